@@ -1,0 +1,41 @@
+"""Blueprints: from YAML text to a checked model, or every problem with its line and column.
+
+Does not belong here: how dataflows hang together (graph), what SQL and Python mean, anything that is stored.
+"""
+
+from controlplane.core.blueprint.model import (
+    Blueprint,
+    Body,
+    Component,
+    InputHint,
+    ParamValue,
+    Place,
+    PythonTransform,
+    Read,
+    Retention,
+    SparkSettings,
+    SqlTransform,
+    TextPlace,
+    Write,
+)
+from controlplane.core.blueprint.parse import file_references, parse
+from controlplane.core.blueprint.schema import json_schema
+
+__all__ = [
+    "Blueprint",
+    "Body",
+    "Component",
+    "InputHint",
+    "ParamValue",
+    "Place",
+    "PythonTransform",
+    "Read",
+    "Retention",
+    "SparkSettings",
+    "SqlTransform",
+    "TextPlace",
+    "Write",
+    "file_references",
+    "json_schema",
+    "parse",
+]

@@ -1,0 +1,119 @@
+"""Checks of texts that have a form of their own: names, paths, schemas, partition templates.
+
+Does not belong here: whether what a text names exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from controlplane.core import partitioning
+from controlplane.core.blueprint.kinds import Check, Fault
+from controlplane.core.blueprint.problems import did_you_mean, shown
+from dataplane.contract import GLOB_CHARACTERS
+
+NAME: Final = "[a-z][a-z0-9_]*"
+LONGEST_NAME: Final = 100
+LONGEST_PATH: Final = 4096
+RESERVED: Final = frozenset({"self"})
+PARAMETER: Final = "[A-Za-z_][A-Za-z0-9_]*"
+TIMEZONE: Final = "[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-][0-9]{2}:[0-9]{2}"
+LATER_SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "hdfs")
+
+
+def name(text: str) -> Fault | None:
+    """A dataflow's or component's name."""
+    if not re.fullmatch(NAME, text):
+        return Fault("invalid-name", f"{shown(text)} is no name", "a to z, 0 to 9 and _, beginning with a letter")
+    if "__" in text:
+        return Fault("invalid-name", f"{shown(text)} holds '__', which is reserved", "use one underscore")
+    if len(text) > LONGEST_NAME:
+        return Fault("invalid-name", f"a name of {len(text)} characters", f"at most {LONGEST_NAME} are possible")
+    return Fault("invalid-name", f"{text!r} is reserved", "choose another name") if text in RESERVED else None
+
+
+def dataset(text: str) -> Fault | None:
+    """A name of a component, or `dataflow.component`."""
+    parts = text.split(".")
+    if len(parts) > 2:
+        return Fault("invalid-name", f"{shown(text)} is no dataset", "write name or dataflow.name")
+    return next(filter(None, map(name, parts)), None)
+
+
+def matching(pattern: str, wanted: str) -> Check:
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> Fault | None:
+        found = compiled.fullmatch(text)
+        return None if found else Fault("invalid-value", f"{shown(text)} is not {wanted}")
+
+    return check
+
+
+def path(text: str) -> Fault | None:
+    """A path or URI of files, with or without a glob."""
+    if not text.strip() or len(text) > LONGEST_PATH or any(c < " " for c in text):
+        return Fault("invalid-path", f"{shown(text)} is no path")
+    scheme = text.partition("://")[0] if "://" in text else "file"
+    if scheme in LATER_SCHEMES:
+        return Fault("not-supported", f"{scheme}:// comes with a later release", "use local files")
+    if scheme != "file":
+        return Fault("invalid-path", f"there is no scheme {shown(scheme)}", did_you_mean(scheme, ("file",)))
+    return None
+
+
+def no_glob(text: str) -> Fault | None:
+    if any(c in text for c in GLOB_CHARACTERS):
+        return Fault("invalid-path", "a path to write to holds one of * ? [ { \\", "name one folder")
+    return None
+
+
+def module_path(text: str) -> Fault | None:
+    """A Python file beside the blueprint or in a folder below it."""
+    parts = text.split("/")
+    if not text.endswith(".py") or "\\" in text or ":" in text or any(p in ("", ".", "..") for p in parts):
+        hint = "a relative path below the blueprint's folder, such as transforms/scores.py"
+        return Fault("invalid-path", f"{shown(text)} names no Python file here", hint)
+    return None
+
+
+def partition(text: str) -> Fault | None:
+    found = partitioning.template_fault(text)
+    return Fault("invalid-partition", *found) if found else None
+
+
+_COLUMN = re.compile(r"\s*(`(``|[^`])+`|[^\s:`]+)(\s*:\s*|\s+)\S[\s\S]*")
+
+
+def ddl(text: str) -> Fault | None:
+    """Whether a text may be columns and types; Spark says whether it is."""
+    hint = "for example: year INT, name STRING"
+    try:
+        bad = next((c for c in _columns(text) if not _COLUMN.fullmatch(c)), None)
+    except ValueError as e:
+        return Fault("invalid-schema", str(e), hint)
+    if bad is None:
+        return None
+    return Fault("invalid-schema", f"{shown(bad.strip())} is no column with a type", hint)
+
+
+def _columns(text: str) -> Iterator[str]:
+    """Split at commas outside of brackets and quotes. Raises ValueError where these do not close."""
+    depth, start, quote = 0, 0, ""
+    for position, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "`'\"":
+            quote = character
+        elif character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield text[start:position]
+            start = position + 1
+    if quote or depth:
+        raise ValueError(f"{quote or 'a bracket'} is not closed")
+    yield text[start:]

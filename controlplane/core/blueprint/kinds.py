@@ -1,0 +1,304 @@
+"""Kinds of values: how each is read from a node, and how JSON Schema describes it. Both in one place, for no drift.
+
+Does not belong here: which keys there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from controlplane.core.blueprint.model import ParamValue, Place, TextPlace
+from controlplane.core.blueprint.nodes import Broken, Document, Entries, Items, Node, Scalar, text_place
+from controlplane.core.blueprint.problems import Code, Problems, Refused, shown
+from dataplane.contract import Json
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+JsonSchema: TypeAlias = dict[str, Json]
+
+_DURATION = re.compile(r"([0-9]{1,6})([smhd])")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is being read: the document, the files sent along, the problems so far; and in which component."""
+
+    document: Document
+    files: Mapping[str, str]
+    problems: Problems
+    component: str = ""
+
+    def refuse(self, at: Node | Place, code: Code, message: str, hint: str = "") -> Refused:
+        return self.problems.refuse(at if isinstance(at, Place) else at.place, code, message, hint)
+
+
+class Kind(Protocol[T_co]):
+    """A kind of value. `read` raises Refused once the problem is recorded."""
+
+    def read(self, node: Node, reading: Reading) -> T_co: ...
+
+    def schema(self) -> JsonSchema: ...
+
+
+class Fault(NamedTuple):
+    """What a check has against a text."""
+
+    code: Code
+    message: str
+    hint: str = ""
+
+
+Check: TypeAlias = Callable[[str], Fault | None]
+
+
+def described(node: Node) -> str:
+    match node:
+        case Scalar(value=None):
+            return "nothing"
+        case Scalar(value=bool()):
+            return f"the truth value {node.text}"
+        case Scalar(value=int() | float()):
+            return f"the number {shown(node.text)[1:-1]}"
+        case Scalar():
+            return f"the text {shown(node.text)}"
+        case Items():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def wrong_type(node: Node, wanted: str, reading: Reading, hint: str = "") -> Refused:
+    if isinstance(node, Broken):
+        return Refused()
+    return reading.refuse(node, "wrong-type", f"expected {wanted}, found {described(node)}", hint)
+
+
+def text_of(node: Node, reading: Reading, wanted: str = "a text") -> str:
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        return node.value
+    hint = "put it in quotes" if isinstance(node, Scalar) and node.value is not None else ""
+    raise wrong_type(node, wanted, reading, hint)
+
+
+def entries_of(node: Node, reading: Reading, wanted: str = "a mapping of keys to values") -> Entries:
+    if isinstance(node, Entries):
+        return node
+    raise wrong_type(node, wanted, reading)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that passes every check; `pattern` only tells editors."""
+
+    checks: tuple[Check, ...] = ()
+    pattern: str = ""
+    wanted: str = "a text"
+
+    def read(self, node: Node, reading: Reading) -> str:
+        text = text_of(node, reading, self.wanted)
+        for check in self.checks:
+            if fault := check(text):
+                raise reading.refuse(node, *fault)
+        return text
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", **({"pattern": self.pattern} if self.pattern else {})}
+
+
+class Passage(NamedTuple):
+    """A text of code with its place."""
+
+    text: str
+    place: TextPlace
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text of SQL or Python, in which errors are to be found again."""
+
+    language: str
+
+    def read(self, node: Node, reading: Reading) -> Passage:
+        text = text_of(node, reading, f"a text of {self.language}")
+        if not text.strip():
+            raise reading.refuse(node, "invalid-value", f"the {self.language} is empty")
+        assert isinstance(node, Scalar)
+        return Passage(text, text_place(node, reading.document))
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words; those of later releases are known but refused."""
+
+    now: tuple[str, ...]
+    later: tuple[str, ...] = ()
+
+    def read(self, node: Node, reading: Reading) -> str:
+        text = text_of(node, reading, self._wanted())
+        if text in self.now:
+            return text
+        if text in self.later:
+            raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._wanted()}")
+        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}")
+
+    def _wanted(self) -> str:
+        return " or ".join(filter(None, (", ".join(self.now[:-1]), self.now[-1])))
+
+    def schema(self) -> JsonSchema:
+        return {"enum": list(self.now)}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false, in YAML 1.2's words only."""
+
+    def read(self, node: Node, reading: Reading) -> bool:
+        if isinstance(node, Scalar) and isinstance(node.value, bool):
+            return node.value
+        raise wrong_type(node, "true or false", reading, "yes, no, on and off are texts in YAML 1.2")
+
+    def schema(self) -> JsonSchema:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An integer in a closed range."""
+
+    least: int
+    most: int
+
+    def read(self, node: Node, reading: Reading) -> int:
+        wanted = f"a whole number from {self.least} to {self.most}"
+        if not isinstance(node, Scalar) or not isinstance(node.value, int) or isinstance(node.value, bool):
+            raise wrong_type(node, wanted, reading)
+        if not self.least <= node.value <= self.most:
+            raise reading.refuse(node, "invalid-value", f"expected {wanted}, found {node.text}")
+        return node.value
+
+    def schema(self) -> JsonSchema:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number from 0 to 1."""
+
+    def read(self, node: Node, reading: Reading) -> float:
+        if not isinstance(node, Scalar) or isinstance(node.value, bool | str | None):
+            raise wrong_type(node, "a number from 0 to 1", reading)
+        if not 0 <= node.value <= 1:
+            raise reading.refuse(node, "invalid-value", f"expected a number from 0 to 1, found {node.text}")
+        return float(node.value)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "number", "minimum": 0, "maximum": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """How often to list: seconds, or None for `manual`."""
+
+    def read(self, node: Node, reading: Reading) -> float | None:
+        wanted = "a duration such as 30s, 5m, 1h or 1d, or manual"
+        text = node.text if isinstance(node, Scalar) else text_of(node, reading, wanted)
+        if text == "manual":
+            return None
+        if text == "continuous" or text.startswith("cron:"):
+            message = f"refresh {shown(text)} comes with a later release"
+            raise reading.refuse(node, "not-supported", message, f"use {wanted}")
+        match = _DURATION.fullmatch(text)
+        if not match or int(match[1]) == 0:
+            raise reading.refuse(node, "invalid-duration", f"expected {wanted}, found {described(node)}")
+        return int(match[1]) * _SECONDS[match[2]]
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", "pattern": "^([0-9]{1,6}[smhd]|manual)$"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list without repetitions."""
+
+    item: Kind[T]
+
+    def read(self, node: Node, reading: Reading) -> tuple[T, ...]:
+        if not isinstance(node, Items):
+            raise wrong_type(node, "a list", reading, "write [one, two], or a line with '- ' for each")
+        found: dict[T, None] = {}
+        for item in node.items:
+            try:
+                value = self.item.read(item, reading)
+            except Refused:
+                continue
+            if value in found:
+                reading.problems.add(item.place, "invalid-value", f"{shown(str(value))} is listed twice")
+            found[value] = None
+        return tuple(found)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "array", "items": self.item.schema(), "uniqueItems": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Settings handed to Spark's reader or writer: texts in the end, sorted by name."""
+
+    def read(self, node: Node, reading: Reading) -> tuple[tuple[str, str], ...]:
+        entries = entries_of(node, reading, "a mapping of option names to values").entries
+        found = ((key.text, _option(value, reading)) for key, value in entries)
+        return tuple(sorted((name, text) for name, text in found if text is not None))
+
+    def schema(self) -> JsonSchema:
+        return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+def _option(node: Node, reading: Reading) -> str | None:
+    if not isinstance(node, Scalar) or (node.value is None):
+        if not isinstance(node, Broken):
+            wrong_type(node, "a text, a number, true or false", reading, 'write "" for an empty text')
+        return None
+    if node.text.startswith("secret://"):
+        reading.refuse(node, "not-supported", "references to secrets come with a later release")
+    return str(node.value).lower() if isinstance(node.value, bool) else node.text
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Constants that a transform is called with, sorted by name."""
+
+    name: Text
+
+    def read(self, node: Node, reading: Reading) -> tuple[tuple[str, ParamValue], ...]:
+        found: dict[str, ParamValue] = {}
+        for key, value in entries_of(node, reading, "a mapping of parameter names to values").entries:
+            try:
+                found[self.name.read(as_text(key), reading)] = _param(value, reading)
+            except Refused:
+                continue
+        return tuple(sorted(found.items()))
+
+    def schema(self) -> JsonSchema:
+        values = {"type": ["string", "number", "boolean", "null"]}
+        return {"type": "object", "propertyNames": self.name.schema(), "additionalProperties": values}
+
+
+def _param(node: Node, reading: Reading) -> ParamValue:
+    if not isinstance(node, Scalar):
+        raise wrong_type(node, "a text, a number, true, false or null", reading)
+    if isinstance(node.value, float) and not isfinite(node.value):
+        raise reading.refuse(node, "invalid-value", f"{node.text} is no finite number")
+    return node.value
+
+
+def as_text(key: Scalar) -> Scalar:
+    """A key is a text even where it looks like a number."""
+    return Scalar(key.place, key.text, key.text, key.style, key.start, key.end)

@@ -1,0 +1,213 @@
+"""The blueprint language: the tables of keys, and how each section becomes a value of the model.
+
+Does not belong here: YAML (nodes), reading of single values (kinds), other blueprints (graph).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.kinds import (
+    Choice,
+    Flag,
+    JsonSchema,
+    ListOf,
+    Options,
+    Reading,
+    Refresh,
+    Share,
+    Text,
+    Whole,
+    as_text,
+    entries_of,
+)
+from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
+from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.transforms import DATASET, NAME, TRANSFORM
+
+ANY = Text()
+CONNECTORS = Choice(("files",), ("delta", "jdbc", "kafka", "python"))
+NO_OPTIONS: tuple[tuple[str, str], ...] = ()
+NO_TEXTS: tuple[str, ...] = ()
+
+
+# --- read ---------------------------------------------------------------------------------------
+
+CONNECTOR = Key("connector", CONNECTORS, "files", "What is read or written: files.", is_required=True)
+PATH = Key("path", Text((checks.path,)), "", "Path or URI with a glob: data/*.csv", is_required=True)
+FORMAT = Key(
+    "format",
+    Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
+    "csv",
+    "Format of the files.",
+    is_required=True,
+)
+OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.")
+SCHEMA: Key[str | None] = Key(
+    "schema", Text((checks.ddl,)), None, "Columns as DDL: year INT, name STRING. Else inferred."
+)
+REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
+PARTITION: Key[str | None] = Key(
+    "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv"
+)
+METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
+ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
+SCHEMA_CHANGE = Key("schema_change", Choice(("fail", "append"), ("sync",)), "append", "What a new column leads to.")
+MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
+DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
+READ_KEYS = (
+    CONNECTOR,
+    PATH,
+    FORMAT,
+    OPTIONS,
+    SCHEMA,
+    REFRESH,
+    PARTITION,
+    METADATA,
+    ON_BAD_RECORD,
+    SCHEMA_CHANGE,
+    DELETES,
+)
+
+
+def _read(fields: Fields, _: Reading) -> Read:
+    return Read(
+        connector=fields[CONNECTOR],
+        path=fields[PATH],
+        format=fields[FORMAT],
+        options=fields[OPTIONS],
+        schema=fields[SCHEMA],
+        refresh_s=fields[REFRESH],
+        partition=fields[PARTITION],
+        metadata=fields[METADATA],
+        on_bad_record=fields[ON_BAD_RECORD],
+        schema_change=fields[SCHEMA_CHANGE],
+        deletes_max=fields[DELETES],
+    )
+
+
+# --- write --------------------------------------------------------------------------------------
+
+FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)
+TO_PATH = Key("path", Text((checks.path, checks.no_glob)), "", "Folder to write to.", is_required=True)
+TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
+WRITE_KEYS = (CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS)
+
+
+def _write(fields: Fields, _: Reading) -> Write:
+    return Write(fields[CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS])
+
+
+# --- components ---------------------------------------------------------------------------------
+
+GENERATIONS = Key("generations", Whole(1, 1_000_000), 30, "Old generations to keep.")
+DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kept.")
+
+READ = Key("read", Nested(Section(READ_KEYS, first="connector", may_hold_secrets=True), _read), None, "A source.")
+TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
+WRITE = Key("write", Nested(Section(WRITE_KEYS, first="connector", may_hold_secrets=True), _write), None, "A copy.")
+COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
+OWNER = Key("owner", ANY, "", "Who answers for it.")
+TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.")
+PAUSED = Key("paused", Flag(), False, "Whether no new work is started.")
+PRIORITY = Key("priority", Whole(-1000, 1000), 0, "Work of higher priority is started first.")
+RETENTION = Key(
+    "retention",
+    Nested(Section((GENERATIONS, DAYS)), lambda f, _: Retention(f[GENERATIONS], f[DAYS])),
+    Retention(),
+    "Which old generations are kept: whichever of the two keeps more.",
+)
+RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard", "How large a Spark task may be.")
+PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
+COMPONENT = Section(
+    (
+        READ,
+        TRANSFORM_KEY,
+        WRITE,
+        COMPONENT_DESCRIPTION,
+        OWNER,
+        TAGS,
+        PAUSED,
+        PRIORITY,
+        RETENTION,
+        RESOURCES,
+        PUBLISH,
+    ),
+    later=("expect", "partition_by", "sort_by", "pin", "volatile"),
+    one_of=("read", "transform", "write"),
+)
+
+
+def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
+    fields = COMPONENT.read(node, dataclasses.replace(reading, component=key.text))
+    body = fields[READ] or fields[TRANSFORM_KEY] or fields[WRITE]
+    if body is None:
+        return None
+    return Component(
+        name=key.text,
+        place=key.place,
+        body=body,
+        description=fields[COMPONENT_DESCRIPTION],
+        owner=fields[OWNER],
+        tags=fields[TAGS],
+        paused=fields[PAUSED],
+        priority=fields[PRIORITY],
+        resources=fields[RESOURCES],
+        retention=fields[RETENTION],
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Components:
+    """Components by name, in the order of the file."""
+
+    def read(self, node: Node, reading: Reading) -> tuple[Component, ...]:
+        entries = entries_of(node, reading, "a mapping of names to components").entries
+        _report_clashes([key for key, _ in entries], reading)
+        return tuple(filter(None, (_named(key, value, reading) for key, value in entries)))
+
+    def schema(self) -> JsonSchema:
+        return {"type": "object", "propertyNames": NAME.schema(), "additionalProperties": COMPONENT.schema()}
+
+
+def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
+    """A component whose name and inside are both checked, whatever is wrong with the other."""
+    with contextlib.suppress(Refused):
+        NAME.read(as_text(key), reading)
+    try:
+        return _component(key, node, reading)
+    except Refused:
+        return None
+
+
+def _report_clashes(keys: list[Scalar], reading: Reading) -> None:
+    seen: dict[str, Scalar] = {}
+    for key in keys:
+        other = seen.setdefault(key.text.lower(), key)
+        if other is not key:
+            message = f"{shown(key.text)} and {shown(other.text)} differ in case only"
+            reading.problems.add(key.place, "name-clash", message, "datasets are found without regard to case")
+
+
+# --- dataflow -----------------------------------------------------------------------------------
+
+ANSI = Key("ansi", Flag(), True, "Whether bad casts and overflows are errors.")
+CASE_SENSITIVE = Key("case_sensitive", Flag(), False, "Whether column names are told apart by case.")
+
+DATAFLOW = Key("dataflow", NAME, "", "The dataflow's name.", is_required=True)
+DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
+ZONE = Text((checks.matching(checks.TIMEZONE, "a time zone such as UTC or Europe/Berlin"),), f"^({checks.TIMEZONE})$")
+TIMEZONE = Key("timezone", ZONE, "UTC", "Time zone of Spark's sessions.")
+SPARK = Key(
+    "spark",
+    Nested(Section((ANSI, CASE_SENSITIVE)), lambda f, _: SparkSettings(f[ANSI], f[CASE_SENSITIVE])),
+    SparkSettings(),
+    "Spark settings that belong to the logic.",
+)
+NO_COMPONENTS: tuple[Component, ...] = ()
+COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, COMPONENTS))

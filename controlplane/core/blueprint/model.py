@@ -1,0 +1,148 @@
+"""What a blueprint says, as values that can only be right. Every other part of the core works on these.
+
+Does not belong here: YAML, checks, and anything that is found out by looking at other blueprints, SQL or data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+ParamValue: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something stands. Lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextPlace:
+    """Where the first character of a user's text stands.
+
+    `exact`: every line of the text is one line of the file, at the same indent. Otherwise (folded or escaped text)
+    only its beginning is known.
+    """
+
+    file: str
+    line: int
+    column: int
+    exact: bool
+
+    def at(self, line: int, column: int) -> Place:
+        """The place of a line and column of the text itself, both counted from 1."""
+        if not self.exact:
+            return Place(self.file, self.line, self.column)
+        return Place(self.file, self.line + line - 1, self.column + column - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """The closed list of Spark settings that a dataflow may choose."""
+
+    ansi: bool = True
+    case_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Old generations that are kept: whichever of the two keeps more."""
+
+    generations: int = 30
+    days: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class InputHint:
+    """What a transform declares about one input. `dataset` and `mode` are None where nothing is said."""
+
+    name: str
+    dataset: str | None
+    mode: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read connector. `refresh_s` is None where listings are only made on request."""
+
+    connector: str
+    path: str
+    format: str
+    options: tuple[tuple[str, str], ...]
+    schema: str | None
+    refresh_s: float | None
+    partition: str | None
+    metadata: tuple[str, ...]
+    on_bad_record: str
+    schema_change: str
+    deletes_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTransform:
+    """One SELECT. `text` places it in the blueprint."""
+
+    sql: str
+    text: TextPlace
+    params: tuple[tuple[str, ParamValue], ...]
+    inputs: tuple[InputHint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTransform:
+    """A function in the module `main`. `modules` are (path, text) pairs in order of path, `main` among them."""
+
+    modules: tuple[tuple[str, str], ...]
+    main: str
+    text: TextPlace
+    entrypoint: str
+    inputs: tuple[InputHint, ...]
+    params: tuple[tuple[str, ParamValue], ...]
+    requirements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write connector: an external copy of the dataset `source`, named as written."""
+
+    connector: str
+    source: str
+    path: str
+    format: str
+    options: tuple[tuple[str, str], ...]
+
+
+Body: TypeAlias = Read | SqlTransform | PythonTransform | Write
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One named part of a dataflow. `place` is that of its name."""
+
+    name: str
+    place: Place
+    body: Body
+    description: str = ""
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+    paused: bool = False
+    priority: int = 0
+    resources: str = "standard"
+    retention: Retention = Retention()
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """One dataflow. Components stand in the order of the file."""
+
+    dataflow: str
+    description: str
+    timezone: str
+    spark: SparkSettings
+    components: tuple[Component, ...]
+    file: str

@@ -1,0 +1,69 @@
+"""Text to blueprint, or every problem at once.
+
+Does not belong here: the language's keys (language), and problems between several blueprints (graph).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from controlplane.core.blueprint import checks, yaml_reader
+from controlplane.core.blueprint.kinds import Reading
+from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
+from controlplane.core.blueprint.model import Blueprint
+from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
+from controlplane.core.blueprint.problems import Problems, Refused
+from controlplane.core.blueprint.sections import Fields
+
+NO_FILES: Mapping[str, str] = MappingProxyType({})
+
+
+def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Blueprint:
+    """Read one blueprint. `file` names it in places; `files` are the texts of the Python files that it names.
+
+    Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the text.
+    """
+    problems = Problems()
+    fields = _fields(text, file, files, problems)
+    problems.raise_if_any()
+    assert fields is not None
+    return Blueprint(
+        dataflow=fields[DATAFLOW],
+        description=fields[DESCRIPTION],
+        timezone=fields[TIMEZONE],
+        spark=fields[SPARK],
+        components=fields[COMPONENTS],
+        file=file,
+    )
+
+
+def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Problems) -> Fields | None:
+    document = yaml_reader.read(text, file, problems)
+    if document is None:
+        return None
+    try:
+        return BLUEPRINT.read(document.root, Reading(document, files, problems))
+    except Refused:
+        return None
+
+
+def file_references(text: str | bytes) -> tuple[str, ...]:
+    """The relative Python files that a blueprint names, for a client to send along. Problems are left to `parse`."""
+    document = yaml_reader.read(text, "", Problems())
+    found = _named_files(document.root) if document else ()
+    return tuple(sorted({path for path in found if checks.module_path(path) is None}))
+
+
+def _named_files(root: Node) -> Iterator[str]:
+    components = _child(root, "components")
+    for _, component in components.entries if isinstance(components, Entries) else ():
+        transform = _child(component, "transform")
+        modules = _child(transform, "modules")
+        for node in (_child(transform, "file"), *(modules.items if isinstance(modules, Items) else ())):
+            if isinstance(node, Scalar) and isinstance(node.value, str):
+                yield node.value
+
+
+def _child(node: Node | None, key: str) -> Node | None:
+    return node.get(key) if isinstance(node, Entries) else None

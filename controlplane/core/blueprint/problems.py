@@ -1,0 +1,112 @@
+"""Collecting problems with their places, so that a user hears of all of them at once.
+
+Does not belong here: deciding what is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from controlplane.core.blueprint.model import Place
+from controlplane.core.errors import InvalidBlueprint, Problem
+
+# Every code has its row in docs/errors.md.
+Code: TypeAlias = Literal[
+    "too-large",
+    "invalid-encoding",
+    "invalid-character",
+    "invalid-yaml",
+    "too-deep",
+    "too-many-nodes",
+    "yaml-anchor",
+    "yaml-tag",
+    "several-documents",
+    "duplicate-key",
+    "invalid-key",
+    "invalid-number",
+    "wrong-type",
+    "invalid-value",
+    "invalid-name",
+    "name-clash",
+    "missing-key",
+    "unknown-key",
+    "conflicting-keys",
+    "not-supported",
+    "literal-secret",
+    "invalid-duration",
+    "invalid-path",
+    "invalid-partition",
+    "invalid-schema",
+    "missing-file",
+    "missing-input",
+    "self-reference",
+    "cycle",
+    "input-is-write",
+    "duplicate-dataflow",
+    "too-many-problems",
+]
+
+MOST_PROBLEMS = 1000
+_MOST_GUESSES = 100
+_LONGEST_GUESS = 64  # names are short; comparing anything longer only costs time
+_MOST_CANDIDATES = 1000
+
+
+class Refused(Exception):
+    """A value cannot be used."""
+
+
+class Problems:
+    """An append-only list of problems, cut off where no reader would follow."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, place: Place, code: Code, message: str, hint: str = "") -> None:
+        if len(self._found) < MOST_PROBLEMS:
+            self._found.append(Problem(place.file, place.line, place.column, code, message, hint))
+        else:
+            self._dropped += 1
+
+    def refuse(self, place: Place, code: Code, message: str, hint: str = "") -> Refused:
+        """Record a problem; the answer is for `raise`."""
+        self.add(place, code, message, hint)
+        return Refused()
+
+    def guess(self, word: str, candidates: Iterable[str]) -> str:
+        """`did_you_mean`, for the first problems only: comparing names takes longer than finding them missing."""
+        return did_you_mean(word, candidates) if len(self._found) < _MOST_GUESSES else ""
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            raise InvalidBlueprint(self.found)
+
+    @property
+    def found(self) -> tuple[Problem, ...]:
+        """In order of place; a last one counts those that were dropped."""
+        found = sorted(self._found)
+        if self._dropped:
+            last = found[-1]
+            message = f"{self._dropped} more problems are not shown"
+            found.append(Problem(last.file, last.line, last.column, "too-many-problems", message, "fix these first"))
+        return tuple(found)
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
+    """A hint with the closest known name, or nothing."""
+    if len(word) > _LONGEST_GUESS:
+        return ""
+    near = [c for c in candidates if abs(len(c) - len(word)) <= len(word) // 2 + 1][:_MOST_CANDIDATES]
+    matches = get_close_matches(word.lower(), near, n=1)
+    return f"did you mean {matches[0]!r}?" if matches else ""
+
+
+def shown(text: str) -> str:
+    """A user's text as it may stand in a message: quoted and short."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")

@@ -1,0 +1,133 @@
+"""Sections: mappings with a fixed set of keys. One table of keys drives reading, suggestions and JSON Schema.
+
+Does not belong here: the tables themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+from controlplane.core.blueprint import secrets
+from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
+from controlplane.core.blueprint.model import Place
+from controlplane.core.blueprint.nodes import Broken, Entries, Node, Scalar
+from controlplane.core.blueprint.problems import Refused, shown
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T_co]):
+    """One key of a section. `default` is its value where it is absent."""
+
+    name: str
+    kind: Kind[T_co]
+    default: T_co
+    doc: str = ""
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The keys of one mapping. `later`: keys that later releases bring. `one_of`: exactly one of these is to be given.
+
+    `first`: the key without which the others cannot be judged. `may_hold_secrets`: users put credentials here.
+    """
+
+    keys: tuple[Key[object], ...]
+    later: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
+    first: str = ""
+    may_hold_secrets: bool = False
+
+    def read(self, node: Node, reading: Reading) -> Fields:
+        """Every key that can be read. Raises Refused where none can."""
+        given = entries_of(node, reading)
+        if self.may_hold_secrets:
+            secrets.report(given, reading.problems)
+        fields = Fields(node.place, {key.text: (key, value) for key, value in given.entries})
+        self._report_keys(given, reading)
+        for key in sorted(self.keys, key=lambda k: k.name != self.first):
+            self._read_key(key, fields, reading)
+        return fields
+
+    def _read_key(self, key: Key[object], fields: Fields, reading: Reading) -> None:
+        if key.name not in fields.nodes:
+            if key.is_required:
+                reading.problems.add(fields.place, "missing-key", f"the key {key.name!r} is missing", key.doc)
+            return
+        try:
+            fields.values[key.name] = key.kind.read(fields.nodes[key.name][1], reading)
+        except Refused:
+            if key.name == self.first:
+                raise
+
+    def _report_keys(self, given: Entries, reading: Reading) -> None:
+        if self._is_later(given):
+            return
+        known = {k.name for k in self.keys}
+        for key, _ in given.entries:
+            if key.text in self.later:
+                message = f"{key.text!r} comes with a later release"
+                reading.problems.add(key.place, "not-supported", message, "remove it for now")
+            elif key.text not in known:
+                hint = reading.problems.guess(key.text, sorted(known)) or f"known here: {', '.join(sorted(known))}"
+                reading.problems.add(key.place, "unknown-key", f"there is no key {shown(key.text)} here", hint)
+        self._report_choice(given, reading)
+
+    def _is_later(self, given: Entries) -> bool:
+        """Whether the first key's value belongs to a later release: then nothing is known of the other keys."""
+        later = next((getattr(k.kind, "later", ()) for k in self.keys if k.name == self.first), ())
+        node = given.get(self.first)
+        return isinstance(node, Broken) or (isinstance(node, Scalar) and node.text in later)
+
+    def _report_choice(self, given: Entries, reading: Reading) -> None:
+        found = [key for key, _ in given.entries if key.text in self.one_of]
+        names = ", ".join(self.one_of)
+        if self.one_of and not found:
+            reading.problems.add(given.place, "missing-key", f"one of the keys {names} is missing")
+        for extra in found[1:]:
+            message = f"{extra.text!r} cannot stand beside {found[0].text!r}"
+            reading.problems.add(extra.place, "conflicting-keys", message, f"give exactly one of {names}")
+
+    def schema(self) -> JsonSchema:
+        properties = {k.name: {**k.kind.schema(), **({"description": k.doc} if k.doc else {})} for k in self.keys}
+        found: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required := [k.name for k in self.keys if k.is_required]:
+            found["required"] = required
+        if self.one_of:
+            found["oneOf"] = [{"required": [name]} for name in self.one_of]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What was found in a section: nodes as written, and values that could be read."""
+
+    place: Place
+    nodes: Mapping[str, tuple[Scalar, Node]]
+    values: dict[str, object] = field(default_factory=dict)
+
+    def __getitem__(self, key: Key[T]) -> T:
+        return cast("T", self.values.get(key.name, key.default))
+
+    def given(self, keys: Iterable[Key[object]]) -> list[Scalar]:
+        """The keys, of these, that the section has."""
+        return [self.nodes[k.name][0] for k in keys if k.name in self.nodes]
+
+
+@dataclass(frozen=True, slots=True)
+class Nested(Generic[T]):
+    """A section as the value of a key, and what is made of it."""
+
+    section: Section
+    build: Callable[[Fields, Reading], T]
+
+    def read(self, node: Node, reading: Reading) -> T:
+        return self.build(self.section.read(node, reading), reading)
+
+    def schema(self) -> JsonSchema:
+        return self.section.schema()

@@ -1,0 +1,186 @@
+"""The language of transforms: SQL or Python, its inputs and parameters.
+
+Does not belong here: connectors (language), analysis of SQL or Python (other parts of the core).
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.kinds import (
+    Choice,
+    JsonSchema,
+    ListOf,
+    Params,
+    Passage,
+    Reading,
+    SourceText,
+    Text,
+    as_text,
+    entries_of,
+)
+from controlplane.core.blueprint.model import InputHint, ParamValue, PythonTransform, SqlTransform, TextPlace
+from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
+from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+
+NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
+DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?$", "a dataset's name")
+MODULE_PATH = Text((checks.module_path,), r"\.py$", "a path")
+PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^{checks.PARAMETER}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Declared inputs: `name: mode`, or `name: {from: dataset, mode: mode}`."""
+
+    def read(self, node: Node, reading: Reading) -> tuple[InputHint, ...]:
+        return tuple(self._hints(entries_of(node, reading, "a mapping of input names to modes"), reading))
+
+    def _hints(self, given: Entries, reading: Reading) -> Iterator[InputHint]:
+        for key, value in given.entries:
+            try:
+                yield _input(key, value, reading)
+            except Refused:
+                continue
+
+    def schema(self) -> JsonSchema:
+        value = {"anyOf": [MODE.kind.schema(), INPUT.schema()]}
+        return {"type": "object", "propertyNames": DATASET.schema(), "additionalProperties": value}
+
+
+MODE: Key[str | None] = Key(
+    "mode", Choice(("each", "all"), ("by", "previous")), None, "What a task reads of this input."
+)
+INPUT_FROM: Key[str | None] = Key("from", DATASET, None, "The dataset, where it has another name.")
+INPUT = Section((INPUT_FROM, MODE), later=("by",))
+
+
+def _input(key: Scalar, value: Node, reading: Reading) -> InputHint:
+    if isinstance(value, Entries):
+        fields = INPUT.read(value, reading)
+        dataset, mode = fields[INPUT_FROM], fields[MODE]
+    else:
+        dataset, mode = None, MODE.kind.read(value, reading)
+    return InputHint(DATASET.read(as_text(key), reading), dataset, mode, key.place)
+
+
+class Module(NamedTuple):
+    """A Python file by the path that the blueprint gives it."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """A path to one of the files that were sent along."""
+
+    def read(self, node: Node, reading: Reading) -> Module:
+        path = MODULE_PATH.read(node, reading)
+        if path not in reading.files:
+            hint = "paths are relative to the blueprint's file"
+            raise reading.refuse(node, "missing-file", f"there is no file {shown(path)}", hint)
+        return Module(path, reading.files[path])
+
+    def schema(self) -> JsonSchema:
+        return MODULE_PATH.schema()
+
+
+NO_CODE = Passage("", TextPlace("", 0, 0, exact=False))
+NO_MODULES: tuple[Module, ...] = ()
+NO_INPUTS: tuple[InputHint, ...] = ()
+NO_PARAMS: tuple[tuple[str, ParamValue], ...] = ()
+NO_REQUIREMENTS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """Packages that the code needs. None can be installed yet."""
+
+    def read(self, node: Node, reading: Reading) -> tuple[str, ...]:
+        if isinstance(node, Items) and not node.items:
+            return ()
+        raise reading.refuse(node, "not-supported", "requirements come with a later release", "leave the list empty")
+
+    def schema(self) -> JsonSchema:
+        return {"type": "array", "maxItems": 0}
+
+
+SQL = Key("sql", SourceText("SQL"), NO_CODE, "One SELECT.")
+PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with the function to call.")
+FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the blueprint.")
+MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files that the code imports.")
+ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
+REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs.")
+PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, arguments in Python.")
+INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each or all.")
+_PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
+
+
+def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransform:
+    if fields.given((PYTHON, FILE)):
+        return _python(fields, reading)
+    if not fields.given((SQL,)):
+        raise Refused  # one of the three is missing, which has been reported
+    for key in fields.given(_PYTHON_ONLY):
+        message = f"{key.text!r} belongs to Python, not to SQL"
+        reading.problems.add(key.place, "conflicting-keys", message, "remove it")
+    return SqlTransform(*fields[SQL], params=fields[PARAMS], inputs=fields[INPUTS])
+
+
+def _python(fields: Fields, reading: Reading) -> PythonTransform:
+    if not fields.given((INPUTS,)):
+        hint = "name each input with each or all; {} where there is none"
+        reading.problems.add(fields.place, "missing-key", "Python needs the key 'inputs'", hint)
+    _report_arguments(fields, reading)
+    main, place = _main(fields, reading)
+    return PythonTransform(
+        modules=tuple(sorted({*fields[MODULES], main})),
+        main=main.path,
+        text=place,
+        entrypoint=fields[ENTRYPOINT],
+        inputs=fields[INPUTS],
+        params=fields[PARAMS],
+        requirements=fields[REQUIREMENTS],
+    )
+
+
+def _main(fields: Fields, reading: Reading) -> tuple[Module, TextPlace]:
+    """The module with the function. Inline code is a module of the component's name."""
+    if file := fields[FILE].path:
+        return fields[FILE], TextPlace(file, 1, 1, exact=True)
+    main = Module(f"{reading.component}.py", fields[PYTHON].text)
+    for key in fields.given((MODULES,)):
+        if any(m.path == main.path for m in fields[MODULES]):
+            message = f"{main.path} is the name of the inline code already"
+            reading.problems.add(key.place, "conflicting-keys", message, "rename the module")
+    return main, fields[PYTHON].place
+
+
+def _report_arguments(fields: Fields, reading: Reading) -> None:
+    """Inputs, parameters and the session are arguments of one function."""
+    params = {name for name, _ in fields[PARAMS]} | {"params", "spark"}
+    for hint in fields[INPUTS]:
+        if not hint.name.isidentifier() or keyword.iskeyword(hint.name):
+            message = f"{hint.name!r} cannot be the name of an argument"
+            reading.problems.add(hint.place, "invalid-name", message, "write name: {from: dataset, mode: all}")
+        elif hint.name in params:
+            message = f"{hint.name!r} is a parameter or the session already"
+            reading.problems.add(
+                hint.place, "conflicting-keys", message, "write another name: {from: dataset, mode: all}"
+            )
+
+
+TRANSFORM = Nested(
+    Section(
+        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS),
+        later=("partition_by", "schema", "sort_by", "volatile"),
+        one_of=("sql", "python", "file"),
+    ),
+    _transform,
+)

@@ -1,0 +1,368 @@
+"""From accepted texts to nodes that can be planned: references resolved, modes decided, logic identified.
+
+Does not belong here: states and data (plan), reading YAML (blueprint).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from controlplane.core import code, graph, ids, sql
+from controlplane.core.blueprint import Blueprint, Component, PythonTransform, Read, SqlTransform, Write, parse
+from controlplane.core.errors import InvalidBlueprint, Problem
+from controlplane.core.graph import Graph, Reference
+from controlplane.core.model import Revision
+from controlplane.core.schemas import InvalidSchema, append_columns, metadata_fields, parse_ddl, struct
+from dataplane.contract import Json, Schema, digest, select_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One input of a transform. `reason` says why it has its mode, in words."""
+
+    name: str
+    dataset: str
+    mode: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A read component."""
+
+    dataset: str
+    uid: str
+    component: Component
+    read: Read
+    revision: int
+    location: str
+    listing: bytes
+    parse: bytes
+    logic: bytes
+    lineage: bytes
+    declared: Schema | None
+    timezone: str
+
+    @property
+    def positional(self) -> bool:
+        """CSV without a header: columns have places, not names."""
+        return self.read.format == "csv" and dict(self.read.options).get("header", "false").lower() != "true"
+
+    def with_metadata(self, schema: Schema) -> Schema:
+        extra = struct(metadata_fields(self.read.metadata).items())
+        return append_columns(schema, [f["name"] for f in extra["fields"]], extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A SQL or Python component. Exactly one of `query` and `bundle` is there."""
+
+    dataset: str
+    uid: str
+    component: Component
+    body: SqlTransform | PythonTransform
+    revision: int
+    logic: bytes
+    lineage: bytes
+    slots: tuple[Slot, ...]
+    spark: Mapping[str, Json]
+    query: sql.Query | None
+    bundle: code.Bundle | None
+    is_volatile: bool
+
+    def read_schema(self, schema: Schema) -> Schema:
+        """The part of an input's schema that this logic can see."""
+        names = self.query.named_columns([f["name"] for f in schema["fields"]]) if self.query else None
+        return schema if names is None else select_columns(schema, names)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """A write component: an external copy of one dataset."""
+
+    dataset: str
+    uid: str
+    component: Component
+    write: Write
+    revision: int
+    source: str
+    path: str
+    identity: bytes
+
+
+Node: TypeAlias = Source | Transform | Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """All nodes of some dataflows, and an order in which every input comes first."""
+
+    nodes: Mapping[str, Node]
+    order: tuple[str, ...]
+    graph: Graph
+
+    def scope(self, flows: Iterable[str]) -> frozenset[str]:
+        """The datasets and sinks of these dataflows and everything upstream of them."""
+        wanted = set(flows)
+        own = {d for d in self.order if d.partition(".")[0] in wanted}
+        return frozenset(own | set(self.graph.upstream(own)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """One parsed blueprint with what its code was found to be."""
+
+    blueprint: Blueprint
+    revision: Revision
+    queries: Mapping[str, sql.Query]
+    bundles: Mapping[str, code.Bundle]
+
+
+def compile_revisions(revisions: Iterable[Revision], *, namespace: str = "default", semantics: int = 1) -> Desired:
+    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem."""
+    problems: list[Problem] = []
+    texts = [t for r in revisions if (t := _read(r, problems))]
+    if problems:
+        raise InvalidBlueprint(tuple(sorted(problems)))
+    by_flow = {t.blueprint.dataflow: t for t in texts}
+    found = graph.build([t.blueprint for t in texts], lambda b, c: _references(by_flow[b.dataflow], c))
+    nodes: dict[str, Node] = {}
+    for dataset in found.order:
+        blueprint, component = found.component(dataset)
+        compiler = _Compiler(by_flow[blueprint.dataflow], found, nodes, namespace, semantics, problems)
+        compiler.compile(dataset, component)
+    if problems:
+        raise InvalidBlueprint(tuple(sorted(problems)))
+    return Desired(nodes, found.order, found)
+
+
+def _read(revision: Revision, problems: list[Problem]) -> _Text | None:
+    try:
+        blueprint = parse(revision.text, file=revision.file, files=revision.files)
+    except InvalidBlueprint as e:
+        problems.extend(e.problems)
+        return None
+    queries: dict[str, sql.Query] = {}
+    bundles: dict[str, code.Bundle] = {}
+    for component in blueprint.components:
+        try:
+            match component.body:
+                case SqlTransform(sql=text):
+                    queries[component.name] = sql.analyse(text)
+                case PythonTransform() as body:
+                    bundles[component.name] = code.analyse(dict(body.modules), body.main, body.entrypoint)
+                case _:
+                    pass
+        except sql.SqlProblem as e:
+            problems.append(_located(component, e.code, e.message, e.line, e.column, e.hint))
+        except code.CodeProblem as e:
+            problems.append(_located(component, e.code, e.message, e.line, e.column, e.hint, file=e.file))
+    return _Text(blueprint, revision, queries, bundles)
+
+
+def _located(
+    component: Component, code: str, message: str, line: int, column: int, hint: str, file: str | None = None
+) -> Problem:
+    body = component.body
+    if isinstance(body, PythonTransform) and file not in (None, body.main):
+        return Problem(str(file), line, column, code, message, hint)
+    place = body.text.at(line, column) if isinstance(body, SqlTransform | PythonTransform) else component.place
+    return Problem(place.file, place.line, place.column, code, message, hint)
+
+
+def _hints(component: Component) -> dict[str, str]:
+    """Slot name -> dataset, where a hint names another one."""
+    body = component.body
+    if not isinstance(body, SqlTransform | PythonTransform):
+        return {}
+    return {h.name: h.dataset for h in body.inputs if h.dataset}
+
+
+def _references(text: _Text, component: Component) -> tuple[Reference, ...]:
+    renamed = _hints(component)
+    match component.body:
+        case SqlTransform() as body:
+            query = text.queries[component.name]
+            names = {".".join(r.parts): (r.line, r.column) for r in reversed(query.references)}
+            return tuple(Reference(renamed.get(n, n), body.text.at(*at)) for n, at in names.items())
+        case PythonTransform() as body:
+            return tuple(Reference(renamed.get(h.name, h.name), h.place) for h in body.inputs)
+        case Write(source=source):
+            return (Reference(source, component.place),)
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    text: _Text
+    graph: Graph
+    nodes: dict[str, Node]  # compiled so far; inputs come first
+    namespace: str
+    semantics: int
+    problems: list[Problem]
+
+    def compile(self, dataset: str, component: Component) -> None:
+        match component.body:
+            case Read() as read:
+                node: Node | None = self._source(dataset, component, read)
+            case Write() as write:
+                node = self._sink(dataset, component, write)
+            case SqlTransform() | PythonTransform() as body:
+                node = self._transform(dataset, component, body)
+        if node is not None:
+            self.nodes[dataset] = node
+
+    def _uid(self, component: Component) -> str:
+        return self.text.revision.uids.get(component.name, component.name)
+
+    def _absolute(self, component: Component, path: str) -> str | None:
+        if "://" in path or path.startswith("/"):
+            return path
+        folder = posixpath.dirname(self.text.revision.file)
+        if folder.startswith("/"):
+            return posixpath.normpath(posixpath.join(folder, path))
+        hint = "write an absolute path, or send the blueprint with its own absolute file name"
+        self._problem(component, "relative-path", f"{path!r} is relative to nothing that the server knows", hint)
+        return None
+
+    def _problem(self, component: Component, code: str, message: str, hint: str = "") -> None:
+        at = component.place
+        self.problems.append(Problem(at.file, at.line, at.column, code, message, hint))
+
+    def _source(self, dataset: str, component: Component, read: Read) -> Source | None:
+        location = self._absolute(component, read.path)
+        declared = None
+        try:
+            declared = parse_ddl(read.schema) if read.schema else None
+        except InvalidSchema as e:
+            self._problem(component, e.code, str(e), "for example: year INT, name STRING")
+        if location is None:
+            return None
+        options, timezone = dict(read.options), self.text.blueprint.timezone
+        parse = ids.parse_logic(
+            read.format, options, tuple(read.metadata), read.on_bad_record, timezone, self.semantics
+        )
+        logic = ids.read_logic(parse, declared, read.schema_change)
+        listing = ids.listing_id(location, read.format, options, read.partition, tuple(read.metadata))
+        return Source(
+            dataset,
+            self._uid(component),
+            component,
+            read,
+            self.text.revision.number,
+            location,
+            listing,
+            parse,
+            logic,
+            ids.lineage_id(logic, {"": listing}),
+            declared,
+            timezone,
+        )
+
+    def _sink(self, dataset: str, component: Component, write: Write) -> Sink | None:
+        path = self._absolute(component, write.path)
+        (source,) = self.graph.inputs(dataset).values()
+        if path is None:
+            return None
+        identity = ids.target_id(self.namespace, dataset, path, write.format, dict(write.options))
+        return Sink(dataset, self._uid(component), component, write, self.text.revision.number, source, path, identity)
+
+    def _transform(self, dataset: str, component: Component, body: SqlTransform | PythonTransform) -> Transform | None:
+        query, bundle = self.text.queries.get(component.name), self.text.bundles.get(component.name)
+        settings = self.text.blueprint
+        spark = {
+            "ansi": settings.spark.ansi,
+            "case_sensitive": settings.spark.case_sensitive,
+            "timezone": settings.timezone,
+        }
+        slots = self._sql_slots(dataset, component, query) if query else self._python_slots(dataset, component)
+        self._check(component, body, query, bundle)
+        if any(s.dataset not in self.nodes for s in slots):
+            return None
+        logic = ids.transform_logic(
+            "sql" if query else "python",
+            query.digest if query else bundle.digest if bundle else b"",
+            dict(body.params),
+            {s.name: s.mode for s in slots},
+            spark,
+            self.semantics,
+            "" if isinstance(body, SqlTransform) else body.entrypoint,
+        )
+        is_volatile = bool(query.volatile if query else bundle.volatile if bundle else ())
+        if is_volatile:
+            logic = ids.volatile_logic(logic, self._uid(component))
+        upstream = {s.name: _lineage(self.nodes[s.dataset]) for s in slots}
+        return Transform(
+            dataset,
+            self._uid(component),
+            component,
+            body,
+            self.text.revision.number,
+            logic,
+            ids.lineage_id(logic, upstream),
+            slots,
+            spark,
+            query,
+            bundle,
+            is_volatile,
+        )
+
+    def _check(
+        self,
+        component: Component,
+        body: SqlTransform | PythonTransform,
+        query: sql.Query | None,
+        bundle: code.Bundle | None,
+    ) -> None:
+        params = dict(body.params)
+        if query is not None:
+            for name in sorted(query.parameters - params.keys()):
+                self._problem(
+                    component, "missing-parameter", f"the SQL uses :{name}", f"add it below params of {component.name}"
+                )
+        if bundle is not None:
+            given = {h.name for h in body.inputs} | {"params", "spark"}
+            for name in bundle.arguments:
+                if name not in given:
+                    self._problem(component, "missing-input", f"the function takes {name!r}", "name it under inputs")
+
+    def _sql_slots(self, dataset: str, component: Component, query: sql.Query) -> tuple[Slot, ...]:
+        assert isinstance(component.body, SqlTransform)
+        hints = {h.name: h for h in component.body.inputs}
+        inputs, renamed = self.graph.inputs(dataset), _hints(component)
+        slots = []
+        for name in dict.fromkeys(".".join(r.parts) for r in query.references):
+            mode = query.mode(name)
+            hint = hints.get(name)
+            chosen = hint.mode if hint and hint.mode else mode.mode
+            reason = mode.reason if chosen == mode.mode else f"declared {chosen}; inferred {mode.reason}"
+            slots.append(Slot(name, inputs[renamed.get(name, name)], chosen, reason))
+        for hint in hints.values():
+            if hint.name not in {s.name for s in slots}:
+                place = hint.place
+                message = f"the SQL does not read {hint.name!r}"
+                self.problems.append(
+                    Problem(place.file, place.line, place.column, "unused-input", message, "remove it")
+                )
+        return tuple(slots)
+
+    def _python_slots(self, dataset: str, component: Component) -> tuple[Slot, ...]:
+        assert isinstance(component.body, PythonTransform)
+        inputs, renamed = self.graph.inputs(dataset), _hints(component)
+        return tuple(
+            Slot(h.name, inputs[renamed.get(h.name, h.name)], h.mode or "all", f"declared {h.mode or 'all'}")
+            for h in component.body.inputs
+        )
+
+
+def _lineage(node: Node) -> bytes:
+    return b"" if isinstance(node, Sink) else node.lineage
+
+
+def settings_id(source: Source) -> bytes:
+    """What a pinned schema belongs to: another declaration or way of reading starts from nothing."""
+    return digest("pin/1", logic=source.logic, listing=source.listing)

@@ -1,0 +1,84 @@
+"""Errors as facts with fields. HTTP statuses and exit codes are added at the edges, not here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class HeadgateError(Exception):
+    """Any error that a user can be told in words. `code` is stable and listed in docs/errors.md."""
+
+    code = "error"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong with a document. Lines and columns count from 1; 0 where there is no place."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.code}: {self.message}" + (
+            f" ({self.hint})" if self.hint else ""
+        )
+
+
+class InvalidBlueprint(HeadgateError):
+    """A blueprint, or a set of them, is refused whole, with every problem."""
+
+    code = "invalid-blueprint"
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+class NotFound(HeadgateError):
+    """A dataflow, dataset, partition or attempt that does not exist."""
+
+    code = "not-found"
+
+
+class StaleRevision(HeadgateError):
+    """Somebody else stored a revision first: read it, then send yours with its ETag."""
+
+    code = "stale-revision"
+
+    def __init__(self, dataflow: str, expected: int, found: int) -> None:
+        super().__init__(f"dataflow {dataflow} is at revision {found}, not {expected}")
+        self.dataflow, self.expected, self.found = dataflow, expected, found
+
+
+class StaleState(HeadgateError):
+    """A dataset's state moved on between reading it and committing to it: plan again."""
+
+    code = "stale-state"
+
+
+class Fenced(HeadgateError):
+    """An attempt, or one of its tasks, no longer belongs to who reports it."""
+
+    code = "fenced"
+
+
+class IdempotencyConflict(HeadgateError):
+    """An Idempotency-Key came again with another body."""
+
+    code = "idempotency-conflict"
+
+
+class CorruptNode(HeadgateError):
+    """A tree node is missing or its bytes are not what its digest names."""
+
+    code = "corrupt-node"
+
+
+class HomeLocked(HeadgateError):
+    """Another process holds this home folder."""
+
+    code = "home-locked"

@@ -1,0 +1,130 @@
+"""Why something will run, ran, or did not: chains of causes read off plans and states. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.core import tree
+from controlplane.core.dataflow import Desired, Sink, Source, Transform
+from controlplane.core.model import State
+from controlplane.core.plan import Because, Decision, Item, Plan, World
+from dataplane.contract import Json
+
+SHOWN_OBJECTS = 20
+
+
+def upstream(desired: Desired, dataset: str) -> Iterator[str]:
+    """The dataset and everything it is computed from, nearest first, each once."""
+    seen, queue = {dataset}, [dataset]
+    while queue:
+        current = queue.pop(0)
+        yield current
+        for above in _inputs(desired, current):
+            if above not in seen:
+                seen.add(above)
+                queue.append(above)
+
+
+def _inputs(desired: Desired, dataset: str) -> Sequence[str]:
+    match desired.nodes[dataset]:
+        case Transform(slots=slots):
+            return [s.dataset for s in slots]
+        case Sink(source=source):
+            return [source]
+        case _:
+            return []
+
+
+def chain(plan: Plan, desired: Desired, dataset: str, partition: str | None = None) -> tuple[Item, ...]:
+    """The work that is left on a dataset (that touches a partition) and on what is upstream of it, nearest first."""
+    by_dataset = {d.dataset: d for d in plan.decisions}
+    own = _touching(by_dataset[dataset], partition)
+    if not own:
+        return ()
+    above = (i for d in list(upstream(desired, dataset))[1:] if d in by_dataset for i in by_dataset[d].items)
+    return (*own, *above)
+
+
+def _touching(decision: Decision, partition: str | None) -> tuple[Item, ...]:
+    if partition is None:
+        return decision.items
+    return tuple(i for i in decision.items if not i.partitions or partition in i.partitions)
+
+
+def past(world: World, desired: Desired, dataset: str, partition: str | None = None) -> tuple[Item, ...]:
+    """How the present generation came about: what changed in each dataset on the way up, nearest first."""
+    items = []
+    for name in upstream(desired, dataset):
+        if isinstance(desired.nodes[name], Sink):
+            continue
+        if item := _last_change(world, desired, name, partition):
+            items.append(item)
+    return tuple(items)
+
+
+def _last_change(world: World, desired: Desired, dataset: str, partition: str | None) -> Item | None:
+    """The step to the newest generation; with a partition, the newest one that changed it among recent states."""
+    states = list(world.history(dataset))
+    for newer, older in zip(states, [*states[1:], None], strict=True):
+        if older is not None and older.generation == newer.generation and older.root == newer.root:
+            continue
+        before = older.root if older else tree.EMPTY_ROOT
+        changes = list(tree.diff(world.nodes, before, newer.root))
+        keys = [c.key for c in changes]
+        if partition is None or partition in keys or older is None:
+            shown = tuple([partition] if partition in keys and partition is not None else keys[:100])
+            because = tuple(_because(newer, older, desired))
+            return Item(dataset, "compute", newer.cause, True, 0, len(keys), shown, 0, because)
+    return None
+
+
+def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Because]:
+    node = desired.nodes[newer.dataset]
+    for name, consumed in newer.inputs.items():
+        used = older.inputs.get(name) if older else None
+        if used is None or used.root != consumed.root:
+            origin = node.location if isinstance(node, Source) else consumed.dataset
+            yield Because(origin, used.root if used else None, consumed.root)
+
+
+def sources(world: World, desired: Desired, dataset: str, partition: str | None = None) -> list[Json]:
+    """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
+    found: list[Json] = []
+    for name in upstream(desired, dataset):
+        node, state = desired.nodes[name], world.state(name)
+        if not isinstance(node, Source) or state is None:
+            continue
+        keys = (
+            [e.key for e in tree.scan(world.nodes, state.inputs["objects"].root, prefix=partition or "")]
+            if (partition is not None and _kept(desired, dataset, name))
+            else []
+        )
+        parts = world.source_partitions(node.listing, [k for k in keys if k == partition])
+        objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
+        found.append({"dataset": name, "location": node.location, "objects": objects})
+    return found
+
+
+def _kept(desired: Desired, dataset: str, source: str) -> bool:
+    """Every step from the source to the dataset reads through `each`."""
+    if dataset == source:
+        return True
+    node = desired.nodes[dataset]
+    if not isinstance(node, Transform):
+        return False
+    return any(s.mode == "each" and _kept(desired, s.dataset, source) for s in node.slots)
+
+
+def in_words(decision: Decision, past: Sequence[Item]) -> str:
+    """One sentence for a dataset that has nothing to do."""
+    if decision.status != "up_to_date":
+        return ""
+    if not past:
+        return "it is up to date"
+    cause = {
+        "logic": "its code changed",
+        "input": "an input changed",
+        "schema": "the schema of an input changed",
+        "missing": "it had never been computed",
+    }.get(past[0].cause, past[0].cause)
+    return f"it is up to date; its last generation came because {cause}. Nothing that it reads has changed since"

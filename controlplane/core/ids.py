@@ -1,0 +1,124 @@
+"""Identities of logic: what decides, besides the data, which rows a component produces.
+
+Names of secrets, resources, descriptions, paths of outputs and positions in files do not belong to an identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dataplane.contract import Json, Schema, SourceObject, digest, schema_id, source_id
+
+SPARK_LINE = "4"  # results are shared within one major line of Spark
+
+
+def listing_id(
+    location: str, format: str, options: Mapping[str, str], partition: str | None, metadata: tuple[str, ...]
+) -> bytes:
+    """Whoever lists the same location in the same way shares the listing."""
+    return digest(
+        "listing/1",
+        location=location,
+        format=format,
+        options=options,
+        partition=partition,
+        metadata=sorted(metadata),
+    )
+
+
+def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes:
+    """Source id of one partition's objects: names and times belong to it only if they enter the rows.
+
+    Where a version does not identify bytes (an etag), the full location belongs to it.
+    """
+    if "modified" in metadata:
+        objects = [{**o, "version": f"{o['version']}@{o['modified_ms']}"} for o in objects]
+    if any(not o["version"].startswith("sha256:") for o in objects):
+        objects = [{**o, "name": o["uri"]} for o in objects]
+        return source_id(objects, named=True)
+    return source_id(objects, named="name" in metadata)
+
+
+def parse_logic(
+    format: str,
+    options: Mapping[str, str],
+    metadata: tuple[str, ...],
+    on_bad_record: str,
+    timezone: str,
+    semantics: int,
+) -> bytes:
+    """How bytes of one source object become rows; its location and the dataset's schema are not part of it."""
+    return digest(
+        "parse/1",
+        format=format,
+        options=options,
+        metadata=sorted(metadata),
+        on_bad_record=on_bad_record,
+        timezone=timezone,
+        spark=SPARK_LINE,
+        semantics=semantics,
+    )
+
+
+def read_logic(parse: bytes, declared: Schema | None, schema_change: str) -> bytes:
+    """Logic of a read component as a whole: its parse logic and how its schema comes about."""
+    return digest("read/1", parse=parse, declared=declared, schema_change=schema_change)
+
+
+def transform_logic(
+    language: str,
+    code: bytes,
+    params: Mapping[str, Json],
+    modes: Mapping[str, str],
+    spark: Mapping[str, Json],
+    semantics: int,
+    entrypoint: str = "",
+) -> bytes:
+    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings."""
+    return digest(
+        "transform/1",
+        language=language,
+        code=code,
+        entrypoint=entrypoint,
+        params=params,
+        modes=modes,
+        spark=spark,
+        line=SPARK_LINE,
+        semantics=semantics,
+    )
+
+
+def lineage_id(logic: bytes, upstream: Mapping[str, bytes]) -> bytes:
+    """Digest of a component's logic and, recursively, of all logic upstream of it."""
+    return digest("lineage/1", logic=logic, upstream=upstream)
+
+
+def volatile_logic(logic: bytes, uid: str) -> bytes:
+    """Logic whose results are frozen for one component and shared with no other."""
+    return digest("volatile/1", logic=logic, uid=uid)
+
+
+def salt(uid: str, partition: str) -> bytes:
+    """What tells apart the frozen results of a volatile component's partitions."""
+    return digest("salt/1", uid=uid, partition=partition, period="", force=0)
+
+
+def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
+    return digest("analysis/1", logic=logic, schemas={name: schema_id(s) for name, s in schemas.items()})
+
+
+def inference_key(format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]) -> bytes:
+    return digest("inference/1", format=format, options=options, timezone=timezone, sources=sorted(sources))
+
+
+def build_key(logic: bytes, slots: Mapping[str, Json]) -> bytes:
+    """Whole-dataset memory: this logic over these roots (or contents) under these read schemas."""
+    return digest("build/1", logic=logic, slots=slots)
+
+
+def job_id(body: Json) -> bytes:
+    return digest("job/1", body=body)
+
+
+def target_id(namespace: str, component: str, path: str, format: str, options: Mapping[str, str]) -> bytes:
+    return digest("target/1", namespace=namespace, component=component, path=path, format=format, options=options)

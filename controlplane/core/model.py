@@ -1,0 +1,251 @@
+"""The values that planning, storage and the API exchange: revisions, listings, states, tasks, traces.
+
+Does not belong here: how they are stored, or how they are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dataplane.contract import Content, FileEntry, Json, Kind, Schema, SourceObject, TaskError
+
+Cause: TypeAlias = Literal["logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync"]
+TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One accepted text of a dataflow. `files` are the texts that it names; `uids` its components' immutable ids."""
+
+    branch: str
+    dataflow: str
+    number: int
+    text: str
+    files: Mapping[str, str]
+    file: str
+    uids: Mapping[str, str]
+    actor: str
+    request_id: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a location held when it was last listed whole. `requested` > `served` asks for another listing."""
+
+    id: bytes
+    root: bytes | None  # of a tree: partition key -> source id
+    at: float | None
+    objects: int
+    size_bytes: int
+    requested: int = 0
+    served: int = 0
+    error: TaskError | None = None
+    held: Json = None  # {before, lost}: a loss that waits for confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """One input as a state was built from it."""
+
+    dataset: str
+    root: bytes
+    schema: bytes  # schema id
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A settled state of a dataset. `seq` counts all states, `generation` those that changed what readers see.
+
+    `cut` maps source datasets (`flow.name`) to the listing roots reflected here.
+    """
+
+    branch: str
+    dataset: str
+    seq: int
+    generation: int
+    logic: bytes
+    inputs: Mapping[str, Consumed]
+    root: bytes
+    schema: Schema
+    cut: Mapping[str, bytes]
+    partitions: int
+    rows: int
+    cause: Cause
+    revision: int
+    at: float
+    lineage: bytes  # digest of this logic and of all logic upstream: inputs of other code are never mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""
+
+    id: bytes
+    schema: Schema
+    content: Content
+    files: tuple[FileEntry, ...]
+    home: str
+    attempt: str
+    status: Literal["stored", "condemned", "deleted"] = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The fact that a task gave these fragments; `outputs` maps partition suffixes (empty for one output) to them.
+
+    `seq` grows with every trace in the namespace; `by` tells whether the work was executed or adopted from a manifest.
+    """
+
+    task: bytes
+    outputs: Mapping[str, bytes]
+    seq: int = 0
+    by: Literal["executed", "adopted"] = "executed"
+    home: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One unit of work, keyed by what it computes. `job` is the digest of the JSON that it shares with its batch."""
+
+    key: bytes
+    kind: Kind
+    dataset: str  # that first demanded it; home of its fragments
+    partition: str
+    job: bytes
+    spec: Json  # a TaskSpec without task, epoch and partition; `slots` name fragment ids (hex) instead of files
+    size_bytes: int = 0
+    priority: int = 0
+    state: TaskState = "queued"
+    epoch: int = 0
+    attempt: str | None = None
+    failures: int = 0  # infrastructure failures so far
+    not_before: float = 0.0
+    error: TaskError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds."""
+
+    id: str
+    dataset: str
+    driver: str
+    kind: Kind
+    job: bytes
+    prefix: str
+    tasks: Mapping[bytes, int]
+    lease_until: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` tells if it has a JVM."""
+
+    id: str
+    pool: str
+    kind: Literal["driver", "worker"]
+    at: float
+    seen: float
+    ended: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How far a dataset's Delta table has followed its states."""
+
+    branch: str
+    dataset: str
+    generation: int
+    root: bytes
+    schema: bytes
+    version: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How far an external copy has followed its dataset. `root` is a tree: partition key -> what was last synced."""
+
+    branch: str
+    component: str  # flow.name
+    identity: bytes  # of everything that says where and how it is written; another one starts from nothing
+    root: bytes
+    generation: int
+    error: TaskError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `n` is what counters add up."""
+
+    kind: str
+    dataset: str = ""
+    n: int = 0
+    body: Mapping[str, Json] = field(default_factory=dict)
+    id: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token as stored: never its text, only the SHA-256 of it."""
+
+    id: str
+    hash: bytes
+    name: str
+    scopes: tuple[str, ...]  # admin | driver
+    subject: str
+    at: float
+    expires: float | None = None
+    revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An audited change of desired state (who, when, what before and after)."""
+
+    actor: str
+    request_id: str
+    action: str
+    target: str
+    before: Json
+    after: Json
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request with an Idempotency-Key was answered."""
+
+    key: str
+    body: bytes  # digest of the request
+    status: int
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartition:
+    """The source objects behind one partition of a listing."""
+
+    key: str
+    source: bytes  # source id
+    objects: tuple[SourceObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a published table is to hold. A fragment comes once for each partition that has it.
+
+    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it.
+    """
+
+    path: str
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    generation: int
+    dataset: str

@@ -1,0 +1,115 @@
+"""Schemas as values: DDL text to Spark's JSON, and the schema policies of read components.
+
+Does not belong here: inference (that takes data, hence Spark).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from controlplane.core.errors import HeadgateError
+from dataplane.contract import Json, Schema
+
+SIMPLE = {
+    "TINYINT": "byte",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "BOOLEAN": "boolean",
+    "BINARY": "binary",
+    "VARBINARY": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPLTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp_ntz",
+    "TEXT": "string",
+    "VARCHAR": "string",
+    "CHAR": "string",
+}
+EMPTY_SCHEMA: Schema = {"type": "struct", "fields": []}
+
+
+class InvalidSchema(HeadgateError):
+    """A `schema:` text that is no list of columns and types."""
+
+    code = "invalid-schema"
+
+
+def parse_ddl(text: str) -> Schema:
+    """Read `name TYPE, ...` as Spark's DDL schemas are written, into canonical JSON. Raises InvalidSchema."""
+    try:
+        table = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
+    except (SqlglotError, RecursionError) as e:
+        raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types") from e
+    schema = table.this if isinstance(table, exp.Create) else None
+    columns = schema.expressions if isinstance(schema, exp.Schema) else []
+    if not columns:
+        raise InvalidSchema(f"cannot read {text[:80]!r} as columns and types")
+    return struct(_column(c) for c in columns)
+
+
+def struct(fields: Iterable[tuple[str, Json]]) -> Schema:
+    return {"type": "struct", "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields]}
+
+
+def types(schema: Schema) -> dict[str, Json]:
+    """Column name -> type, in order."""
+    return {f["name"]: f["type"] for f in schema["fields"]}
+
+
+def _column(column: exp.Expression) -> tuple[str, Json]:
+    if not isinstance(column, exp.ColumnDef) or not isinstance(column.args.get("kind"), exp.DataType):
+        raise InvalidSchema(f"{column.sql(dialect='spark')!r} is no column with a type")
+    return column.name, _type(column.args["kind"])
+
+
+def _type(kind: exp.Expression) -> Json:
+    if not isinstance(kind, exp.DataType):
+        raise InvalidSchema(f"{kind.sql(dialect='spark')!r} is no type")
+    name, inner = str(kind.this.name), kind.expressions
+    match name:
+        case "DECIMAL":
+            numbers = [int(p.name) for p in inner] or [10]
+            return f"decimal({numbers[0]},{numbers[1] if len(numbers) > 1 else 0})"
+        case "ARRAY" if len(inner) == 1:
+            return {"type": "array", "elementType": _type(inner[0]), "containsNull": True}
+        case "MAP" if len(inner) == 2:
+            key, value = map(_type, inner)
+            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        case "STRUCT" if inner:
+            return struct(_column(f) for f in inner)
+        case _ if name in SIMPLE:
+            return SIMPLE[name]
+    raise InvalidSchema(f"type {kind.sql(dialect='spark')} is not supported here")
+
+
+def missing_columns(schema: Schema, own: Iterable[str]) -> tuple[str, ...]:
+    """Columns of the objects that the schema lacks, in order."""
+    have = types(schema)
+    return tuple(dict.fromkeys(c for c in own if c not in have))
+
+
+def append_columns(schema: Schema, names: Iterable[str], found: Schema) -> Schema:
+    """`schema` with the named columns of `found` at its end, typed as found."""
+    new = types(found)
+    return {"type": "struct", "fields": [*schema["fields"], *struct((n, new[n]) for n in names if n in new)["fields"]]}
+
+
+def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) -> list[str]:
+    """The columns of one source object under a schema: all where it cannot tell, by position for headerless CSV."""
+    names = [f["name"] for f in schema["fields"]]
+    if columns is None:
+        return names
+    return [*names[: len(columns)], *columns[len(names) :]] if positional else columns
+
+
+def metadata_fields(metadata: Iterable[str]) -> Mapping[str, str]:
+    kinds = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
+    return dict(kinds[m] for m in sorted(metadata, reverse=True))

@@ -1,0 +1,17 @@
+"""Spark SQL as text: identity, references, parameters, columns, partition modes, and edits that keep positions.
+
+SQL is read here, never run and never printed from a tree. Does not belong here: blueprints and datasets.
+"""
+
+from __future__ import annotations
+
+from controlplane.core.sql.edits import Edit, apply_edits, original_offset
+from controlplane.core.sql.modes import Mode
+from controlplane.core.sql.problems import SqlProblem
+from controlplane.core.sql.query import Query, analyse
+from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.volatile import Volatile
+
+__all__ = [
+    "Edit", "Mode", "Query", "SqlProblem", "TableRef", "Volatile", "analyse", "apply_edits", "original_offset",
+]  # fmt: skip

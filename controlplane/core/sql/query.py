@@ -1,0 +1,155 @@
+"""One query: its identity, what it reads, how it may be split, and how its text may be edited.
+
+Does not belong here: blueprints, datasets that exist, hints of users.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError
+
+from controlplane.core.sql import columns, edits, modes, references
+from controlplane.core.sql.edits import Edit
+from controlplane.core.sql.lexer import blank
+from controlplane.core.sql.modes import Mode, Shape
+from controlplane.core.sql.problems import SqlProblem
+from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.refusals import refuse
+from controlplane.core.sql.scan import Lexeme, scan
+from controlplane.core.sql.volatile import Volatile, volatile
+from dataplane.contract import digest
+
+_ARITY: Final = re.compile(
+    r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>|The number of provided arguments"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query that passed. `parsed` is False where only Spark can read it: then nothing about it is proven."""
+
+    text: str
+    digest: bytes
+    references: tuple[TableRef, ...]
+    parameters: frozenset[str]
+    volatile: tuple[Volatile, ...]
+    parsed: bool
+    _lexemes: tuple[Lexeme, ...]
+    _shape: Shape
+
+    def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
+        """Which of an input's columns the query names; None: all of them, or it cannot be told."""
+        return columns.named_columns(self._lexemes, self.references, names) if self.parsed else None
+
+    def mode(self, name: str) -> Mode:
+        """How the dataset of this name may be read, and why."""
+        mentions = [ref for ref in self.references if ref.name.lower() == name.lower()]
+        if not mentions:
+            return Mode("all", f"`all`: the query does not read {name}")
+        driver = self._shape.driver
+        if driver is None:
+            return Mode("all", self._shape.reason)
+        if mentions[0] == driver:
+            return Mode("each", self._shape.reason)
+        reason = f"`all`: any row may meet any row of {driver.name}, at line {mentions[0].line}"
+        return Mode("all", reason)
+
+    def label_edits(self, name: str) -> tuple[Edit, ...] | None:
+        """Edits that carry an `each` input's label through the select list; None: not safely possible."""
+        driver = self._shape.driver
+        if driver is None or driver.name.lower() != name.lower():
+            return None
+        return edits.label(self.text, self._lexemes, driver)
+
+    def rename_edits(self, names: Mapping[str, str]) -> tuple[Edit, ...]:
+        """Edits that give tables other names, by the names they have in the text; columns stay qualified as before."""
+        return tuple(sorted(edits.rename(self.text, self._lexemes, self.references, names)))
+
+
+def analyse(text: str) -> Query:
+    """Raises SqlProblem, and nothing else, for text that no transform may run."""
+    lexemes = _without_end(scan(text))
+    refuse(text, lexemes)
+    tree = _parse(text, lexemes)
+    refs = references.from_tokens(text, lexemes) if tree is None else references.from_tree(text, tree)
+    references.check_direct(text, refs)
+    return Query(
+        text=text,
+        digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
+        references=refs,
+        parameters=frozenset(_parameters(lexemes)),
+        volatile=volatile(text, lexemes),
+        parsed=tree is not None,
+        _lexemes=lexemes,
+        _shape=modes.shape(text, lexemes, tree, refs),
+    )
+
+
+def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
+    end = len(lexemes)
+    while end and lexemes[end - 1].is_symbol(";"):
+        end -= 1
+    return lexemes[:end]
+
+
+def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterable[str]:
+    """Names after a colon that has no operand before it (`v:name` is a path in a variant)."""
+    for before, colon, name in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
+        if colon.is_symbol(":") and name.token.kind in ("word", "quoted") and before.role == "open":
+            yield name.token.name
+
+
+def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
+    """The tree, or None where the parser is known to fall short of Spark."""
+    plain = blank(text, tuple(x.token for x in lexemes if not x.in_hint))
+    try:
+        tree = _tree(plain)
+    except RecursionError:
+        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
+    except Exception as e:  # the parser fails on hostile text in many ways; all of them mean the same here
+        if _holds_gap(lexemes):
+            return None
+        raise _syntax_problem(e) from e
+    if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values) or tree.args.get("into"):
+        raise SqlProblem("not-a-query", "a transform is one query", hint="begin with SELECT or WITH")
+    return tree
+
+
+def _tree(plain: str) -> exp.Expr:
+    """How many arguments a function takes is for Spark to say: complaints about that alone are passed over."""
+    try:
+        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.RAISE)
+    except ParseError as e:
+        if not all(_is_about_arguments(str(found.get("description"))) for found in e.errors):
+            raise
+        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.IGNORE)
+
+
+def _is_about_arguments(description: str) -> bool:
+    if (match := _ARITY.match(description)) is None:
+        return False
+    kind = getattr(exp, match[1] or "Func", None)
+    return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Case)
+
+
+def _holds_gap(lexemes: tuple[Lexeme, ...]) -> bool:
+    """Constructs of Spark that the parser does not know: a path into a variant, as in `v:a.b[0]`."""
+    return any(before.role == "end" and colon.is_symbol(":") for before, colon in pairwise(lexemes))
+
+
+def _syntax_problem(error: Exception) -> SqlProblem:
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
+    if found is None:
+        return SqlProblem("invalid-sql", "the query cannot be parsed")
+    line = found.get("line") or 1
+    column = max((found.get("col") or 1) - len(found.get("highlight") or "x") + 1, 1)
+    message = re.sub(r"<Token .*?text: (.*?), line.*?>", r"'\1'", str(found.get("description") or "syntax error"))
+    message = re.sub(r"<class '.*?(\w+)'>", r"\1", message)
+    return SqlProblem("invalid-sql", message.rstrip("."), line, column)

@@ -1,0 +1,158 @@
+"""Which tables a query names, where, and under which alias.
+
+The parser says what is a table and what is a common table expression; where it cannot read a known construct, the
+tokens after FROM and JOIN have to do. Does not belong here: which datasets exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from controlplane.core.sql import functions
+from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
+from controlplane.core.sql.scan import Lexeme
+
+_FORMATS: Final = frozenset(
+    {
+        *("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "image", "jdbc", "json", "kafka", "orc", "parquet"),
+        *("rate", "socket", "text", "xml"),
+    }
+)
+_INTERNAL: Final = functions.TABLE_FUNCTIONS | functions.GENERATORS
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """One mention of a table: `parts` without quotes, [start, end) its place in the text, `alias` empty if none."""
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    line: int
+    column: int
+    alias: str = ""
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.parts)
+
+    @property
+    def is_plain(self) -> bool:
+        """Could this be the name of a dataset?"""
+        return all(part.isidentifier() and part.isascii() for part in self.parts)
+
+
+def from_tree(text: str, tree: exp.Expr) -> tuple[TableRef, ...]:
+    """External tables in order. Raises SqlProblem where a table function reads from outside."""
+    tables = [table for table in tree.find_all(exp.Table) if not _is_common(table)]
+    refs = [ref for table in tables if (ref := _reference(text, table)) is not None]
+    return tuple(sorted(refs, key=lambda ref: ref.start))
+
+
+def _reference(text: str, table: exp.Table) -> TableRef | None:
+    if isinstance(table.this, exp.Func):
+        _check_function(text, table.this)
+        return None
+    parts = [part for part in table.parts if isinstance(part, exp.Identifier)]
+    if not parts or len(parts) != len(table.parts) or not all("start" in part.meta for part in parts):
+        raise SqlProblem("invalid-sql", f"cannot tell which table {table.name!r} is", hint="quote the name: `name`")
+    start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+    return TableRef(tuple(p.name for p in parts), start, end, *line_column(text, start), table.alias)
+
+
+def _check_function(text: str, call: exp.Expr) -> None:
+    name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.key).lower()
+    if name.replace("_", "") not in {n.replace("_", "") for n in _INTERNAL}:
+        message = f"{name}() reads from outside of the dataflow, or is not known to read only its arguments"
+        raise problem_at(text, call.meta.get("start", 0), "direct-read", message, "declare a read connector")
+
+
+def _is_common(table: exp.Table) -> bool:
+    """Does this name a common table expression that is visible where it stands?"""
+    if table.args.get("db") or not isinstance(table.this, exp.Identifier):
+        return False
+    name, inside, node = _fold(table.name), _node(table), table.parent
+    while node is not None:
+        if isinstance(node, exp.With):
+            visible, inside = list(_before(node, inside)), _node(node.parent)  # the owner lists all of them: pass it
+        else:
+            clause = node.args.get("with_")
+            visible, inside = clause.expressions if clause else [], node
+        if any(_fold(common.alias) == name for common in visible):
+            return True
+        node = inside.parent
+    return False
+
+
+def _node(node: object) -> exp.Expr:
+    assert isinstance(node, exp.Expr)
+    return node
+
+
+def _before(clause: exp.With, inside: exp.Expr) -> Iterator[exp.Expr]:
+    """What a common table expression sees of its own list: those before it, and itself only if recursive."""
+    for common in clause.expressions:
+        if common is inside:
+            if clause.args.get("recursive"):
+                yield common
+            return
+        yield common
+
+
+def _fold(name: str) -> str:
+    return name.upper().casefold()
+
+
+def check_direct(text: str, refs: tuple[TableRef, ...]) -> None:
+    """Raise SqlProblem for a path in place of a table: FROM csv.`/data/x`."""
+    for ref in refs:
+        is_path = len(ref.parts) == 2 and ref.parts[0].lower() in _FORMATS and not ref.is_plain
+        if is_path or "/" in ref.name or ":" in ref.name:
+            message = f"{text[ref.start : ref.end]} reads files past the dataflow"
+            raise SqlProblem("direct-read", message, ref.line, ref.column, "declare a read connector with this path")
+
+
+def from_tokens(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[TableRef, ...]:
+    """As well as tokens can tell; a name that is a common table expression anywhere counts as one."""
+    common = {_fold(a.token.name) for a, b, c in _triples(lexemes) if b.upper == "AS" and c.is_symbol("(")}
+    refs: list[TableRef] = []
+    for at, lexeme in enumerate(lexemes):
+        if lexeme.phrase == "FROM" or lexeme.phrase.endswith("JOIN"):
+            refs += _listed(text, lexemes, at + lexeme.phrase.count(" ") + 1)
+    return tuple(ref for ref in refs if not (len(ref.parts) == 1 and _fold(ref.parts[0]) in common))
+
+
+def _triples(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[Lexeme, Lexeme, Lexeme]]:
+    return zip(lexemes, lexemes[1:], lexemes[2:], strict=False)
+
+
+def _listed(text: str, lexemes: tuple[Lexeme, ...], at: int) -> Iterator[TableRef]:
+    """The names from `at` on, separated by commas."""
+    while at < len(lexemes) and _is_name(lexemes[at]):
+        names, after = [lexemes[at]], at + 1
+        while after + 1 < len(lexemes) and lexemes[after].is_symbol(".") and _is_name(lexemes[after + 1]):
+            names, after = [*names, lexemes[after + 1]], after + 2
+        if after < len(lexemes) and lexemes[after].is_symbol("("):
+            return
+        alias, after = _alias(lexemes, after)
+        start, end = names[0].token.start, names[-1].token.end
+        yield TableRef(tuple(n.token.name for n in names), start, end, *line_column(text, start), alias)
+        if after >= len(lexemes) or not lexemes[after].is_symbol(","):
+            return
+        at = after + 1
+
+
+def _alias(lexemes: tuple[Lexeme, ...], at: int) -> tuple[str, int]:
+    at += at < len(lexemes) and lexemes[at].phrase == "AS"
+    if at < len(lexemes) and _is_name(lexemes[at]):
+        return lexemes[at].token.name, at + 1
+    return "", at
+
+
+def _is_name(lexeme: Lexeme) -> bool:
+    token = lexeme.token
+    return token.kind == "quoted" or (token.kind == "word" and lexeme.role == "end" and not lexeme.phrase)

@@ -1,0 +1,123 @@
+"""What a query may not hold, told from its tokens alone, with the words that a user is told.
+
+Does not belong here: whether the query parses, and which of its inputs exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from controlplane.core.sql import functions
+from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
+from controlplane.core.sql.scan import Lexeme
+
+Refusal: TypeAlias = tuple[str, str, str]  # code, message, hint
+
+_QUERY_WORDS: Final = frozenset({"SELECT", "WITH", "FROM"})
+_HIDDEN: Final = frozenset({"_metadata", "_fragment"})
+_BARE_CLOCK: Final = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtimestamp", "current_user", "session_user"}
+)
+_MOVING: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_DATED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
+_SUBSTITUTED: Final = re.compile(r"\$\{[A-Za-z][^}\s]*\}")  # Spark replaces these by settings and environment
+_CLOCK_HINT: Final = "a column of the input, or a parameter in `params:`, is part of what is computed"
+
+
+def refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
+    """Raise SqlProblem for the first thing in the text that no query of a transform may hold."""
+    if not lexemes:
+        raise SqlProblem("empty-sql", "the query is empty")
+    _refuse_statements(text, lexemes)
+    found = sorted(_problems(text, lexemes), key=lambda p: (p.line, p.column))
+    if found:
+        raise found[0]
+
+
+def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
+    first = next((x for x in lexemes if not x.is_symbol("(")), lexemes[0])
+    if first.upper not in _QUERY_WORDS:
+        message = f"a transform is one query; this begins with {first.token.text!r}"
+        raise problem_at(text, first.token.start, "not-a-query", message, "begin with SELECT or WITH")
+    for one, following in pairwise(lexemes):
+        if one.is_symbol(";") and not following.is_symbol(";"):
+            message = "a transform is one query; a second statement begins here"
+            raise problem_at(text, following.token.start, "several-statements", message)
+
+
+def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
+    for at, lexeme in enumerate(lexemes):
+        before = lexemes[at - 1] if at else None
+        after = lexemes[at + 1] if at + 1 < len(lexemes) else None
+        found = _problem(lexeme, before, after)
+        if found is not None:
+            yield problem_at(text, lexeme.token.start, *found)
+        if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
+            yield _substitution(text, lexeme.token.start + match.start(), match[0])
+    yield from _loose_substitutions(text, lexemes)
+    yield from _argless(text, lexemes)
+
+
+def _problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
+    if lexeme.token.kind in ("word", "quoted"):
+        return _name_problem(lexeme, before, after) or _phrase_problem(lexeme, before, after)
+    if lexeme.is_symbol("?"):
+        return "not-supported", "parameters have names", "write `:name`, and give its value in `params:`"
+    is_dated = lexeme.token.kind == "string" and before is not None and before.upper in _DATED
+    if is_dated and _MOVING.match(lexeme.token.text[1:]):
+        return "not-supported", f"{lexeme.token.text} means another time in each run", _CLOCK_HINT
+    return None
+
+
+def _name_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
+    name = lexeme.token.name.lower()
+    if name in _HIDDEN or (lexeme.is_call and name in functions.SOURCE_FILE):
+        message = f"{lexeme.token.text} is not for queries: it says where a row is stored"
+        return "reserved-name", message, "`metadata:` of the read connector adds the source's name as a column"
+    if (lexeme.is_call and name in functions.AMBIENT) or _is_bare_clock(lexeme, before, after):
+        return "not-supported", f"{name} is not part of any input, so its value cannot be followed", _CLOCK_HINT
+    if lexeme.is_call and name == "identifier":
+        return "not-supported", "IDENTIFIER() hides what a query reads", "write the name itself"
+    return None
+
+
+def _phrase_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
+    if before is None or after is None:
+        return None
+    if lexeme.upper == "USING" and after.token.kind == "string":
+        return "not-supported", "a query cannot run a script", "use a Python transform"
+    if lexeme.upper == "AS" and after.upper == "OF" and before.upper in ("VERSION", "TIMESTAMP"):
+        return "not-supported", "time travel: a query reads the datasets of its own plan", ""
+    follows = before.upper in ("UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS") and before.role == "open"
+    if lexeme.upper == "TABLE" and follows and after.token.kind in ("word", "quoted"):
+        return "not-supported", "TABLE in place of a query", "write SELECT * FROM"
+    return None
+
+
+def _is_bare_clock(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> bool:
+    if lexeme.token.kind != "word" or lexeme.token.text.lower() not in _BARE_CLOCK:
+        return False
+    is_part = before is not None and (before.is_symbol(".", ":") or before.folded == "AS")
+    return not is_part and not (after is not None and after.is_symbol(".", "("))
+
+
+def _argless(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
+    for name, opening, closing in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
+        is_clock = name.token.name.lower() in ("unix_timestamp", "to_unix_timestamp")
+        if is_clock and opening.is_symbol("(") and closing.is_symbol(")"):
+            message = f"{name.token.text}() without arguments is the clock: it is not part of any input"
+            yield problem_at(text, name.token.start, "not-supported", message, _CLOCK_HINT)
+
+
+def _loose_substitutions(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
+    for dollar, brace in pairwise(lexemes):
+        if dollar.is_symbol("$") and brace.is_symbol("{") and dollar.token.end == brace.token.start:
+            yield _substitution(text, dollar.token.start, "${...}")
+
+
+def _substitution(text: str, offset: int, found: str) -> SqlProblem:
+    message = f"{found} would be replaced by a setting or an environment variable"
+    return SqlProblem("not-supported", message, *line_column(text, offset), "write `:name`, and give it in `params:`")

@@ -1,0 +1,70 @@
+"""What in a query may give another result over the same rows: chance, and the order in which rows arrive.
+
+Does not belong here: the clock and the session (refused), and what follows from volatility (a salt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controlplane.core.sql import functions
+from controlplane.core.sql.problems import line_column
+from controlplane.core.sql.scan import Lexeme
+
+_VOLATILE = functions.CHANCE | functions.ORDER_DEPENDENT
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    construct: str
+    line: int
+
+
+def volatile(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[Volatile, ...]:
+    """In the order of the text, each mention."""
+    return tuple(
+        Volatile(construct, line_column(text, lexemes[at].token.start)[0])
+        for at in range(len(lexemes))
+        if (construct := _construct(lexemes, at))
+    )
+
+
+def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
+    lexeme = lexemes[at]
+    name = lexeme.token.name.lower()
+    if lexeme.is_call and name in _VOLATILE:
+        return f"{name}()"
+    # words and not phrases: what merely looks like one of these is flagged as well
+    if lexeme.upper in ("LIMIT", "OFFSET") and _takes_count(lexemes, at) and not _is_ordered(lexemes, at):
+        return f"{lexeme.upper} without ORDER BY"
+    if lexeme.upper == "TABLESAMPLE":
+        return "TABLESAMPLE"
+    if lexeme.upper == "ROWS" and lexeme.phrase:
+        return "ROWS frame"
+    return ""
+
+
+def _takes_count(lexemes: tuple[Lexeme, ...], at: int) -> bool:
+    is_part = at > 0 and (lexemes[at - 1].is_symbol(".") or lexemes[at - 1].folded == "AS")
+    after = lexemes[at + 1] if at + 1 < len(lexemes) else None
+    return not is_part and after is not None and (after.token.kind != "symbol" or after.is_symbol("(", ":"))
+
+
+def _is_ordered(lexemes: tuple[Lexeme, ...], at: int) -> bool:
+    """Is there an ORDER BY before `at` in the same parenthesis and after its last SELECT?"""
+    for lexeme in _same_level(lexemes, at):
+        if lexeme.phrase == "ORDER BY":
+            return True
+        if lexeme.phrase.startswith("SELECT"):
+            return False
+    return False
+
+
+def _same_level(lexemes: tuple[Lexeme, ...], at: int) -> Iterator[Lexeme]:
+    depth = lexemes[at].depth
+    for lexeme in reversed(lexemes[:at]):
+        if lexeme.depth < depth:
+            return
+        if lexeme.depth == depth and not lexeme.is_symbol("(", ")"):
+            yield lexeme

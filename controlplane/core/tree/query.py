@@ -1,0 +1,131 @@
+"""Reading one tree: ranges, single keys, totals, the digests of its nodes, and a full check."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import islice
+
+from controlplane.core.tree.codec import Node, corrupt
+from controlplane.core.tree.shape import height
+from controlplane.core.tree.values import EMPTY_ROOT, EMPTY_SUMMARY, Entry, NodeStore, Summary, Totals
+from controlplane.core.tree.walk import WINDOW, Ref, all_children, child, leaves, load, load_root, root_ref, routed
+
+
+def scan(nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None, prefix: str = "") -> Iterator[Entry]:
+    """The entries with start <= key < stop and this prefix, in key order."""
+    start, end = max(start, prefix), _least(stop, _after_prefix(prefix))
+
+    def pick(ref: Ref, node: Node) -> Iterator[Ref]:
+        return (child(ref, node, i) for i in range(bisect_left(node.keys, start), _children_before(node, end)))
+
+    for _, leaf in leaves(nodes, root, pick):
+        last = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
+        yield from leaf.columns.part(bisect_left(leaf.keys, start), last).entries()
+
+
+def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
+    """The entries of those of the keys that are there."""
+    wanted = sorted(set(keys))
+    found: dict[str, Entry] = {}
+    if wanted:
+        for ref, leaf in leaves(nodes, root, lambda ref, node: routed(ref, node, wanted, beyond=False)):
+            mine = wanted[bisect_left(wanted, ref.low) : bisect_right(wanted, leaf.keys[-1])]
+            found.update((key, leaf.columns.entry(i)) for key, i in _positions(leaf.keys, mine))
+    return found
+
+
+def totals(nodes: NodeStore, root: bytes) -> Totals:
+    """Reads one node."""
+    return _summary(nodes, root).totals
+
+
+def keys_digest(nodes: NodeStore, root: bytes) -> bytes:
+    """A digest that two maps share iff they have the same keys. Reads one node."""
+    return _summary(nodes, root).keys
+
+
+def summaries(nodes: NodeStore, roots: Iterable[bytes]) -> dict[bytes, Summary]:
+    """Totals and keys digests of many trees, by root. Reads their root nodes in batches."""
+    found = {EMPTY_ROOT: EMPTY_SUMMARY}
+    wanted = iter(dict.fromkeys(root for root in roots if root != EMPTY_ROOT))
+    while window := list(islice(wanted, WINDOW)):
+        loaded = load(nodes, [root_ref(root) for root in window])
+        found.update((node.digest, node.verify()) for node in loaded)
+    return found
+
+
+def reachable(nodes: NodeStore, root: bytes, known: Container[bytes] = frozenset()) -> Iterator[bytes]:
+    """The digests of all nodes of the tree, each once, a node after what is above it; the empty tree has none.
+
+    Leaves are not read. Below a node in `known` nothing is read or told, nor the node itself: so the nodes of many
+    generations of one dataset cost no more than what differs.
+    """
+    if root == EMPTY_ROOT or root in known:
+        return
+    ref, top = load_root(nodes, root)
+    yield root
+    yield from _descendants(nodes, iter([(ref, top)]), top.level, known)
+
+
+def verify(nodes: NodeStore, root: bytes) -> None:
+    """Read the whole tree and check all that can be checked. Raises CorruptNode for the first node found wrong."""
+    if root == EMPTY_ROOT:
+        return
+    _, top = load_root(nodes, root)
+    if top.level and len(top.keys) == 1:
+        raise corrupt(root, "a root has more than one child")
+    for level in range(top.level + 1):
+        for ref, node in leaves(nodes, root, all_children, stop_level=level):
+            node.verify()
+            _verify_shape(ref, node)
+
+
+def _verify_shape(ref: Ref, node: Node) -> None:
+    heights = list(map(height, node.keys))
+    if any(h > node.level for h in heights[:-1]):
+        raise corrupt(node.digest, "it goes on where a node must end")
+    if any(h < node.level for h in heights[:-1]) or (not ref.is_edge and heights[-1] <= node.level):
+        raise corrupt(node.digest, "a node ends where none must")
+
+
+def _descendants(
+    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], level: int, known: Container[bytes]
+) -> Iterator[bytes]:
+    """Digests below nodes of one level. Depth first by windows, so that memory stays bounded."""
+    if level == 0:
+        return
+    below = (r for ref, node in above for r in all_children(ref, node) if r.digest not in known)
+    while window := list(islice(below, WINDOW)):
+        yield from (ref.digest for ref in window)
+        if level > 1:
+            loaded = zip(window, load(nodes, window), strict=True)
+            yield from _descendants(nodes, loaded, level - 1, known)
+
+
+def _summary(nodes: NodeStore, root: bytes) -> Summary:
+    return EMPTY_SUMMARY if root == EMPTY_ROOT else load_root(nodes, root)[1].verify()
+
+
+def _positions(keys: Sequence[str], wanted: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for key in wanted:
+        i = bisect_left(keys, key)
+        if keys[i] == key:
+            yield key, i
+
+
+def _children_before(node: Node, end: str | None) -> int:
+    return len(node.keys) if end is None else min(bisect_left(node.keys, end) + 1, len(node.keys))
+
+
+def _least(a: str | None, b: str | None) -> str | None:
+    return min(a, b) if a is not None and b is not None else a if b is None else b
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The least text greater than every text with this prefix; None if there is none."""
+    head = prefix.rstrip("\U0010ffff")
+    if not head:
+        return None
+    following = ord(head[-1]) + 1
+    return head[:-1] + chr(0xE000 if following == 0xD800 else following)

@@ -1,0 +1,122 @@
+"""Walking down a tree: references from parents to children, read in batches and checked against each other.
+
+What all readers share. Which children to follow is theirs to say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+from typing import NamedTuple
+
+from controlplane.core.tree.codec import Node, ParsedKeys, corrupt, decode
+from controlplane.core.tree.shape import height
+from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
+
+WINDOW = 512
+"""Nodes read at a time: some 30 MB as bytes."""
+
+UNKNOWN = -1
+
+
+class Ref(NamedTuple):
+    """A node that is to be read. Refs order by tree and key, old before new."""
+
+    tree: int  # which of several trees that are walked together
+    low: str  # no key below it is less
+    side: int  # 0 old, 1 new, where two trees are compared
+    digest: bytes
+    level: int  # UNKNOWN of a root, as are the next two
+    last: str
+    summary: bytes
+    is_edge: bool  # the last node of its level
+
+
+def root_ref(digest: bytes, tree: int = 0, side: int = 0) -> Ref:
+    return Ref(tree, "", side, digest, UNKNOWN, "", b"", is_edge=True)
+
+
+def child(ref: Ref, node: Node, i: int) -> Ref:
+    low = after(node.keys[i - 1]) if i else ref.low
+    is_edge = ref.is_edge and i == len(node.keys) - 1
+    return Ref(ref.tree, low, ref.side, node.id(i), node.level - 1, node.keys[i], node.row_summary(i), is_edge)
+
+
+def after(key: str) -> str:
+    """The least text greater than `key`."""
+    return key + "\0"
+
+
+def load(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node]:
+    """The nodes of these refs, in one call. Raises CorruptNode."""
+    blobs = nodes.get_nodes(list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
+    parsed: ParsedKeys = {}
+    decoded: dict[bytes, Node] = {}
+    for ref in refs:
+        if ref.digest not in blobs:
+            raise corrupt(ref.digest, "it is missing")
+        if ref.digest not in decoded:
+            decoded[ref.digest] = decode(ref.digest, blobs[ref.digest], parsed)
+        _check(ref, decoded[ref.digest])
+    return [decoded[ref.digest] for ref in refs]
+
+
+def load_root(nodes: NodeStore, root: bytes) -> tuple[Ref, Node]:
+    """The root's node, not for the empty root."""
+    [node] = load(nodes, [root_ref(root)])
+    return root_ref(root)._replace(level=node.level, last=node.keys[-1], summary=node.summary), node
+
+
+def _check(ref: Ref, node: Node) -> None:
+    """A child must be what its parent says, and end where the shape of the tree says."""
+    if ref.level == UNKNOWN:
+        return
+    if (node.level, node.keys[-1], node.summary) != (ref.level, ref.last, ref.summary) or node.keys[0] < ref.low:
+        raise corrupt(node.digest, "it is not what its parent says")
+    if not ref.is_edge and height(ref.last) <= ref.level:
+        raise corrupt(node.digest, "no node ends at its last key")
+
+
+Pick = Callable[[Ref, Node], Iterable[Ref]]
+"""The children to follow from an inner node, in key order."""
+
+
+def leaves(nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0) -> Iterator[tuple[Ref, Node]]:
+    """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW per level at a time.
+
+    Batches start small, so that a reader who stops early costs little.
+    """
+    if root == EMPTY_ROOT:
+        return
+    ref, node = load_root(nodes, root)
+    found: Iterator[tuple[Ref, Node]] = iter([(ref, node)])
+    sizes = chain((8, 64), repeat(WINDOW))
+    for _ in range(node.level - stop_level):
+        found = _below(nodes, found, pick, sizes)
+    yield from found
+
+
+def _below(
+    nodes: NodeStore, above: Iterator[tuple[Ref, Node]], pick: Pick, sizes: Iterator[int]
+) -> Iterator[tuple[Ref, Node]]:
+    refs = chain.from_iterable(pick(ref, node) for ref, node in above)
+    while window := list(islice(refs, next(sizes))):
+        yield from zip(window, load(nodes, window), strict=True)
+
+
+def all_children(ref: Ref, node: Node) -> Iterator[Ref]:
+    return (child(ref, node, i) for i in range(len(node.keys)))
+
+
+def routed(ref: Ref, node: Node, keys: Sequence[str], *, beyond: bool) -> Iterator[Ref]:
+    """The children that hold, or would hold, any of the sorted `keys`.
+
+    `beyond`: keys greater than all in the tree lead to its last nodes; else nowhere.
+    """
+    at = bisect_left(keys, ref.low)
+    stop = len(keys) if beyond and ref.is_edge else bisect_right(keys, ref.last)
+    while at < stop:
+        i = min(bisect_left(node.keys, keys[at]), len(node.keys) - 1)
+        yield child(ref, node, i)
+        at = stop if i == len(node.keys) - 1 else bisect_right(keys, node.keys[i], at, stop)

@@ -1,0 +1,116 @@
+"""From rows to nodes: cutting runs into nodes, stacking levels up to a root, writing in batches.
+
+What is common to building and editing. Nothing here reads a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controlplane.core.tree.codec import Columns, Row, encode, join
+from controlplane.core.tree.shape import height
+from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
+
+BATCH = 256
+
+
+class Writer:
+    """Buffers nodes and puts them in batches."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self.buffer: dict[bytes, bytes] = {}
+
+    def put(self, level: int, columns: Columns) -> Row:
+        row, blob = encode(level, columns)
+        self.buffer[row.id] = blob
+        if len(self.buffer) >= BATCH:
+            self.flush()
+        return row
+
+    def discard(self, digests: Iterable[bytes]) -> None:
+        """These turned out not to belong to the tree. Those that are put already are harmless, and never reachable."""
+        for digest in digests:
+            self.buffer.pop(digest, None)
+
+    def flush(self) -> None:
+        if self.buffer:
+            self._nodes.put_nodes(self.buffer)
+            self.buffer = {}
+
+
+class Run:
+    """Consecutive rows of one level, given piece by piece and cut into nodes."""
+
+    def __init__(self, level: int, writer: Writer) -> None:
+        self._level, self._writer = level, writer
+        self._open: list[Columns] = []
+
+    def add(self, columns: Columns, cuts: Sequence[int]) -> Iterator[tuple[str, Row]]:
+        """Nodes, with their last keys, that end within these rows: after the rows at the positions in `cuts`."""
+        start = 0
+        for cut in cuts:
+            self._open.append(columns.part(start, cut + 1))
+            yield from self.close()
+            start = cut + 1
+        if start < len(columns.keys):
+            self._open.append(columns.part(start, len(columns.keys)) if start else columns)
+
+    def close(self) -> Iterator[tuple[str, Row]]:
+        """The node of what is left, if anything is."""
+        if self._open:
+            columns = join(self._open)
+            self._open = []
+            yield columns.keys[-1], self._writer.put(self._level, columns)
+
+
+class _Level:
+    """Rows of one inner level: those that no node holds yet, how many there ever were, and the first."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[str, Row]] = []
+        self.total = 0
+        self.first = b""
+
+    def add(self, key: str, row: Row) -> None:
+        self.first = self.first or row.id
+        self.total += 1
+        self.open.append((key, row))
+
+    def take(self) -> Columns:
+        keys, rows = zip(*self.open, strict=True)
+        self.open = []
+        return Columns(keys, b"".join(row.id for row in rows), b"".join(row.rest for row in rows))
+
+
+class Tower:
+    """Levels of inner nodes above given nodes, each cut into nodes by the shape of its keys."""
+
+    def __init__(self, level: int, writer: Writer) -> None:
+        self._base, self._writer = level + 1, writer  # `level` is that of the given nodes
+        self._levels = [_Level()]
+
+    def add(self, key: str, row: Row) -> None:
+        """The next node, in key order: its last key and its row."""
+        self._levels[0].add(key, row)
+        for i in range(height(key) - self._base):
+            if i + 1 == len(self._levels):
+                self._levels.append(_Level())
+            self._close(i)
+
+    def root(self) -> bytes:
+        """Close all levels. The root is the lowest node that is alone on its level."""
+        for i, level in enumerate(self._levels):
+            if level.total <= 1:
+                self._writer.discard(above.first for above in self._levels[i + 1 :])
+                return level.first or EMPTY_ROOT
+            if i + 1 == len(self._levels):
+                self._levels.append(_Level())
+            self._close(i)
+        raise AssertionError("a level above many nodes has one node in the end")
+
+    def _close(self, i: int) -> None:
+        level = self._levels[i]
+        if level.open:
+            key = level.open[-1][0]
+            self._levels[i + 1].add(key, self._writer.put(self._base + i, level.take()))

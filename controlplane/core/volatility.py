@@ -1,0 +1,268 @@
+"""What in the modules of a Python transform may give another result over the same inputs.
+
+Closed tables, told from imports, names and attributes; a name that is hidden on purpose stays hidden. Flagging too
+much costs reuse, flagging too little costs truth. Does not belong here: SQL texts of SQL transforms.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controlplane.core.sql import SqlProblem, functions
+from controlplane.core.sql.scan import scan
+
+_SPARK_FUNCTIONS: Final = functions.CHANCE | functions.ORDER_DEPENDENT | functions.AMBIENT | functions.SOURCE_FILE
+
+# Importing one of these is enough.
+_MODULES: Final = frozenset(
+    {
+        *(
+            "asyncio",
+            "ctypes",
+            "ftplib",
+            "getpass",
+            "glob",
+            "http",
+            "imaplib",
+            "importlib",
+            "multiprocessing",
+            "nntplib",
+        ),
+        *(
+            "platform",
+            "poplib",
+            "pty",
+            "random",
+            "runpy",
+            "secrets",
+            "select",
+            "selectors",
+            "shutil",
+            "signal",
+            "smtplib",
+        ),
+        *("socket", "socketserver", "sqlite3", "ssl", "subprocess", "telnetlib", "tempfile", "urllib.request"),
+        *("webbrowser", "xmlrpc"),
+    }
+)
+# Anything of these, by where it was imported from.
+_ORIGINS: Final = (
+    *("time.time", "time.time_ns", "time.monotonic", "time.perf_counter", "time.process_time", "time.localtime"),
+    *(
+        "time.gmtime",
+        "time.ctime",
+        "time.strftime",
+        "time.asctime",
+        "os.environ",
+        "os.getenv",
+        "os.urandom",
+        "os.getpid",
+    ),
+    *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.system", "os.popen", "os.exec", "os.spawn", "os.fork"),
+    *(
+        "os.getcwd",
+        "os.uname",
+        "os.cpu_count",
+        "os.getlogin",
+        "os.open",
+        "os.read",
+        "os.path.exists",
+        "os.path.getmtime",
+    ),
+    *("os.path.getsize", "os.path.isfile", "os.path.isdir", "uuid.uuid1", "uuid.uuid4", "uuid.getnode", "pathlib.Path"),
+    *(
+        "io.open",
+        "codecs.open",
+        "sys.argv",
+        "sys.path",
+        "sys.stdin",
+        "sys.modules",
+        "numpy.random",
+        "pyspark.SparkFiles",
+    ),
+)
+_BUILTINS: Final = frozenset(
+    {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "open"}
+)
+_CLOCK_METHODS: Final = frozenset({"now", "today", "utcnow"})
+_UNORDERED_METHODS: Final = frozenset({"head", "limit", "offset", "tail", "take"})
+_CHANCE_METHODS: Final = frozenset({"randomSplit", "sample", "sampleBy", "zipWithUniqueId"})
+_KEEPING_METHODS: Final = frozenset({"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"})
+_EFFECTS: Final = frozenset({"foreach", "foreachPartition", "write", "writeStream", "writeTo"})
+_SORTING_METHODS: Final = frozenset({"orderBy", "sort"})
+_SESSION_METHODS: Final = frozenset({"active", "getActiveSession", "getOrCreate", "newSession"})
+_SESSION_READS: Final = frozenset({"catalog", "conf", "read", "readStream", "sparkContext", "sql", "streams", "table"})
+_SQL_METHODS: Final = frozenset({"expr", "filter", "selectExpr", "sql", "where"})
+
+# Distributions whose module has another name.
+_IMPORTED_AS: Final = {
+    "beautifulsoup4": "bs4", "opencv_python": "cv2", "opencv_python_headless": "cv2", "pillow": "PIL",
+    "python_dateutil": "dateutil", "pyyaml": "yaml", "scikit_image": "skimage", "scikit_learn": "sklearn",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """`line` counts from 1 in the text of `file`."""
+
+    construct: str
+    file: str
+    line: int
+
+
+def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[Volatile]:
+    """In order of file and line, each construct once a line."""
+    known = {"pyspark"} | sys.stdlib_module_names | _own_names(trees) | {_module_of(text) for text in requirements}
+    found = (
+        Volatile(construct, path, node.lineno)
+        for path, tree in trees.items()
+        for node, construct in _constructs(tree, known)
+    )
+    return sorted(set(found), key=lambda v: (v.file, v.line, v.construct))
+
+
+def _own_names(trees: Mapping[str, ast.Module]) -> set[str]:
+    """Every part of the modules' paths: which of them is the root of an import is for the driver to say."""
+    return {part for path in trees for part in re.split(r"[/\\]", path.removesuffix(".py"))}
+
+
+def _module_of(requirement: str) -> str:
+    match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
+    name = re.sub(r"[-.]+", "_", match[1]) if match else ""
+    return _IMPORTED_AS.get(name.lower(), name)
+
+
+Located = ast.expr | ast.stmt
+
+
+def _constructs(tree: ast.Module, known: set[str] | frozenset[str]) -> Iterator[tuple[Located, str]]:
+    origins = _origins(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node, text) for a in names if (text := _import_problem(a.name, known)))
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found = _import_problem(module, known) or next(
+                    (f"import of {module}.{a.name}" for a in names if f"{module}.{a.name}" in _MODULES), ""
+                )
+                if found:
+                    yield node, found
+            case ast.Name() | ast.Attribute():
+                if found := _use(node, origins):
+                    yield node, found
+            case ast.Call():
+                if found := _call(node):
+                    yield node, found
+
+
+def _import_problem(module: str, known: set[str] | frozenset[str]) -> str:
+    parts = module.split(".")
+    if parts[0] not in known and parts[0].lower() not in {name.lower() for name in known}:
+        return f"import of {module}, which is not declared in `requirements:`"
+    prefixes = {".".join(parts[: i + 1]) for i in range(len(parts))}
+    return f"import of {module}" if prefixes & _MODULES else ""
+
+
+def _origins(tree: ast.Module) -> dict[str, str]:
+    """Local name -> what it was imported as; for `import *` the functions of Spark that matter here."""
+    out: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    name = alias.name if alias.asname else alias.name.split(".")[0]
+                    out[alias.asname or name] = name
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                for alias in names:
+                    if alias.name == "*" and module.startswith("pyspark.sql"):
+                        out |= {name: f"pyspark.sql.functions.{name}" for name in _SPARK_FUNCTIONS}
+                    out[alias.asname or alias.name] = f"{module}.{alias.name}"
+    return out
+
+
+def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
+    origin = _origin(node, origins)
+    parts = origin.split(".")
+    if parts[0] == "pyspark" and "functions" in parts[:-1] and parts[-1] in _SPARK_FUNCTIONS:
+        return f"{parts[-1]}()"
+    if any(origin == name or origin.startswith(name + ".") for name in _ORIGINS):
+        return origin
+    if isinstance(node, ast.Attribute):
+        if node.attr in _SESSION_READS and _is_session(node.value):
+            return f"spark.{node.attr}"
+        if node.attr in _EFFECTS:
+            return f".{node.attr}"
+    return ""
+
+
+def _origin(node: ast.expr, origins: Mapping[str, str]) -> str:
+    """The dotted name that an expression stands for, as far as imports tell; empty if they do not."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in origins:
+        return ""
+    return ".".join([origins[node.id], *reversed(names)])
+
+
+def _is_session(node: ast.expr) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name == "spark"
+        case ast.Attribute(attr=name):
+            return name in ("sparkSession", "spark")
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _SESSION_METHODS
+        case _:
+            return False
+
+
+def _call(node: ast.Call) -> str:
+    match node.func:
+        case ast.Name(id=name):
+            if name in _BUILTINS:
+                return f"{name}()"
+            return _in_sql(node) if name in _SQL_METHODS else ""
+        case ast.Attribute(attr=name, value=receiver):
+            return _method(name, receiver, node)
+        case _:
+            return ""
+
+
+def _method(name: str, receiver: ast.expr, node: ast.Call) -> str:
+    if name in _CLOCK_METHODS or name in _CHANCE_METHODS:
+        return f".{name}()"
+    if name in _UNORDERED_METHODS and not _is_sorted(receiver):
+        return f".{name}() without orderBy"
+    if name in _KEEPING_METHODS and (node.args or node.keywords):
+        return f".{name}() with columns"
+    return _in_sql(node) if name in _SQL_METHODS else ""
+
+
+def _is_sorted(receiver: ast.expr) -> bool:
+    return (
+        isinstance(receiver, ast.Call)
+        and isinstance(receiver.func, ast.Attribute)
+        and receiver.func.attr in _SORTING_METHODS
+    )
+
+
+def _in_sql(node: ast.Call) -> str:
+    """A volatile function in a text that Spark will read as SQL."""
+    texts = (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+    return next((found for text in texts if (found := _sql_construct(text))), "")
+
+
+def _sql_construct(text: str) -> str:
+    try:
+        lexemes = scan(text)
+    except SqlProblem:
+        return ""
+    names = (x.token.name.lower() for x in lexemes if x.is_call or x.token.name.lower().startswith("current_"))
+    return next((f"{name}() in SQL" for name in names if name in _SPARK_FUNCTIONS), "")

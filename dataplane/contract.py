@@ -1,0 +1,333 @@
+"""What both planes must agree on byte for byte: canonical encoding, identities, wire records, failpoints.
+
+Standard library only. Does not belong here: HTTP, Spark, storage, planning.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+from urllib.parse import quote
+
+CONTRACT = 1
+MASK = (1 << 64) - 1
+LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
+MANIFEST = "manifest.json"
+
+Json: TypeAlias = Any  # a value that json.loads can return
+Schema: TypeAlias = dict[str, Json]  # Spark's JSON of a struct type, in canonical form
+
+
+# --- canonical encoding -------------------------------------------------------------------------
+
+
+def canonical(value: object) -> bytes:
+    """Encode nested plain values injectively: 1, 1.0 and True differ; lists and tuples do not.
+
+    Mappings must have text keys and are ordered by them.
+    """
+    match value:
+        case None:
+            return b"n;"
+        case bool():
+            return b"b1;" if value else b"b0;"
+        case int():
+            return _sized(b"i", str(value).encode())
+        case str():
+            return _sized(b"s", value.encode())
+        case bytes():
+            return _sized(b"x", value)
+        case float():
+            return _sized(b"f", struct.pack(">d", value))
+        case Mapping():
+            return _sized(b"m", b"".join(canonical(k) + canonical(value[k]) for k in sorted(value)))
+        case list() | tuple():
+            return _sized(b"l", b"".join(map(canonical, value)))
+        case _:
+            raise TypeError(f"no canonical encoding for {type(value).__name__}")
+
+
+def _sized(kind: bytes, body: bytes) -> bytes:
+    return kind + str(len(body)).encode() + b":" + body
+
+
+def digest(tag: str, **fields: object) -> bytes:
+    """SHA-256 (32 bytes) over a versioned domain tag, such as `task/1`, and named fields."""
+    return sha256(b"headgate/" + tag.encode() + b"\n" + canonical(fields)).digest()
+
+
+# --- identities ---------------------------------------------------------------------------------
+
+
+class Content(NamedTuple):
+    """Fingerprint of a multiset of rows: row count and the sums, mod 2^64, of two 64-bit row hashes."""
+
+    rows: int
+    sum1: int
+    sum2: int
+
+    def plus(self, other: Content) -> Content:
+        return Content(self.rows + other.rows, (self.sum1 + other.sum1) & MASK, (self.sum2 + other.sum2) & MASK)
+
+    def minus(self, other: Content) -> Content:
+        return Content(self.rows - other.rows, (self.sum1 - other.sum1) & MASK, (self.sum2 - other.sum2) & MASK)
+
+
+EMPTY = Content(0, 0, 0)
+
+
+def canonical_schema(schema: Mapping[str, Json]) -> Schema:
+    """Spark's JSON of a struct type with all fields nullable and no metadata, nested types too."""
+    return {"type": "struct", "fields": [_field(f) for f in schema["fields"]]}
+
+
+def _field(field: Mapping[str, Json]) -> Json:
+    return {"name": field["name"], "type": _type(field["type"]), "nullable": True, "metadata": {}}
+
+
+def _type(kind: Json) -> Json:
+    if not isinstance(kind, Mapping):
+        return kind
+    match kind["type"]:
+        case "struct":
+            return canonical_schema(kind)
+        case "array":
+            return {"type": "array", "elementType": _type(kind["elementType"]), "containsNull": True}
+        case "map":
+            key, value = _type(kind["keyType"]), _type(kind["valueType"])
+            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        case _:
+            return dict(kind)
+
+
+def column_names(schema: Schema) -> tuple[str, ...]:
+    return tuple(f["name"] for f in schema["fields"])
+
+
+def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
+    """The fields of `schema` whose name is in `names`, in the schema's own order."""
+    wanted = set(names)
+    return {"type": "struct", "fields": [f for f in schema["fields"] if f["name"] in wanted]}
+
+
+def schema_id(schema: Schema) -> bytes:
+    return digest("schema/1", schema=schema)
+
+
+def fragment_id(schema: Schema, content: Content) -> bytes:
+    return digest("fragment/1", schema=schema, content=tuple(content))
+
+
+def slot_id(content: Content, read_schema: Schema) -> bytes:
+    """What a task reads through one input: the rows' content under the read schema."""
+    return digest("slot/1", content=tuple(content), schema=read_schema)
+
+
+def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None) -> bytes:
+    return digest("task/1", logic=logic, slots=slots, salt=salt)
+
+
+def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
+    """Identity of the source objects behind one partition.
+
+    `named`: the names belong to it, because they enter the rows or the versions do not identify bytes.
+    """
+    if named:
+        return digest("source/1", objects=sorted((o["name"], o["version"]) for o in objects))
+    return digest("source/1", objects=sorted(o["version"] for o in objects))
+
+
+def label_of(task: bytes) -> str:
+    """The text that names a task's fragment in the paths of its attempt: 32 hexadecimal digits."""
+    return task.hex()[:32]
+
+
+def encode_segment(text: str) -> str:
+    """Percent-encode everything but [A-Za-z0-9._-] in UTF-8."""
+    return quote(text, safe="").replace("~", "%7E")
+
+
+def encode_key(key: str) -> str:
+    """A partition key as one path segment that never is `.`, `..`, hidden or empty.
+
+    The empty key is `_`; a leading dot or underscore is percent-encoded.
+    """
+    if not key:
+        return "_"
+    text = encode_segment(key)
+    return f"%{ord(text[0]):02X}{text[1:]}" if text[0] in "._" else text
+
+
+# --- wire records -------------------------------------------------------------------------------
+
+Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "transform", "write"]
+WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write"})
+DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "transform"})
+
+
+class SourceObject(TypedDict):
+    """One file that a read connector lists. `version` starts with its kind: `sha256:` or `etag:`."""
+
+    name: str
+    uri: str
+    size: int
+    modified_ms: int
+    version: str
+    columns: list[str] | None  # own columns in file order where the worker can tell, else None
+
+
+class ListedPartition(TypedDict):
+    key: str
+    objects: list[SourceObject]
+
+
+class FileEntry(TypedDict):
+    """One Parquet file of a fragment. `path` is relative to the lake; `stats` are Delta's per-file statistics."""
+
+    path: str
+    size: int
+    rows: int
+    stats: Json
+
+
+class TaskResult(TypedDict):
+    """What one task of an attempt came to. Of parse and transform, `done` results stand in the manifest as well."""
+
+    task: str  # task key, hex
+    epoch: int
+    state: Literal["done", "failed", "void"]  # void: a source object changed under the reader; list again
+    files: NotRequired[list[FileEntry]]
+    content: NotRequired[list[int]]
+    schema: NotRequired[Schema]
+    result: NotRequired[Json]  # of list, infer, analyse and write
+    error: NotRequired[TaskError]
+    metrics: NotRequired[Json]
+
+
+class TaskError(TypedDict):
+    """An error in words. `line` and `column` count from 1 in the user's own text (`file` names which)."""
+
+    kind: Literal["user", "infrastructure"]
+    condition: str | None
+    sqlstate: str | None
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    detail: str  # the full trace
+
+
+class Manifest(TypedDict):
+    contract: int
+    attempt: str
+    results: list[TaskResult]
+    versions: Json  # of Spark, Python and Headgate
+
+
+class TaskSpec(TypedDict):
+    """One task of a claim. Which of the optional fields are there depends on the job's kind."""
+
+    task: str
+    epoch: int
+    partition: str
+    objects: NotRequired[list[SourceObject]]  # parse
+    columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
+    slots: NotRequired[dict[str, list[str]]]  # transform: files of each `each` input, paths in the lake
+    files: NotRequired[list[str]]  # write: the partition's files
+    remove: NotRequired[bool]  # write: the partition is to go
+
+
+class Claim(TypedDict):
+    contract: int
+    attempt: str
+    dataset: str
+    prefix: str  # the only folder, relative to the lake, that the attempt may write to
+    lake: str  # URI of the lake
+    lease_s: float
+    kind: Kind
+    job: Json  # what all tasks share; docs/protocol.md gives the fields by kind
+    tasks: list[TaskSpec]
+
+
+def partition_result(result: TaskResult) -> tuple[Schema, Content, list[FileEntry]]:
+    """The parts of a `done` parse or transform result."""
+    return result["schema"], Content(*result["content"]), result["files"]
+
+
+# --- failpoints ---------------------------------------------------------------------------------
+
+
+def failpoint(name: str) -> None:
+    """Kill this process at a named place if HEADGATE_FAILPOINTS (comma-separated names) says so; for fault tests."""
+    if name in os.environ.get("HEADGATE_FAILPOINTS", "").split(","):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+# --- source names -------------------------------------------------------------------------------
+
+GLOB_CHARACTERS = "*?[{\\"
+
+
+def fixed_folder(path_glob: str) -> str:
+    """The folders before the first glob character, with the last `/`; all but the file name where there is none.
+
+    A path that the glob finds is `fixed_folder(glob) + name`: `data/*.csv` gives `data/`, `*.csv` the empty text.
+    """
+    at = min((i for i in map(path_glob.find, GLOB_CHARACTERS) if i >= 0), default=len(path_glob))
+    return path_glob[: path_glob.rfind("/", 0, at) + 1]
+
+
+def key_of(name: str, template: str | None) -> str | None:
+    """Partition key of a source object whose path below the fixed folder is `name`; None if it does not match.
+
+    Without a template the key is the name. A template is matched folder by folder, and the key is the placeholders'
+    texts joined by `/`. Everything but [A-Za-z0-9._-] is percent-encoded in each of them.
+    """
+    folders = name.split("/")
+    found = folders if template is None else _match_folders(folders, template.split("/"))
+    return None if found is None else "/".join(map(encode_segment, found))
+
+
+def template_pieces(pattern: str) -> list[str]:
+    """One folder of a template: literal texts at even places, `{word}` and `*` at odd ones.
+
+    `{word}` stands for one or more characters, up to the first place where the text after it follows; `*` for any
+    number, which stay out of the key: so several files share one. `{month}-*.csv` is `"" {month} - * .csv`.
+    """
+    return re.split(r"(\{[^{}]*\}|\*)", pattern)
+
+
+def _match_folders(folders: Sequence[str], patterns: Sequence[str]) -> list[str] | None:
+    if len(folders) != len(patterns):
+        return None
+    found: list[str] = []
+    for folder, pattern in zip(folders, patterns, strict=True):
+        texts = _match_folder(folder, template_pieces(pattern))
+        if texts is None:
+            return None
+        found += texts
+    return found
+
+
+def _match_folder(text: str, pieces: Sequence[str]) -> list[str] | None:
+    """The placeholders' texts. The leftmost match always suffices, so no template makes this slow."""
+    first, wildcards, literals = pieces[0], pieces[1::2], pieces[2::2]
+    if not wildcards:
+        return [] if text == first else None
+    if not text.startswith(first):
+        return None
+    start, found = len(first), []
+    for number, (wildcard, literal) in enumerate(zip(wildcards, literals, strict=True), 1):
+        least = start + (wildcard != "*")
+        end = text.find(literal, least) if number < len(wildcards) else len(text) - len(literal)
+        if end < least or not text.startswith(literal, end):
+            return None
+        if wildcard != "*":
+            found.append(text[start:end])
+        start = end + len(literal)
+    return found

@@ -1,0 +1,159 @@
+"""What a correct blueprint becomes; and that nothing but InvalidBlueprint is ever raised."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from controlplane.core.blueprint import (
+    InputHint,
+    Place,
+    Read,
+    Retention,
+    SparkSettings,
+    SqlTransform,
+    Write,
+    file_references,
+    parse,
+)
+from controlplane.core.errors import InvalidBlueprint
+from tests.unit.blueprint.texts import READ, component, one
+
+FULL = """\
+dataflow: flights
+description: >
+  On-time performance
+timezone: Europe/Berlin
+spark: {ansi: false, case_sensitive: true}
+components:
+  flights:
+    description: all of them
+    owner: me
+    tags: [b, a]
+    paused: true
+    priority: -5
+    retention: {generations: 3}
+    resources: large
+    read:
+      connector: files
+      path: data/flights/*.csv
+      format: csv
+      options: {nullValue: NA, header: true, n: 007, x: 1e3, e: ""}
+      schema: "year INT, `a b` ARRAY<STRUCT<x: INT, y: STRING>>, d DECIMAL(10, 2) COMMENT 'a, b'"
+      refresh: 5m
+      partition: "{month}.csv"
+      metadata: [name, modified]
+      on_bad_record: drop
+      schema_change: fail
+      deletes: {max: 1}
+  delays:
+    transform:
+      sql: SELECT * FROM flights JOIN x USING (carrier)
+      params: {minimum: 0, b: text, a: null, f: 1.5}
+      inputs: {flights: each, x: {from: other.airlines, mode: all}, y: {from: flights}}
+  copy:
+    write: {connector: files, from: delays, path: out, format: parquet, options: {compression: zstd}}
+"""
+
+
+def test_a_blueprint_with_everything() -> None:
+    found = parse(FULL, file="f.yaml")
+    assert (found.dataflow, found.description, found.timezone) == ("flights", "On-time performance\n", "Europe/Berlin")
+    assert found.spark == SparkSettings(ansi=False, case_sensitive=True)
+    flights, delays, copy = found.components
+    assert (flights.name, flights.place) == ("flights", Place("f.yaml", 7, 3))
+    assert (flights.owner, flights.tags, flights.paused, flights.priority) == ("me", ("b", "a"), True, -5)
+    assert (flights.retention, flights.resources) == (Retention(3, 30), "large")
+    assert flights.body == Read(
+        connector="files",
+        path="data/flights/*.csv",
+        format="csv",
+        options=(("e", ""), ("header", "true"), ("n", "007"), ("nullValue", "NA"), ("x", "1e3")),
+        schema="year INT, `a b` ARRAY<STRUCT<x: INT, y: STRING>>, d DECIMAL(10, 2) COMMENT 'a, b'",
+        refresh_s=300.0,
+        partition="{month}.csv",
+        metadata=("name", "modified"),
+        on_bad_record="drop",
+        schema_change="fail",
+        deletes_max=1.0,
+    )
+    assert isinstance(delays.body, SqlTransform)
+    assert delays.body.params == (("a", None), ("b", "text"), ("f", 1.5), ("minimum", 0))
+    assert delays.body.inputs == (
+        InputHint("flights", None, "each", Place("f.yaml", 31, 16)),
+        InputHint("x", "other.airlines", "all", Place("f.yaml", 31, 31)),
+        InputHint("y", "flights", None, Place("f.yaml", 31, 69)),
+    )
+    assert copy.body == Write("files", "delays", "out", "parquet", (("compression", "zstd"),))
+
+
+def test_defaults() -> None:
+    body = one(READ)
+    assert body == Read("files", "data/*.csv", "csv", (), None, 60.0, None, (), "fail", "append", 0.5)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5m", 300), ("1h", 3600), ("1d", 86400), ("manual", None)])
+def test_durations(text: str, seconds: float | None) -> None:
+    body = one(f"read: {{connector: files, path: a, format: csv, refresh: {text}}}")
+    assert isinstance(body, Read)
+    assert body.refresh_s == seconds
+
+
+def test_a_dataflow_may_be_empty() -> None:
+    assert parse("dataflow: d\ncomponents: {}", file="f").components == ()
+
+
+def test_bytes_and_text_are_the_same() -> None:
+    assert parse(FULL.encode(), file="f") == parse(FULL, file="f") == parse("\ufeff" + FULL, file="f")
+
+
+def test_file_references_are_found_in_spite_of_problems() -> None:
+    text = component(
+        "tranform: x\ntransform:\n  file: t/a.py\n  modules: [t/b.py, /etc/c.py, ../d.py, [], t/a.py]\n  x: 1"
+    )
+    assert file_references(text) == ("t/a.py", "t/b.py")
+    assert file_references("[") == file_references("a: 1") == file_references("components: [1]") == ()
+
+
+VOCABULARY = """
+dataflow components read transform write connector files path format csv options schema refresh partition inputs sql
+python file modules params from mode each all by expect secret:// http://a:b@c {a}.csv 1 012 true null ~ .nan
+& * ! | > ' " [ ] { } , : - ? # % @ ` \\ é 😀 --- ...
+"""
+WORDS = st.sampled_from([*VOCABULARY.split(), "\t", "\n", "\r", "\0", "\u2028", "\ud800"])
+PIECES = st.lists(st.tuples(WORDS, st.sampled_from(["", " ", ": ", "\n", "\n  ", "\n    ", ", "])), max_size=40)
+
+
+@given(PIECES.map(lambda pieces: "".join(a + b for a, b in pieces)) | st.text() | st.binary())
+@example("\x00")
+def test_only_invalid_blueprint_is_raised(text: str | bytes) -> None:
+    file_references(text)
+    with pytest.raises(InvalidBlueprint) as caught:
+        parse(text, file="f")
+    found = caught.value.problems
+    assert found == tuple(sorted(found))
+    assert all(p.line > 0 and p.column > 0 for p in found)
+
+
+LEAVES = st.sampled_from(["each", "x", "1", "true", "~", "'{a}.csv'", "30s", "files", "csv", "[]", "{}", "[a, [b]]"])
+COMPONENT = "read transform write description owner tags paused priority retention resources publish expect"
+BODY = "connector path format options schema refresh partition metadata deletes sql python file inputs params from x"
+INNER = "generations days max from mode by header password self a"
+KEYS = [COMPONENT.split(), BODY.split(), INNER.split()]
+
+
+def tree(level: int) -> st.SearchStrategy[str]:
+    if level == len(KEYS):
+        return LEAVES
+    entry = st.tuples(st.sampled_from(KEYS[level]), tree(level + 1)).map(lambda e: f"{e[0]}: {e[1]}")
+    return LEAVES | st.lists(entry, max_size=5).map(lambda entries: "{" + ", ".join(entries) + "}")
+
+
+@given(tree(0))
+def test_any_tree_of_known_keys_is_read_or_refused(component_text: str) -> None:
+    text = f"dataflow: d\ncomponents: {{c: {component_text}}}"
+    try:
+        assert len(parse(text, file="f").components) == 1
+    except InvalidBlueprint as e:
+        assert e.problems  # noqa: PT017 - both outcomes are right

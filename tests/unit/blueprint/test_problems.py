@@ -1,0 +1,191 @@
+"""Every problem of the language, with its exact line and column."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from controlplane.core import errors
+from controlplane.core.blueprint.problems import MOST_PROBLEMS, Code
+from tests.unit.blueprint.texts import READ, component, marked, problems_of
+
+SQL = "transform: {sql: SELECT 1}"
+
+
+def read(keys: str) -> str:
+    return component(f"read:\n  connector: files\n  path: data/*.csv\n  format: csv\n  {keys}")
+
+
+def python(keys: str) -> str:
+    return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
+
+
+CASES = [
+    # names
+    ("invalid-name", "dataflow: ^Flights\ncomponents: {}"),
+    ("invalid-name", "dataflow: ^a__b\ncomponents: {}"),
+    ("invalid-name", f"dataflow: ^{'a' * 101}\ncomponents: {{}}"),
+    ("invalid-name", component(READ, "^self")),
+    ("invalid-name", component(READ, "^1")),
+    ("invalid-name", component("write: {connector: files, from: ^a.b.c, path: out, format: csv}")),
+    ("invalid-name", python("inputs: {^class: all}")),
+    ("invalid-name", python("inputs: {^other.rows: all}")),
+    # keys
+    ("missing-key", "^dataflow: d"),
+    ("missing-key", component("read: ^{path: a, format: csv}")),
+    ("missing-key", component("^description: nothing is done here")),
+    ("missing-key", component("transform: ^{params: {a: 1}}")),
+    ("missing-key", component("transform: ^{python: 'def transform(): 1'}")),
+    ("unknown-key", "dataflow: d\n^component: {}\ncomponents: {}"),
+    ("unknown-key", read("^ParTition: a")),
+    ("unknown-key", read("deletes: {^maximum: 1}")),
+    ("unknown-key", "dataflow: d\nspark: {^shuffle.partitions: 4}\ncomponents: {}"),
+    ("conflicting-keys", component(f"{READ}\n^{SQL}")),
+    ("conflicting-keys", component("transform: {sql: SELECT 1, ^entrypoint: f}")),
+    ("conflicting-keys", python("params: {a: 1}\n  inputs: {^a: all}")),
+    ("conflicting-keys", python("inputs: {^spark: all}")),
+    ("invalid-key", component("read: {connector: files, path: a, format: csv, options: {^[a, b]: 1}}")),
+    ("invalid-key", "dataflow: d\ncomponents: {}\n?^ \n: 1"),
+    # types and values
+    ("wrong-type", "^- dataflow: d"),
+    ("wrong-type", "^"),
+    ("wrong-type", "dataflow: ^2013\ncomponents: {}"),
+    ("wrong-type", "dataflow: d\ncomponents: ^[]"),
+    ("wrong-type", "dataflow: d\ndescription: ^{a: b}\ncomponents: {}"),
+    ("wrong-type", component("read:^")),
+    ("wrong-type", component(f"{READ}\npaused: ^yes")),
+    ("wrong-type", component(f"{READ}\npriority: ^high")),
+    ("wrong-type", component(f"{READ}\npriority: ^true")),
+    ("wrong-type", component(f"{READ}\ntags: ^daily")),
+    ("wrong-type", read("deletes: {max: ^half}")),
+    ("wrong-type", read("options: {header: ^[true]}")),
+    ("wrong-type", read("options: {header: ^null}")),
+    ("wrong-type", component("transform: {sql: SELECT 1, params: {a: ^[1]}}")),
+    ("wrong-type", component("transform: {sql: SELECT 1, inputs: ^[a]}")),
+    ("invalid-value", component(f"{READ}\npriority: ^1001")),
+    ("invalid-value", component(f"{READ}\nresources: ^huge")),
+    ("invalid-value", component(f"{READ}\ntags: [a, ^a]")),
+    ("invalid-value", component(f"{READ}\nretention: {{generations: ^0}}")),
+    ("invalid-value", read("deletes: {max: ^1.5}")),
+    ("invalid-value", read("deletes: {max: ^.nan}")),
+    ("invalid-value", component("transform: {sql: ^'  '}")),
+    ("invalid-value", component("transform: {sql: SELECT 1, params: {^a-b: 1}}")),
+    ("invalid-value", component("transform: {sql: SELECT 1, params: {a: ^.inf}}")),
+    ("invalid-value", "dataflow: d\ntimezone: ^Berlin time\ncomponents: {}"),
+    ("invalid-duration", read("refresh: ^30")),
+    ("invalid-duration", read("refresh: ^0s")),
+    ("invalid-duration", read("refresh: ^1w")),
+    ("invalid-path", component("read: {connector: files, path: ^' ', format: csv}")),
+    ("invalid-path", component("read: {connector: files, path: ^'http://a/b.csv', format: csv}")),
+    ("invalid-path", component("write: {connector: files, from: a, path: ^'out/*', format: csv}")),
+    ("invalid-path", component("transform: {file: ^../a.py, inputs: {}}")),
+    ("invalid-path", component("transform: {file: ^/a.py, inputs: {}}")),
+    ("invalid-path", component("transform: {file: ^a.sql, inputs: {}}")),
+    ("missing-file", component("transform: {file: ^a.py, inputs: {}}")),
+    ("invalid-schema", read("schema: ^''")),
+    ("invalid-schema", read("schema: ^year")),
+    ("invalid-schema", read("schema: ^year INT,, month INT")),
+    ("invalid-schema", read("schema: ^a ARRAY<INT")),
+    ("invalid-partition", read("partition: ^month.csv")),
+    ("invalid-partition", read("partition: ^'{Month}.csv'")),
+    ("invalid-partition", read("partition: ^'{month.csv'")),
+    ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
+    ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
+    # later releases
+    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
+    *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
+    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("expect", "pin", "volatile", "sort_by")),
+    ("not-supported", component(f"{SQL}\npublish: ^progressive")),
+    ("not-supported", component("transform: {sql: SELECT 1, ^partition_by: [a]}")),
+    ("not-supported", component("transform: {sql: SELECT 1, inputs: {a: ^by}}")),
+    ("not-supported", component("transform: {sql: SELECT 1, inputs: {a: {mode: ^by}}}")),
+    ("not-supported", python("inputs: {self: ^previous}")),
+    ("not-supported", python("inputs: {}\n  requirements: ^[numpy==2.0]")),
+    ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
+    ("not-supported", component("read: {connector: files, path: ^'s3://a/*.csv', format: csv}")),
+    ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
+    ("not-supported", read("refresh: ^continuous")),
+    ("not-supported", read("on_bad_record: ^quarantine")),
+    ("not-supported", read("schema_change: ^sync")),
+    ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
+    # secrets
+    ("literal-secret", read("options: {dbPassword: ^hunter2}")),
+    ("literal-secret", read("options: {fs.s3a.access.key: ^AKIA}")),
+    ("literal-secret", component("read: {connector: files, path: ^'file://me:hunter2@host/a', format: csv}")),
+]
+
+
+@pytest.mark.parametrize(("code", "text"), CASES)
+def test_one_problem_at_its_place(code: str, text: str) -> None:
+    plain, places = marked(text)
+    found = problems_of(plain)
+    assert [(p.code, (p.line, p.column)) for p in found] == [(code, place) for place in places], found
+    assert all(p.message and p.file == "f.yaml" for p in found)
+
+
+def test_names_that_differ_in_case_only() -> None:
+    text = f"dataflow: d\ncomponents:\n  daily:\n    {READ}\n  Daily:\n    {READ}\n"
+    assert [(p.code, p.line) for p in problems_of(text)] == [("invalid-name", 5), ("name-clash", 5)]
+
+
+def test_all_problems_at_once_in_order_of_place() -> None:
+    text = """\
+dataflow: ^Flights
+timezone: ^"not a zone"
+components:
+  ^A:
+    read: {connector: ^jdbc}
+  b:
+    ^expect: []
+    transform:
+      sql: ^&x SELECT 1
+      params: {a: ^*x, ^a: 2}
+  c:
+    write: ^{connector: files, from: b, path: out, ^formt: csv}
+"""
+    plain, places = marked(text)
+    found = problems_of(plain)
+    assert [(p.line, p.column) for p in found] == places
+    assert [p.code for p in found] == [
+        "invalid-name",
+        "invalid-value",
+        "invalid-name",
+        "not-supported",
+        "not-supported",
+        "yaml-anchor",
+        "yaml-anchor",
+        "duplicate-key",
+        "missing-key",
+        "unknown-key",
+    ]
+
+
+def test_a_hint_names_the_closest_key() -> None:
+    (found,) = problems_of(read("partiton: '{a}.csv'"))
+    assert found.hint == "did you mean 'partition'?"
+    (found,) = problems_of(read("zzzzzz: 1"))
+    assert "schema_change" in found.hint
+
+
+def test_a_secret_enters_no_message() -> None:
+    text = read("options: {password: hunter2, url: 'jdbc:x://me:hunter2@host', u: 'a?password=hunter2'}")
+    found = problems_of(text)
+    assert [p.code for p in found] == ["literal-secret"] * 3
+    assert "hunter2" not in str(found)
+
+
+def test_more_problems_than_anybody_reads_are_counted() -> None:
+    found = problems_of("dataflow: d\ncomponents: {}\n" + "".join(f"k{i}: 1\n" for i in range(MOST_PROBLEMS + 5)))
+    assert len(found) == MOST_PROBLEMS + 1
+    assert (found[-1].code, found[-1].message) == ("too-many-problems", "5 more problems are not shown")
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "errors.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    kinds = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, errors.HeadgateError)]
+    assert set(get_args(Code)) | {e.code for e in kinds} <= set(documented)

@@ -1,0 +1,70 @@
+"""Modes beyond the corpus: lines in reasons, names in any case, and functions that hide."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.core.sql import analyse
+from controlplane.core.sql.functions import AGGREGATES, CHANCE, GENERATORS, ORDER_DEPENDENT, ROW_WISE, WINDOWS
+
+pytestmark = pytest.mark.unit
+
+
+def test_a_reason_names_the_line() -> None:
+    mode = analyse("SELECT a, count(*)\nFROM f\nGROUP BY a").mode("f")
+    assert (mode.mode, mode.reason) == ("all", "`all`: GROUP BY at line 3")
+
+
+def test_an_unknown_function_is_not_row_wise() -> None:
+    reason = analyse("SELECT a,\n  mystery(a) FROM f").mode("f").reason
+    assert reason == "`all`: function mystery is not known to be row-wise, at line 2"
+
+
+@pytest.mark.parametrize("call", ["`count`(a)", "t.count(a)", "COUNT(a)", "any_value (a)", "schema_of_variant_agg(a)"])
+def test_aggregates_in_any_spelling(call: str) -> None:
+    assert analyse(f"SELECT {call} FROM f t").mode("f").mode == "all"
+
+
+@pytest.mark.parametrize("name", sorted(AGGREGATES | WINDOWS))
+def test_no_aggregate_is_row_wise(name: str) -> None:
+    assert analyse(f"SELECT {name}(a) FROM f").mode("f").mode == "all"
+
+
+def test_chance_does_not_change_the_mode() -> None:
+    query = analyse("SELECT a, rand() FROM f")
+    assert query.mode("f").mode == "each"
+    assert [(v.construct, v.line) for v in query.volatile] == [("rand()", 1)]
+
+
+def test_names_of_datasets_are_found_in_any_case() -> None:
+    assert analyse("SELECT a FROM Flights").mode("flights").mode == "each"
+
+
+def test_the_other_inputs_of_a_row_wise_query_are_read_whole() -> None:
+    query = analyse("SELECT f.a FROM f\nJOIN g USING (k)\nWHERE f.x IN (SELECT x FROM h)")
+    assert [query.mode(name).mode for name in ("f", "g", "h")] == ["each", "all", "all"]
+    assert query.mode("h").reason == "`all`: any row may meet any row of f, at line 3"
+
+
+def test_a_name_that_is_not_read() -> None:
+    assert analyse("SELECT a FROM f").mode("g").reason == "`all`: the query does not read g"
+
+
+def test_references_have_places() -> None:
+    text = "SELECT a\nFROM `other`.ds d JOIN f"
+    refs = analyse(text).references
+    assert [(r.parts, text[r.start : r.end], r.line, r.column, r.alias) for r in refs] == [
+        (("other", "ds"), "`other`.ds", 2, 6, "d"),
+        (("f",), "f", 2, 24, ""),
+    ]
+
+
+def test_columns_are_named_in_any_case_and_any_quotes() -> None:
+    query = analyse("SELECT ABC, `x y`, count(*) FROM f WHERE t.Q = 1")
+    assert query.named_columns(["abc", "X Y", "q", "n", "z.w"]) == ("abc", "X Y", "q")
+
+
+def test_tables_of_functions_do_not_overlap() -> None:
+    assert not ROW_WISE & (AGGREGATES | WINDOWS | GENERATORS)
+    assert CHANCE <= ROW_WISE
+    assert not ORDER_DEPENDENT & ROW_WISE
