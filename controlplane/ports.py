@@ -1,0 +1,295 @@
+"""What operations need from the world: the store, the lake, pools of drivers. Protocols only; adapters implement them.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from controlplane.core.model import (
+    Answer,
+    Attempt,
+    Change,
+    Driver,
+    Event,
+    Fragment,
+    Listing,
+    Publication,
+    Revision,
+    SourcePartition,
+    State,
+    Table,
+    Target,
+    Task,
+    Token,
+    Trace,
+)
+from dataplane.contract import Json, Kind, TaskError
+
+
+class Tx(Protocol):
+    """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
+
+    def now(self) -> float:
+        """Seconds since 1970 by the database's clock; the only clock that leases are compared with. One transaction has
+        one time."""
+
+    # blueprints and operators' wishes
+    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        """The newest revision of each live dataflow, or of those named that are live."""
+
+    def put_revision(self, revision: Revision, expected: int | None) -> None:
+        """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
+        `expected` (0: none live; None: any), or `number` is another one."""
+
+    def last_number(self, branch: str, dataflow: str) -> int:
+        """The newest revision number ever given, deleted ones included; 0 if none."""
+
+    def delete_dataflow(self, branch: str, dataflow: str) -> None:
+        """Its revisions, demands, problems and pauses end; states stay for who comes back. NotFound if not live."""
+
+    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+        """Component name -> uid, as of the newest revision that had it, deleted ones included."""
+
+    def paused(self, branch: str) -> frozenset[str]:
+        """Names that an operator paused: `flow` or `flow.dataset`."""
+
+    def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
+
+    def put_change(self, change: Change) -> None: ...
+
+    def changes(self, limit: int = 100) -> tuple[Change, ...]:
+        """Newest first."""
+
+    def answer(self, key: str) -> Answer | None: ...
+
+    def put_answer(self, answer: Answer) -> None:
+        """IdempotencyConflict if the key has an answer (somebody else was first: begin again, and read it)."""
+
+    # tree nodes (the NodeStore of core.tree)
+    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]: ...
+
+    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        """Nodes that are there already are left alone."""
+
+    # listings
+    def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
+
+    def put_listing(self, listing: Listing) -> None:
+        """Insert or replace; but `requested` and `served` never go down, so that no request is lost."""
+
+    def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
+
+    def put_source_partitions(
+        self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]
+    ) -> None: ...
+
+    # states
+    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        """The newest state of each dataset that has one."""
+
+    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        """Newest first."""
+
+    def commit_state(self, state: State, expected_seq: int) -> None:
+        """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
+
+    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
+        """(digest of the settings it was inferred under, schema) of a read component without a declared schema."""
+
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None: ...
+
+    def problems(self, branch: str) -> dict[str, TaskError]:
+        """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""
+
+    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None: ...
+
+    # memory
+    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+        """Hits only: traces all of whose fragments are stored."""
+
+    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+        """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned here."""
+
+    def last_trace(self) -> int:
+        """The newest trace's seq; 0 if none."""
+
+    def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
+
+    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
+        """(output root, schema) of a whole dataset that was built under this key."""
+
+    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
+
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+        """Results of inference and analysis: `{"schema": ...}` or `{"error": TaskError}`."""
+
+    def put_memo(self, key: bytes, value: Json) -> None: ...
+
+    def forget_memos(self, keys: Iterable[bytes]) -> None: ...
+
+    # tasks and attempts
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]: ...
+
+    def put_job(self, digest: bytes, body: Json) -> None: ...
+
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+        """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
+        demand for all of them; priority becomes the maximum. Returns how many became queued."""
+
+    def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
+        """The tasks that this dataset demands, in every state."""
+
+    def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody
+        demands then are deleted."""
+
+    def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
+        """(branch, dataset) of all who demand a task."""
+
+    def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
+
+    def backlog(self) -> dict[Kind, int]:
+        """Queued (and due) plus running tasks by kind."""
+
+    def claim(
+        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+    ) -> Attempt | None:
+        """Take the due queued task of highest priority (oldest first) and more of the same job and dataset, within the
+        limits (at least one); each becomes running with a raised epoch and this attempt. The prefix is
+        `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`. None: nothing to do."""
+
+    def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
+        """Live attempts (all, or those named)."""
+
+    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of these attempts that are live, or whose files some fragment that is not deleted names."""
+
+    def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
+        """Renew leases of live attempts of this driver; returns the ids that are (still) live."""
+
+    def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
+        """Running tasks that this attempt holds at its epochs become done; returns which. Others are left alone."""
+
+    def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
+        """A running task of this attempt becomes failed, with its error; False if it is not its own any more."""
+
+    def release(
+        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+    ) -> int:
+        """Running tasks that this attempt holds go back to queued (`burn`: counting one infrastructure failure), or are
+        deleted where nobody demands them any more. Returns how many it held."""
+
+    def end_attempt(self, attempt: str) -> None:
+        """The attempt's row goes; its tasks must have been finished, failed or released."""
+
+    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+        """Failed tasks that these datasets demand become queued with a fresh budget. Returns how many."""
+
+    # drivers
+    def put_driver(self, driver: Driver) -> None: ...
+
+    def drivers(self) -> tuple[Driver, ...]:
+        """Those that have not ended."""
+
+    # projections
+    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]: ...
+
+    def put_publication(self, publication: Publication) -> None: ...
+
+    def targets(self, branch: str) -> dict[str, Target]: ...
+
+    def put_target(self, target: Target) -> None: ...
+
+    def drop_target(self, branch: str, component: str) -> None: ...
+
+    # events, tokens
+    def put_events(self, events: Sequence[Event]) -> None:
+        """Ids grow without gaps being promised; `at` is the database's clock."""
+
+    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]: ...
+
+    def last_event(self) -> int: ...
+
+    def count_events(self, after: int) -> dict[str, int]:
+        """Sum of `n` by kind of the events with id > `after`."""
+
+    def token(self, hashed: bytes) -> Token | None: ...
+
+    def tokens(self) -> tuple[Token, ...]: ...
+
+    def put_token(self, token: Token) -> None:
+        """Insert or replace by id."""
+
+
+class Store(Protocol):
+    """The metadata database. Safe to use from many threads, one transaction at a time in each.
+
+    OSError when it cannot be reached, has no room, or gave this transaction up in favour of another: nothing is kept
+    (after a connection lost in the commit itself: perhaps all), try again later.
+    """
+
+    @property
+    def statements(self) -> int:
+        """How many SQL statements have been sent so far; the cost that plans are measured by."""
+
+    def begin(self, namespace: str = "default") -> AbstractContextManager[Tx]:
+        """Open a writing transaction (serial with others on SQLite)."""
+
+    def read(self, namespace: str = "default") -> AbstractContextManager[Tx]:
+        """Open a consistent snapshot for reading only."""
+
+    def close(self) -> None: ...
+
+
+class ObjectStore(Protocol):
+    """The lake: immutable objects under text paths relative to its root. Readers see whole objects only."""
+
+    @property
+    def uri(self) -> str: ...
+
+    def read(self, path: str) -> bytes:
+        """NotFound if there is none."""
+
+    def put_if_absent(self, path: str, body: bytes) -> bool:
+        """False, and nothing is changed, if there is one already. Atomic among any number of writers."""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Path -> size in bytes of every object below a prefix; none is an empty mapping; a failure raises."""
+
+    def link(self, source: str, target: str) -> None:
+        """Make the same bytes available under a second path (hard link, server-side copy); repeating is harmless."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove everything below a prefix; nothing there is fine."""
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Names directly below a prefix."""
+
+
+class DriverPool(Protocol):
+    """Where drivers and workers run. Level-triggered: `scale` states what is wanted, `poll` what is."""
+
+    name: str
+
+    def scale(self, kind: str, wanted: int) -> None:
+        """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless."""
+
+    def poll(self) -> tuple[Driver, ...]:
+        """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
+
+    def close(self) -> None:
+        """End all, and wait until they are gone."""
+
+
+class Publisher(Protocol):
+    """Writes Delta logs, one writer per table at a time."""
+
+    def publish(self, table: Table) -> int:
+        """Make the table's content and schema equal `table`; returns the table version that does. Repeating changes
+        nothing and returns the same version. Raises OSError for storage faults (try again later)."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,45 @@
+"""The metadata database: SQLite or PostgreSQL by URL, or memory. Tables, statements and migrations, nothing else.
+
+Does not belong here: decisions. A start on a database that is up to date imports no Alembic, and no driver but its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from controlplane.ports import Store
+
+HEAD = "0001"  # the newest migration
+MEMORY = "memory:"
+
+
+def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
+    """`sqlite:///path`, `postgresql+psycopg://...` or `memory:`. The database must be at HEAD (`upgrade`).
+
+    PostgreSQL goes by its own clock.
+    """
+    if url == MEMORY:
+        from controlplane.store.memory import MemoryStore
+
+        return MemoryStore(clock)
+    from controlplane.store.sql import open_sql
+
+    return open_sql(url, clock)
+
+
+def version(url: str) -> str | None:
+    """The migration that the database is at; None if it is empty."""
+    if url == MEMORY:
+        return HEAD
+    from controlplane.store.migrate import read_version
+
+    return read_version(url)
+
+
+def upgrade(url: str) -> None:
+    """Bring the database to HEAD, in one transaction. At HEAD already: one look, and nothing else."""
+    if version(url) != HEAD:
+        from controlplane.store.migrate import run_migrations
+
+        run_migrations(url)

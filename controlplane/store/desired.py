@@ -1,0 +1,164 @@
+"""Blueprint revisions and what operators asked for, with who did it. Does not belong here: what has been computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from sqlalchemy import Row, Select, delete, func, select, update
+
+from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
+from controlplane.core.model import Answer, Change, Revision
+from controlplane.store import tables as db
+from controlplane.store.part import dump
+from controlplane.store.queue import Queue
+
+
+class Desired(Queue):
+    """Deleting a dataflow ends its demands, hence the queue below. Changes are written when the transaction ends."""
+
+    _new_changes: list[Change]
+
+    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        newest = _newest().where(self._mine(db.revisions, branch=branch))
+        rows = self._some(newest, db.revisions.c.dataflow, dataflows)
+        return {row.dataflow: _revision(row) for row in rows}
+
+    def put_revision(self, revision: Revision, expected: int | None) -> None:
+        row = self._dataflow(revision.branch, revision.dataflow)
+        last, live = (row.last_number, row.is_live) if row else (0, False)
+        newest = last if live else 0
+        if expected not in (None, newest):
+            raise StaleRevision(revision.dataflow, expected or 0, newest)
+        if revision.number != last + 1 or not self._move(revision, last, live):
+            raise StaleRevision(revision.dataflow, revision.number - 1, last)
+        self._insert(db.revisions, [_revision_row(revision)])
+        of = {"branch": revision.branch, "dataflow": revision.dataflow}
+        self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
+
+    def _move(self, revision: Revision, last: int, live: bool) -> bool:
+        """Make this revision the newest, unless somebody else has moved it since it was read."""
+        of = {"branch": revision.branch, "dataflow": revision.dataflow}
+        if last == 0:
+            return self._insert_one(db.dataflows, **of, last_number=revision.number, is_live=True)
+        there = self._mine(db.dataflows, **of, last_number=last, is_live=live)
+        return self._change(update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)) == 1
+
+    def last_number(self, branch: str, dataflow: str) -> int:
+        row = self._dataflow(branch, dataflow)
+        return row.last_number if row else 0
+
+    def _dataflow(self, branch: str, dataflow: str) -> Row[tuple[int, bool]] | None:
+        return self._row(self._select(db.dataflows, branch=branch, dataflow=dataflow))
+
+    def delete_dataflow(self, branch: str, dataflow: str) -> None:
+        live = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=True)
+        if self._change(update(db.dataflows).where(live).values(is_live=False)) != 1:
+            raise NotFound(f"there is no dataflow {dataflow}")
+        prefix = f"{dataflow}."
+        self._drop_demands_below(branch, prefix)
+        for table, column in ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target)):
+            of_it = (func.substr(column, 1, len(prefix)) == prefix) | (column == dataflow)
+            self._change(delete(table).where(self._mine(table, branch=branch) & of_it))
+
+    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+        rows = self._rows(self._select(db.uids, branch=branch, dataflow=dataflow))
+        return {row.component: row.uid for row in rows}
+
+    def paused(self, branch: str) -> frozenset[str]:
+        return frozenset(row.target for row in self._rows(self._select(db.pauses, branch=branch)))
+
+    def set_paused(self, branch: str, target: str, paused: bool) -> None:
+        if paused:
+            self._insert(db.pauses, [{"branch": branch, "target": target}])
+        else:
+            self._delete(db.pauses, branch=branch, target=target)
+
+    def put_change(self, change: Change) -> None:
+        self._new_changes.append(change)
+
+    def _write_changes(self) -> None:
+        if new := self._new_changes:
+            first = self._count("changes", len(new)) - len(new) + 1
+            self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(new)])
+            new.clear()
+
+    def changes(self, limit: int = 100) -> tuple[Change, ...]:
+        self._write_changes()
+        rows = self._rows(self._select(db.changes).order_by(db.changes.c.id.desc()).limit(limit))
+        return tuple(_change(row) for row in rows)
+
+    def answer(self, key: str) -> Answer | None:
+        row = self._row(self._select(db.answers, key=key))
+        return row and Answer(row.key, row.body, row.status, row.response)
+
+    def put_answer(self, answer: Answer) -> None:
+        row = {"key": answer.key, "body": answer.body, "status": answer.status, "response": answer.response}
+        if not self._insert_one(db.answers, **row, at=self.now()):
+            raise IdempotencyConflict(f"the request {answer.key} has been answered already")
+
+
+def _newest() -> Select[tuple[object, ...]]:
+    head = db.dataflows.c
+    same = (
+        (head.namespace == db.revisions.c.namespace)
+        & (head.branch == db.revisions.c.branch)
+        & (head.dataflow == db.revisions.c.dataflow)
+        & (head.last_number == db.revisions.c.number)
+    )
+    return select(db.revisions).join(db.dataflows, same).where(head.is_live)
+
+
+def _revision(row: Row[tuple[object, ...]]) -> Revision:
+    return Revision(
+        branch=row.branch,
+        dataflow=row.dataflow,
+        number=row.number,
+        text=row.text,
+        files=json.loads(row.files),
+        file=row.file,
+        uids=json.loads(row.uids),
+        actor=row.actor,
+        request_id=row.request_id,
+        at=row.at,
+    )
+
+
+def _revision_row(revision: Revision) -> dict[str, object]:
+    return {
+        "branch": revision.branch,
+        "dataflow": revision.dataflow,
+        "number": revision.number,
+        "text": revision.text,
+        "files": dump(dict(revision.files)),
+        "file": revision.file,
+        "uids": dump(dict(revision.uids)),
+        "actor": revision.actor,
+        "request_id": revision.request_id,
+        "at": revision.at,
+    }
+
+
+def _change(row: Row[tuple[object, ...]]) -> Change:
+    return Change(
+        actor=row.actor,
+        request_id=row.request_id,
+        action=row.action,
+        target=row.target,
+        before=json.loads(row.before),
+        after=json.loads(row.after),
+        at=row.at,
+    )
+
+
+def _change_row(number: int, change: Change) -> dict[str, object]:
+    return {
+        "id": number,
+        "actor": change.actor,
+        "request_id": change.request_id,
+        "action": change.action,
+        "target": change.target,
+        "before": dump(change.before),
+        "after": dump(change.after),
+        "at": change.at,
+    }

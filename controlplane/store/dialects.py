@@ -1,0 +1,145 @@
+"""Where SQLite and PostgreSQL differ: clock, look-up by many keys, the lock on a namespace's queue, engines.
+
+Does not belong here: anything about a particular table.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import ARRAY, URL, Column, ColumnElement, Connection, Engine, any_, create_engine, event, func, select
+from sqlalchemy import bindparam as bind
+from sqlalchemy.dialects import sqlite
+
+BUSY_S = 30
+READERS = 8
+
+
+class Engines(NamedTuple):
+    writer: Engine
+    reader: Engine
+
+
+class Dialect(Protocol):
+    """What queries need to know about the database they speak to."""
+
+    insert: Callable[..., Any]
+    """INSERT with ON CONFLICT."""
+
+    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]: ...
+
+    def now(self, connection: Connection) -> float: ...
+
+    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        """The column's value is one of these (some 10,000 at most), in one statement."""
+
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run an INSERT for all rows, in their order."""
+
+    def lock_queue(self, connection: Connection, namespace: str) -> None:
+        """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims."""
+
+
+class Sqlite:
+    """Writers are serial (BEGIN IMMEDIATE), so locks have nothing to do."""
+
+    insert: Callable[..., Any] = staticmethod(sqlite.insert)
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+
+    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.max(one, other)
+
+    def now(self, _connection: Connection) -> float:
+        return self._clock()
+
+    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        return column.in_(values)
+
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        connection.execute(statement, rows)
+
+    def lock_queue(self, _connection: Connection, _namespace: str) -> None:
+        """Held already: there is one writer."""
+
+
+class Postgres:
+    """Read committed: every change is guarded by its WHERE, or by the lock on the namespace's queue."""
+
+    def __init__(self) -> None:
+        from sqlalchemy.dialects import postgresql  # only here: a start on SQLite does not pay for it
+
+        self.insert: Callable[..., Any] = postgresql.insert
+
+    def greatest(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.greatest(one, other)
+
+    def now(self, connection: Connection) -> float:
+        return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
+
+    def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        """One array: a join with its elements could be planned as a loop over the table for each, before ANALYZE."""
+        return column == any_(bind(None, list(values), type_=ARRAY(column.type), unique=True))
+
+    def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        """One array for each column: many times faster than a statement for each row."""
+        names = list(rows[0])
+        columns = ((statement.table.c[name], [row[name] for row in rows]) for name in names)
+        arrays = (bind(None, values, type_=ARRAY(column.type), unique=True) for column, values in columns)
+        connection.execute(statement.from_select(names, select(*map(func.unnest, arrays))))
+
+    def lock_queue(self, connection: Connection, namespace: str) -> None:
+        number = int.from_bytes(sha256(b"headgate/queue\n" + namespace.encode()).digest()[:8], "big", signed=True)
+        connection.execute(select(func.pg_advisory_xact_lock(number)))
+
+
+def sqlite_engines(url: URL) -> Engines:
+    """One connection that writes, and others that can only read: a reader never waits, a writer waits for its turn."""
+    writer = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=BUSY_S, connect_args={"timeout": BUSY_S})
+    reader = create_engine(url, pool_size=READERS, max_overflow=3 * READERS, connect_args={"timeout": BUSY_S})
+    event.listen(writer, "connect", _open_writer)
+    event.listen(reader, "connect", _open_reader)
+    event.listen(writer, "begin", _begin("BEGIN IMMEDIATE"))
+    event.listen(reader, "begin", _begin("BEGIN"))
+    return Engines(writer, reader)
+
+
+def _open_writer(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say so
+    for pragma in ("journal_mode=wal", "synchronous=normal", "temp_store=memory", "cache_size=-16000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _open_reader(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only=on")
+
+
+def _begin(command: str) -> Callable[[Connection], None]:
+    def begin(connection: Connection) -> None:
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute(command)  # not through SQLAlchemy: it is no statement of ours
+
+    return begin
+
+
+def postgres_engines(url: URL) -> Engines:
+    """One pool that survives a restart of the server; readers see one snapshot and cannot write."""
+    engine = create_engine(
+        url,
+        pool_size=READERS,
+        max_overflow=3 * READERS,
+        pool_timeout=BUSY_S,
+        pool_pre_ping=True,
+        isolation_level="READ COMMITTED",
+        connect_args={
+            "connect_timeout": 10,
+            "application_name": "headgate",
+            "prepare_threshold": None,  # plans know the arrays that they are for
+        },
+    )
+    return Engines(engine, engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))

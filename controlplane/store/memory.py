@@ -1,0 +1,281 @@
+"""The store without a database: for tests, dry runs and simulation. It keeps the same contract as the SQL store.
+
+Does not belong here: anything that outlives the process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
+from controlplane.core.model import (
+    Answer,
+    Change,
+    Driver,
+    Event,
+    Fragment,
+    Listing,
+    Publication,
+    Revision,
+    SourcePartition,
+    State,
+    Target,
+    Token,
+    Trace,
+)
+from controlplane.ports import Tx
+from controlplane.store.memory_queue import MemoryQueue, pick
+from controlplane.store.rules import firsts
+from controlplane.store.shelf import Named, Shelf, Space, V
+from dataplane.contract import Json, TaskError
+
+
+def _of_branch(shelf: Shelf[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
+    wanted = None if names is None else set(names)
+    return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
+
+
+class MemoryTx(MemoryQueue):
+    # --- blueprints and operators' wishes
+
+    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        newest = _of_branch(self._space.revisions, branch, dataflows)
+        return {name: r for name, r in newest.items() if self._space.dataflows[branch, name][1]}
+
+    def put_revision(self, revision: Revision, expected: int | None) -> None:
+        name = (revision.branch, revision.dataflow)
+        last, live = self._space.dataflows.get(name, (0, False))
+        newest = last if live else 0
+        if expected not in (None, newest):
+            raise StaleRevision(revision.dataflow, expected or 0, newest)
+        if revision.number != last + 1:
+            raise StaleRevision(revision.dataflow, revision.number - 1, last)
+        self._space.dataflows[name] = (revision.number, True)
+        self._space.revisions[name] = revision
+        self._space.uids[name] = self._space.uids.get(name, {}) | dict(revision.uids)
+
+    def last_number(self, branch: str, dataflow: str) -> int:
+        return self._space.dataflows.get((branch, dataflow), (0, False))[0]
+
+    def delete_dataflow(self, branch: str, dataflow: str) -> None:
+        last, live = self._space.dataflows.get((branch, dataflow), (0, False))
+        if not live:
+            raise NotFound(f"there is no dataflow {dataflow}")
+        self._space.dataflows[branch, dataflow] = (last, False)
+        prefix = f"{dataflow}."
+        self._drop_demands_below(branch, prefix)
+        for b, name in [*self._space.problems, *self._space.pauses]:
+            if b == branch and (name == dataflow or name.startswith(prefix)):
+                self._space.problems.pop((b, name), None)
+                self._space.pauses.pop((b, name), None)
+
+    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+        return dict(self._space.uids.get((branch, dataflow), {}))
+
+    def paused(self, branch: str) -> frozenset[str]:
+        return frozenset(_of_branch(self._space.pauses, branch))
+
+    def set_paused(self, branch: str, target: str, paused: bool) -> None:
+        if paused:
+            self._space.pauses[branch, target] = None
+        else:
+            self._space.pauses.pop((branch, target), None)
+
+    def put_change(self, change: Change) -> None:
+        self._space.changes[self._count("changes")] = change
+
+    def changes(self, limit: int = 100) -> tuple[Change, ...]:
+        return tuple(reversed(list(self._space.changes.values())))[:limit]
+
+    def answer(self, key: str) -> Answer | None:
+        return self._space.answers.get(key)
+
+    def put_answer(self, answer: Answer) -> None:
+        if answer.key in self._space.answers:
+            raise IdempotencyConflict(f"the request {answer.key} has been answered already")
+        self._space.answers[answer.key] = answer
+
+    def _count(self, counter: str) -> int:
+        number = self._space.counters.get(counter, 0) + 1
+        self._space.counters[counter] = number
+        return number
+
+    # --- trees and listings
+
+    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        return pick(self._space.nodes, digests)
+
+    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        for digest, body in nodes.items():
+            self._space.nodes.setdefault(digest, body)
+
+    def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
+        return pick(self._space.listings, ids)
+
+    def put_listing(self, listing: Listing) -> None:
+        old = self._space.listings.get(listing.id, listing)
+        requested, served = max(old.requested, listing.requested), max(old.served, listing.served)
+        self._space.listings[listing.id] = replace(listing, requested=requested, served=served)
+
+    def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
+        found = pick(self._space.source_partitions, ((listing, key) for key in keys))
+        return {key: partition for (_, key), partition in found.items()}
+
+    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+        for key in gone:
+            self._space.source_partitions.pop((listing, key), None)
+        for partition in changed:
+            self._space.source_partitions[listing, partition.key] = partition
+
+    # --- states and projections
+
+    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        return {name: states[-1] for name, states in _of_branch(self._space.states, branch, datasets).items()}
+
+    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        newest_first = reversed(self._space.states.get((branch, dataset), ()))
+        return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
+
+    def commit_state(self, state: State, expected_seq: int) -> None:
+        states = self._space.states.get((state.branch, state.dataset), ())
+        newest = states[-1].seq if states else 0
+        if newest != expected_seq or state.seq != expected_seq + 1:
+            raise StaleState(f"{state.dataset} is not at state {expected_seq}")
+        self._space.states[state.branch, state.dataset] = (*states, state)
+
+    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
+        return self._space.pins.get((branch, dataset))
+
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+        self._space.pins[branch, dataset] = (settings, schema)
+
+    def problems(self, branch: str) -> dict[str, TaskError]:
+        return _of_branch(self._space.problems, branch)
+
+    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None:
+        if error is None:
+            self._space.problems.pop((branch, dataset), None)
+        else:
+            self._space.problems[branch, dataset] = error
+
+    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
+        return _of_branch(self._space.publications, branch, datasets)
+
+    def put_publication(self, publication: Publication) -> None:
+        self._space.publications[publication.branch, publication.dataset] = publication
+
+    def targets(self, branch: str) -> dict[str, Target]:
+        return _of_branch(self._space.targets, branch)
+
+    def put_target(self, target: Target) -> None:
+        self._space.targets[target.branch, target.component] = target
+
+    def drop_target(self, branch: str, component: str) -> None:
+        self._space.targets.pop((branch, component), None)
+
+    # --- memory
+
+    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+        return {key: t for key, t in pick(self._space.traces, keys).items() if self._is_hit(t)}
+
+    def _is_hit(self, trace: Trace) -> bool:
+        return all(self._is_stored(fragment) for fragment in trace.outputs.values())
+
+    def _is_stored(self, fragment: bytes) -> bool:
+        return fragment in self._space.fragments and self._space.fragments[fragment].status == "stored"
+
+    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+        hits = self.traces([trace.task for trace in traces])
+        for trace in firsts((t.task, t) for t in traces if t.task not in hits):
+            self._space.traces[trace.task] = replace(trace, seq=self._count("traces"))
+        for fragment in firsts((f.id, f) for f in fragments):
+            if not self._is_stored(fragment.id):
+                self._space.fragments[fragment.id] = fragment
+
+    def last_trace(self) -> int:
+        return self._space.counters.get("traces", 0)
+
+    def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
+        return pick(self._space.fragments, ids)
+
+    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
+        return self._space.build_traces.get(key)
+
+    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
+        self._space.build_traces[key] = (root, schema)
+
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+        return pick(self._space.memos, keys)
+
+    def put_memo(self, key: bytes, value: Json) -> None:
+        self._space.memos[key] = value
+
+    def forget_memos(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._space.memos.pop(key, None)
+
+    # --- events, drivers, tokens
+
+    def put_events(self, events: Sequence[Event]) -> None:
+        for event in events:
+            number = self._count("events")
+            self._space.events[number] = replace(event, id=number, at=self._now)
+
+    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]:
+        return tuple(event for event in self._space.events.values() if event.id > after)[:limit]
+
+    def last_event(self) -> int:
+        return self._space.counters.get("events", 0)
+
+    def count_events(self, after: int) -> dict[str, int]:
+        sums: dict[str, int] = {}
+        for event in self._space.events.values():
+            if event.id > after:
+                sums[event.kind] = sums.get(event.kind, 0) + event.n
+        return sums
+
+    def put_driver(self, driver: Driver) -> None:
+        self._space.drivers[driver.id] = driver
+
+    def drivers(self) -> tuple[Driver, ...]:
+        running = (driver for driver in self._space.drivers.values() if not driver.ended)
+        return tuple(sorted(running, key=lambda d: (d.at, d.id)))
+
+    def token(self, hashed: bytes) -> Token | None:
+        return next((token for token in self._space.tokens.values() if token.hash == hashed), None)
+
+    def tokens(self) -> tuple[Token, ...]:
+        return tuple(sorted(self._space.tokens.values(), key=lambda t: (t.at, t.id)))
+
+    def put_token(self, token: Token) -> None:
+        self._space.tokens[token.id] = token
+
+
+class MemoryStore:
+    """One writer at a time; readers keep the snapshot that they began with."""
+
+    statements = 0
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._spaces: dict[str, Space] = {}
+        self._writing = threading.Lock()
+
+    @contextmanager
+    def begin(self, namespace: str = "default") -> Iterator[Tx]:
+        with self._writing:
+            space = self._spaces.get(namespace, Space()).fork(is_open=True)
+            yield MemoryTx(space, namespace, self._clock())
+            self._spaces[namespace] = space
+
+    @contextmanager
+    def read(self, namespace: str = "default") -> Iterator[Tx]:
+        space = self._spaces.get(namespace, Space()).fork(is_open=False)
+        yield MemoryTx(space, namespace, self._clock())
+
+    def close(self) -> None:
+        """What it holds goes with it."""

@@ -1,0 +1,193 @@
+"""The in-memory twin of the queue: tasks, demands, attempts. Does not belong here: when a task is worth doing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from controlplane.core.model import Attempt, Task
+from controlplane.store.rules import attempt_prefix, within
+from controlplane.store.shelf import K, Shelf, Space, V
+from dataplane.contract import Json, Kind, TaskError
+
+
+def pick(shelf: Shelf[K, V], keys: Iterable[K] | None) -> dict[K, V]:
+    """What a shelf has of these keys; all if none are given."""
+    return dict(shelf) if keys is None else {key: shelf[key] for key in keys if key in shelf}
+
+
+class MemoryPart:
+    """What the parts of an in-memory transaction share."""
+
+    def __init__(self, space: Space, namespace: str, now: float) -> None:
+        self._space = space
+        self._namespace = namespace
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+
+class MemoryQueue(MemoryPart):
+    _next_us = 0
+
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]:
+        return pick(self._space.jobs, digests)
+
+    def put_job(self, digest: bytes, body: Json) -> None:
+        self._space.jobs.setdefault(digest, body)
+
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+        asked = {task.key: task for task in tasks}
+        first_us = max(int(self._now * 1e6), self._next_us)
+        self._next_us = first_us + len(asked)
+        queued = [self._ask(task, first_us + i) for i, task in enumerate(asked.values())]
+        for key in asked:
+            self._space.demands[key] = self._space.demands.get(key, frozenset()) | {(branch, dataset)}
+        return sum(queued)
+
+    def _ask(self, task: Task, queued_us: int) -> bool:
+        """Whether the task became queued."""
+        old = self._space.tasks.get(task.key)
+        priority = max(task.priority, old.priority) if old else task.priority
+        if old and old.state != "done":
+            self._space.tasks[task.key] = replace(old, priority=priority)
+            return False
+        epoch = old.epoch if old else 0
+        fresh = replace(task, state="queued", attempt=None, failures=0, error=None)
+        self._space.tasks[task.key] = replace(fresh, priority=priority, epoch=epoch)
+        self._space.queued_us[task.key] = queued_us
+        return True
+
+    def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
+        return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
+
+    def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
+        who = {(branch, dataset) for dataset in datasets}
+        return [key for key, theirs in self._space.demands.items() if not theirs.isdisjoint(who)]
+
+    def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        kept = set(keep)
+        gone = [key for key in self._demanded_by(branch, {dataset}) if key not in kept]
+        for key in gone:
+            self._undemand(key, (branch, dataset))
+        return len(gone)
+
+    def _drop_demands_below(self, branch: str, prefix: str) -> None:
+        for key, theirs in list(self._space.demands.items()):
+            for name in theirs:
+                if name[0] == branch and name[1].startswith(prefix):
+                    self._undemand(key, name)
+
+    def _undemand(self, key: bytes, who: tuple[str, str]) -> None:
+        left = self._space.demands[key] - {who}
+        if left:
+            self._space.demands[key] = left
+            return
+        del self._space.demands[key]
+        self._delete_undemanded([key])
+
+    def _delete_undemanded(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            task = self._space.tasks.get(key)
+            if task and task.state in ("queued", "failed") and key not in self._space.demands:
+                del self._space.tasks[key]
+
+    def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(self._space.demands.get(task, ())))
+
+    def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
+        return pick(self._space.tasks, keys)
+
+    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+        theirs = self._demanded_by(branch, datasets)
+        failed = [key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"]
+        self._set(failed, state="queued", attempt=None, failures=0, not_before=0.0, error=None)
+        return len(failed)
+
+    # --- claims
+
+    def backlog(self) -> dict[Kind, int]:
+        counts: dict[Kind, int] = {}
+        for task in self._space.tasks.values():
+            if task.state == "running" or self._is_due(task):
+                counts[task.kind] = counts.get(task.kind, 0) + 1
+        return counts
+
+    def _is_due(self, task: Task) -> bool:
+        return task.state == "queued" and task.not_before <= self._now
+
+    def claim(
+        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+    ) -> Attempt | None:
+        due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
+        head = next((task for task in due if task.kind in kinds), None)
+        if head is None:
+            return None
+        same = [t for t in due if (t.job, t.dataset, t.kind) == (head.job, head.dataset, head.kind)]
+        batch = within(same[: max(1, max_tasks)], max_bytes)
+        for task in batch:
+            self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)
+        claimed = Attempt(
+            id=attempt,
+            dataset=head.dataset,
+            driver=driver,
+            kind=head.kind,
+            job=head.job,
+            prefix=attempt_prefix(self._namespace, head.dataset, attempt),
+            tasks={task.key: task.epoch + 1 for task in batch},
+            lease_until=self._now + lease_s,
+            at=self._now,
+        )
+        self._space.attempts[attempt] = claimed
+        return claimed
+
+    def _order(self, task: Task) -> tuple[int, int, bytes]:
+        return -task.priority, self._space.queued_us[task.key], task.key
+
+    # --- attempts
+
+    def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
+        return pick(self._space.attempts, ids)
+
+    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
+        kept = {f.attempt for f in self._space.fragments.values() if f.status != "deleted"}
+        return frozenset(i for i in ids if i in kept or i in self._space.attempts)
+
+    def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
+        live = {i: a for i, a in pick(self._space.attempts, attempts).items() if a.driver == driver}
+        for name, attempt in live.items():
+            self._space.attempts[name] = replace(attempt, lease_until=self._now + lease_s)
+        return frozenset(live)
+
+    def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
+        held = self._held(attempt, done)
+        self._set(held, state="done", error=None)
+        return frozenset(held)
+
+    def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
+        held = self._held(attempt, [task])
+        self._set(held, state="failed", error=error)
+        return bool(held)
+
+    def release(
+        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+    ) -> int:
+        held = self._held(attempt, tasks)
+        self._set(held, state="queued", attempt=None, not_before=not_before, error=error)
+        for key in held:
+            self._set([key], failures=self._space.tasks[key].failures + int(burn))
+        self._delete_undemanded(held)
+        return len(held)
+
+    def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
+        found = pick(self._space.tasks, keys)
+        return [key for key, task in found.items() if task.attempt == attempt and task.state == "running"]
+
+    def _set(self, keys: Iterable[bytes], **values: Any) -> None:
+        for key in keys:
+            self._space.tasks[key] = replace(self._space.tasks[key], **values)
+
+    def end_attempt(self, attempt: str) -> None:
+        self._space.attempts.pop(attempt, None)

@@ -1,0 +1,104 @@
+"""Events, drivers and tokens: what is noted as it comes. Does not belong here: decisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, func, select
+
+from controlplane.core.model import Driver, Event, Token
+from controlplane.store import tables as db
+from controlplane.store.part import Part, dump
+
+
+class Noted(Part):
+    """New events are written when the transaction ends, or somebody asks for them: a reader that remembers the last id
+    it saw never misses one that became visible later under a smaller id."""
+
+    _new_events: list[Event]
+
+    def put_events(self, events: Sequence[Event]) -> None:
+        self._new_events.extend(events)
+
+    def _write_events(self) -> None:
+        if new := self._new_events:
+            first = self._count("events", len(new)) - len(new) + 1
+            self._insert(db.events, [_event_row(first + i, event, self.now()) for i, event in enumerate(new)])
+            new.clear()
+
+    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]:
+        self._write_events()
+        newer = self._select(db.events).where(db.events.c.id > after).order_by(db.events.c.id).limit(limit)
+        return tuple(_event(row) for row in self._rows(newer))
+
+    def last_event(self) -> int:
+        self._write_events()
+        return self._counted("events")
+
+    def count_events(self, after: int) -> dict[str, int]:
+        self._write_events()
+        newer = self._mine(db.events) & (db.events.c.id > after)
+        sums = select(db.events.c.kind, func.sum(db.events.c.n).label("total")).where(newer).group_by(db.events.c.kind)
+        return {row.kind: int(row.total) for row in self._rows(sums)}
+
+    def put_driver(self, driver: Driver) -> None:
+        self._upsert(db.drivers, [_driver_row(driver)])
+
+    def drivers(self) -> tuple[Driver, ...]:
+        running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
+        return tuple(sorted((_driver(row) for row in self._rows(running)), key=lambda d: (d.at, d.id)))
+
+    def token(self, hashed: bytes) -> Token | None:
+        row = self._row(self._select(db.tokens, hash=hashed))
+        return row and _token(row)
+
+    def tokens(self) -> tuple[Token, ...]:
+        return tuple(sorted((_token(row) for row in self._rows(self._select(db.tokens))), key=lambda t: (t.at, t.id)))
+
+    def put_token(self, token: Token) -> None:
+        self._upsert(db.tokens, [_token_row(token)])
+
+
+def _event(row: Row[Any]) -> Event:
+    return Event(row.kind, row.dataset, row.n, json.loads(row.body), row.id, row.at)
+
+
+def _event_row(number: int, event: Event, at: float) -> dict[str, Any]:
+    body = dump(dict(event.body))
+    return {"id": number, "kind": event.kind, "dataset": event.dataset, "n": event.n, "body": body, "at": at}
+
+
+def _driver(row: Row[Any]) -> Driver:
+    return Driver(row.id, row.pool, row.kind, row.at, row.seen, row.ended, row.reason)
+
+
+def _driver_row(driver: Driver) -> dict[str, Any]:
+    return {
+        "id": driver.id,
+        "pool": driver.pool,
+        "kind": driver.kind,
+        "at": driver.at,
+        "seen": driver.seen,
+        "ended": driver.ended,
+        "reason": driver.reason,
+    }
+
+
+def _token(row: Row[Any]) -> Token:
+    scopes = tuple(json.loads(row.scopes))
+    return Token(row.id, row.hash, row.name, scopes, row.subject, row.at, row.expires, row.revoked)
+
+
+def _token_row(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "hash": token.hash,
+        "name": token.name,
+        "scopes": dump(token.scopes),
+        "subject": token.subject,
+        "at": token.at,
+        "expires": token.expires,
+        "revoked": token.revoked,
+    }

@@ -1,0 +1,164 @@
+"""One open transaction, and the few shapes of statement that every part of it uses.
+
+Does not belong here: anything about a particular table (the parts), or beginning and ending (`sql`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from sqlalchemy import Column, ColumnElement, Connection, Delete, Executable, Row, Select, Table, Update, delete, update
+from sqlalchemy import bindparam as bind
+from sqlalchemy import select as sql_select
+
+from controlplane.store import tables
+from controlplane.store.dialects import Dialect
+from dataplane.contract import Json, Schema
+
+KEYS_A_STATEMENT = 10_000
+SCHEMAS_KEPT = 256
+T = TypeVar("T")
+
+
+def dump(value: Json) -> str:
+    """JSON as it is stored: ASCII (PostgreSQL's text cannot hold NUL), keys sorted."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def dump_optional(value: Json) -> str | None:
+    return None if value is None else dump(value)
+
+
+def load_optional(text: str | None) -> Json:
+    return None if text is None else json.loads(text)
+
+
+def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequence[T]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+class Part:
+    """What the parts of a transaction share. All statements stay inside one namespace."""
+
+    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: dict[bytes, Schema]) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._dialect = dialect
+        self._known_schemas = schemas  # shared by all transactions: content under its digest never changes
+        self._now: float | None = None
+
+    def now(self) -> float:
+        """By the database's clock, read once."""
+        if self._now is None:
+            self._now = self._dialect.now(self._connection)
+        return self._now
+
+    # --- reading
+
+    def _mine(self, table: Table, **equal: Any) -> ColumnElement[bool]:
+        """The rows of this namespace whose named columns have these values."""
+        found: ColumnElement[bool] = table.c.namespace == self._namespace
+        for name, value in equal.items():
+            found &= table.c[name] == value
+        return found
+
+    def _select(self, table: Table, **equal: Any) -> Select[Any]:
+        return sql_select(table).where(self._mine(table, **equal))
+
+    def _rows(self, statement: Executable) -> Sequence[Row[Any]]:
+        return self._connection.execute(statement).fetchall()
+
+    def _row(self, statement: Executable) -> Row[Any] | None:
+        return self._connection.execute(statement).first()
+
+    def _among(self, statement: Select[Any], column: Column[Any], values: Iterable[Any]) -> Iterator[Row[Any]]:
+        """The statement's rows whose column has one of the values; one statement per 10,000 of them."""
+        for chunk in chunks(list(dict.fromkeys(values))):
+            yield from self._rows(statement.where(self._dialect.among(column, chunk)))
+
+    def _some(self, statement: Select[Any], column: Column[Any], values: Iterable[Any] | None) -> Iterator[Row[Any]]:
+        """As `_among`; all rows if no values are given."""
+        return iter(self._rows(statement)) if values is None else self._among(statement, column, values)
+
+    # --- writing
+
+    def _change(self, statement: Update | Delete) -> int:
+        """How many rows it changed."""
+        return self._connection.execute(statement).rowcount
+
+    def _change_among(self, statement: Update | Delete, column: Column[Any], values: Iterable[Any]) -> int:
+        distinct = list(dict.fromkeys(values))
+        return sum(self._change(statement.where(self._dialect.among(column, c))) for c in chunks(distinct))
+
+    def _delete(self, table: Table, **equal: Any) -> int:
+        return self._change(delete(table).where(self._mine(table, **equal)))
+
+    def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Rows whose primary key is there already are left alone.
+
+        Rows go in by primary key, so that two transactions that insert the same ones cannot wait for each other.
+        """
+        self._insert_rows(table, self._dialect.insert(table).on_conflict_do_nothing(), rows)
+
+    def _insert_one(self, table: Table, **row: Any) -> bool:
+        """False if the primary key is there already."""
+        statement = self._dialect.insert(table).values(namespace=self._namespace, **row).on_conflict_do_nothing()
+        return self._connection.execute(statement.execution_options(preserve_rowcount=True)).rowcount == 1
+
+    def _upsert(
+        self, table: Table, rows: Iterable[Mapping[str, Any]], unless: ColumnElement[bool] | None = None
+    ) -> None:
+        """Rows whose primary key is there already are replaced, but where `unless` says that the old one stays."""
+        insert = self._dialect.insert(table)
+        new = {c.name: insert.excluded[c.name] for c in table.c if not c.primary_key}
+        where = None if unless is None else ~unless
+        update_it = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=new, where=where)
+        self._insert_rows(table, update_it, rows)
+
+    def _update_many(self, table: Table, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Set each row's columns where column `key` equals the row's `the_key`."""
+        if rows:
+            values: dict[str, Any] = {name: bind(name) for name in rows[0] if name != "the_key"}
+            found = self._mine(table) & (table.c[key] == bind("the_key"))
+            self._connection.execute(update(table).where(found).values(values), list(rows))
+
+    def _insert_rows(self, table: Table, statement: Any, rows: Iterable[Mapping[str, Any]]) -> None:
+        """In the order of the primary key; of rows with equal keys the last counts."""
+        names = [c.name for c in table.primary_key if c.name != "namespace"]
+        by_key = {tuple(row[n] for n in names): {"namespace": self._namespace, **row} for row in rows}
+        for chunk in chunks([by_key[key] for key in sorted(by_key)]):
+            self._dialect.insert_rows(self._connection, statement, chunk)
+
+    def _count(self, counter: str, n: int) -> int:
+        """Raise a counter by n, and give its new value. Holds it until the transaction ends."""
+        table = tables.counters
+        insert = self._dialect.insert(table).values(namespace=self._namespace, name=counter, value=n)
+        added = {"value": table.c.value + n}
+        self._connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added))
+        return self._counted(counter)
+
+    def _counted(self, counter: str) -> int:
+        row = self._row(self._select(tables.counters, name=counter))
+        return 0 if row is None else row.value
+
+    # --- schemas, which many rows share
+
+    def _put_schemas(self, schemas: Sequence[Schema]) -> list[bytes]:
+        """Store each schema once; the ids to store in their place."""
+        texts = [dump(s) for s in schemas]
+        ids = [sha256(t.encode()).digest() for t in texts]
+        self._insert(tables.schemas, [{"id": i, "body": t} for i, t in dict(zip(ids, texts, strict=True)).items()])
+        return ids
+
+    def _schemas(self, ids: Iterable[bytes]) -> Mapping[bytes, Schema]:
+        wanted = set(ids)
+        known = {i: s for i in wanted if (s := self._known_schemas.get(i)) is not None}
+        rows = self._among(self._select(tables.schemas), tables.schemas.c.id, wanted - known.keys())
+        found = {row.id: json.loads(row.body) for row in rows}
+        if len(self._known_schemas) + len(found) > SCHEMAS_KEPT:
+            self._known_schemas.clear()
+        self._known_schemas.update(found)
+        return known | found

@@ -1,0 +1,274 @@
+"""Tasks, who demands them, and the attempts at them. Does not belong here: when a task is worth doing.
+
+Everything but claims changes tasks under the lock on the namespace's queue, so what was read stays true until it is
+written; claims take queued rows only, and skip those that somebody else is taking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
+
+from controlplane.core.model import Attempt, Task
+from controlplane.store import tables as db
+from controlplane.store.part import Part, dump, dump_optional, load_optional
+from controlplane.store.rules import attempt_prefix, within
+from dataplane.contract import Json, Kind, TaskError
+
+ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
+
+
+class Queue(Part):
+    """Tasks that one transaction queues keep the order in which it does."""
+
+    _queue_locked = False
+    _next_us = 0
+
+    def _lock_queue(self) -> None:
+        if not self._queue_locked:
+            self._dialect.lock_queue(self._connection, self._namespace)
+            self._queue_locked = True
+
+    # --- jobs and demand
+
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]:
+        rows = self._among(self._select(db.jobs), db.jobs.c.digest, digests)
+        return {row.digest: json.loads(row.body) for row in rows}
+
+    def put_job(self, digest: bytes, body: Json) -> None:
+        self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
+
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+        self._lock_queue()
+        asked = {task.key: task for task in tasks}
+        found = self._states(asked)
+        queued_us = max(int(self.now() * 1e6), self._next_us)
+        self._next_us = queued_us + len(asked)
+        rows = {k: _queued_row(task, queued_us + i) for i, (k, task) in enumerate(asked.items())}
+        again = [k for k, state in found.items() if state == "done"]
+        self._insert_tasks(row for k, row in rows.items() if k not in found)
+        self._requeue(rows[k] for k in again)
+        self._raise_priorities([task for k, task in asked.items() if k in found])
+        self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": k} for k in asked])
+        return len(asked) - len(found) + len(again)
+
+    def _states(self, keys: Iterable[bytes]) -> dict[bytes, str]:
+        wanted = select(db.tasks.c.key, db.tasks.c.state).where(self._mine(db.tasks))
+        return {row.key: row.state for row in self._among(wanted, db.tasks.c.key, keys)}
+
+    def _insert_tasks(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._insert(db.tasks, [{**row, "epoch": 0} for row in rows])
+
+    def _requeue(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Done tasks start again under what is asked now; their epochs go on."""
+        changed = [{"the_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
+        self._update_many(db.tasks, "key", changed)
+
+    def _raise_priorities(self, asked: Sequence[Task]) -> None:
+        ranks: dict[int, list[bytes]] = {}
+        for task in asked:
+            ranks.setdefault(-task.priority, []).append(task.key)
+        for rank, keys in ranks.items():
+            lower = update(db.tasks).where(self._mine(db.tasks), db.tasks.c.rank > rank)
+            self._change_among(lower.values(rank=rank), db.tasks.c.key, keys)
+
+    def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
+        theirs = (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key)
+        wanted = select(db.tasks).join(db.demands, theirs).where(self._mine(db.demands, branch=branch, dataset=dataset))
+        return {row.key: _task(row) for row in self._rows(wanted)}
+
+    def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        self._lock_queue()
+        mine = self._mine(db.demands, branch=branch, dataset=dataset)
+        kept = set(keep)
+        all_of_them = {row.task for row in self._rows(select(db.demands.c.task).where(mine))}
+        gone = all_of_them - kept
+        if gone == all_of_them:
+            self._delete(db.demands, branch=branch, dataset=dataset)
+        else:
+            self._change_among(delete(db.demands).where(mine), db.demands.c.task, gone)
+        self._delete_undemanded(gone)
+        return len(gone)
+
+    def _drop_demands_below(self, branch: str, prefix: str) -> None:
+        self._lock_queue()
+        below = self._mine(db.demands, branch=branch) & (func.substr(db.demands.c.dataset, 1, len(prefix)) == prefix)
+        gone = [row.task for row in self._rows(select(db.demands.c.task).where(below))]
+        self._change(delete(db.demands).where(below))
+        self._delete_undemanded(gone)
+
+    def _delete_undemanded(self, keys: Iterable[bytes]) -> None:
+        idle = self._mine(db.tasks) & db.tasks.c.state.in_(("queued", "failed"))
+        self._change_among(delete(db.tasks).where(idle, ~self._is_demanded()), db.tasks.c.key, keys)
+
+    def _is_demanded(self) -> ColumnElement[bool]:
+        return select(db.demands.c.task).where(self._mine(db.demands), db.demands.c.task == db.tasks.c.key).exists()
+
+    def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
+        rows = self._rows(self._select(db.demands, task=task))
+        return tuple(sorted((row.branch, row.dataset) for row in rows))
+
+    def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
+        return {row.key: _task(row) for row in self._among(self._select(db.tasks), db.tasks.c.key, keys)}
+
+    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+        self._lock_queue()
+        theirs = select(db.demands.c.task).where(self._mine(db.demands, branch=branch))
+        wanted = theirs.where(db.demands.c.dataset.in_(list(datasets)))
+        failed = self._mine(db.tasks, state="failed") & db.tasks.c.key.in_(wanted)
+        fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
+        return self._change(update(db.tasks).where(failed).values(fresh))
+
+    # --- claims
+
+    def backlog(self) -> dict[Kind, int]:
+        task = db.tasks.c
+        waiting = (task.state == "running") | ((task.state == "queued") & (task.not_before <= self.now()))
+        counts = select(task.kind, func.count().label("n")).where(self._mine(db.tasks), waiting).group_by(task.kind)
+        return {row.kind: row.n for row in self._rows(counts)}
+
+    def claim(
+        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+    ) -> Attempt | None:
+        head = self._row(self._due().where(db.tasks.c.kind.in_(list(kinds))).limit(1))
+        if head is None:
+            return None
+        task = db.tasks.c
+        same = self._due().where(task.job == head.job, task.dataset == head.dataset, task.kind == head.kind)
+        batch = within(self._rows(same.limit(max(1, max_tasks))), max_bytes)
+        self._set([row.key for row in batch], state="running", epoch=task.epoch + 1, attempt=attempt)
+        claimed = Attempt(
+            id=attempt,
+            dataset=head.dataset,
+            driver=driver,
+            kind=head.kind,
+            job=head.job,
+            prefix=attempt_prefix(self._namespace, head.dataset, attempt),
+            tasks={row.key: row.epoch + 1 for row in batch},
+            lease_until=self.now() + lease_s,
+            at=self.now(),
+        )
+        self._upsert(db.attempts, [_attempt_row(claimed)])
+        return claimed
+
+    def _due(self) -> Select[Any]:
+        """Queued tasks in the order of claims; those that another claim is taking are passed over."""
+        task = db.tasks.c
+        columns = (task.key, task.kind, task.job, task.dataset, task.epoch, task.size_bytes)
+        due = self._mine(db.tasks, state="queued") & (task.not_before <= self.now())
+        return select(*columns).where(due).order_by(*ORDER).with_for_update(skip_locked=True)
+
+    # --- attempts
+
+    def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
+        rows = self._some(self._select(db.attempts), db.attempts.c.id, ids)
+        return {row.id: _attempt(row) for row in rows}
+
+    def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
+        own = self._mine(db.attempts, driver=driver)
+        locked = select(db.attempts.c.id).where(own).order_by(db.attempts.c.id).with_for_update()
+        live = [row.id for row in self._among(locked, db.attempts.c.id, sorted(attempts))]
+        renewed = update(db.attempts).where(own).values(lease_until=self.now() + lease_s)
+        self._change_among(renewed, db.attempts.c.id, live)
+        return frozenset(live)
+
+    def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
+        held = self._held(attempt, done)
+        self._set(held, state="done", error=None)
+        return frozenset(held)
+
+    def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
+        held = self._held(attempt, [task])
+        self._set(held, state="failed", error=dump(error))
+        return bool(held)
+
+    def release(
+        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+    ) -> int:
+        held = self._held(attempt, tasks)
+        failures = db.tasks.c.failures + int(burn)
+        error_text = dump_optional(error)
+        self._set(held, state="queued", attempt=None, not_before=not_before, error=error_text, failures=failures)
+        self._delete_undemanded(held)
+        return len(held)
+
+    def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
+        """Those of the tasks that are running by this attempt; a claim by another one took them with a higher epoch."""
+        self._lock_queue()
+        held = select(db.tasks.c.key).where(self._mine(db.tasks, attempt=attempt, state="running"))
+        return [row.key for row in self._among(held, db.tasks.c.key, keys)]
+
+    def _set(self, keys: Iterable[bytes], **values: Any) -> None:
+        self._change_among(update(db.tasks).where(self._mine(db.tasks)).values(values), db.tasks.c.key, keys)
+
+    def end_attempt(self, attempt: str) -> None:
+        self._delete(db.attempts, id=attempt)
+
+
+def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
+    return {
+        "key": task.key,
+        "kind": task.kind,
+        "dataset": task.dataset,
+        "partition": task.partition,
+        "job": task.job,
+        "spec": dump(task.spec),
+        "size_bytes": task.size_bytes,
+        "rank": -task.priority,
+        "queued_us": queued_us,
+        "state": "queued",
+        "attempt": None,
+        "failures": 0,
+        "not_before": task.not_before,
+        "error": None,
+    }
+
+
+def _task(row: Row[Any]) -> Task:
+    return Task(
+        key=row.key,
+        kind=row.kind,
+        dataset=row.dataset,
+        partition=row.partition,
+        job=row.job,
+        spec=json.loads(row.spec),
+        size_bytes=row.size_bytes,
+        priority=-row.rank,
+        state=row.state,
+        epoch=row.epoch,
+        attempt=row.attempt,
+        failures=row.failures,
+        not_before=row.not_before,
+        error=load_optional(row.error),
+    )
+
+
+def _attempt_row(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "id": attempt.id,
+        "dataset": attempt.dataset,
+        "driver": attempt.driver,
+        "kind": attempt.kind,
+        "job": attempt.job,
+        "prefix": attempt.prefix,
+        "tasks": dump({key.hex(): epoch for key, epoch in attempt.tasks.items()}),
+        "lease_until": attempt.lease_until,
+        "at": attempt.at,
+    }
+
+
+def _attempt(row: Row[Any]) -> Attempt:
+    return Attempt(
+        id=row.id,
+        dataset=row.dataset,
+        driver=row.driver,
+        kind=row.kind,
+        job=row.job,
+        prefix=row.prefix,
+        tasks={bytes.fromhex(key): epoch for key, epoch in json.loads(row.tasks).items()},
+        lease_until=row.lease_until,
+        at=row.at,
+    )

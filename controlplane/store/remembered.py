@@ -1,0 +1,154 @@
+"""Memory: traces and their fragments, build traces, memos. Does not belong here: tasks that are still to be done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, Select, delete, select
+
+from controlplane.core.model import Fragment, Trace
+from controlplane.store import tables as db
+from controlplane.store.part import Part, dump
+from controlplane.store.rules import firsts
+from dataplane.contract import MASK, Content, Json, Schema
+
+
+class Remembered(Part):
+    """New traces are written when the transaction ends, or somebody asks for them: their numbers then grow in the order
+    in which transactions become visible, and the counter is held for a moment only."""
+
+    _new_traces: list[tuple[Sequence[Trace], Sequence[Fragment]]]
+
+    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+        self._write_traces()
+        return self._hits(keys)
+
+    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+        self._new_traces.append((traces, fragments))
+
+    def last_trace(self) -> int:
+        self._write_traces()
+        return self._counted("traces")
+
+    def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
+        self._write_traces()
+        rows = list(self._among(self._select(db.fragments), db.fragments.c.id, ids))
+        schemas = self._schemas(row.schema for row in rows)
+        return {row.id: _fragment(row, schemas) for row in rows}
+
+    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
+        self._write_traces()
+        live = select(db.attempts.c.id).where(self._mine(db.attempts))
+        kept = select(db.fragments.c.attempt).where(self._mine(db.fragments), db.fragments.c.status != "deleted")
+        found = [*self._among(live, db.attempts.c.id, ids), *self._among(kept.distinct(), db.fragments.c.attempt, ids)]
+        return frozenset(row[0] for row in found)
+
+    def _write_traces(self) -> None:
+        for traces, fragments in self._new_traces:
+            self._store_traces(firsts((trace.task, trace) for trace in traces))
+            self._store_fragments(firsts((fragment.id, fragment) for fragment in fragments))
+        self._new_traces.clear()
+
+    def _store_traces(self, traces: Sequence[Trace]) -> None:
+        """Those that are no hits yet get the next numbers."""
+        if not traces:
+            return
+        last = self._count("traces", 0)  # from here on nobody else writes traces
+        hits = self._hits([trace.task for trace in traces])
+        new = [trace for trace in traces if trace.task not in hits]
+        self._count("traces", len(new))
+        self._change_among(delete(db.outputs).where(self._mine(db.outputs)), db.outputs.c.task, [t.task for t in new])
+        self._upsert(db.traces, [_trace_row(trace, last + 1 + i) for i, trace in enumerate(new)])
+        self._insert(db.outputs, [row for trace in new for row in _output_rows(trace)])
+
+    def _store_fragments(self, fragments: Sequence[Fragment]) -> None:
+        schemas = self._put_schemas([f.schema for f in fragments])
+        rows = [_fragment_row(f, schema) for f, schema in zip(fragments, schemas, strict=True)]
+        self._upsert(db.fragments, rows, unless=db.fragments.c.status == "stored")
+
+    def _hits(self, keys: Iterable[bytes]) -> dict[bytes, Trace]:
+        rows: dict[bytes, list[Row[Any]]] = {}
+        for row in self._among(self._with_outputs(), db.traces.c.task, keys):
+            rows.setdefault(row.task, []).append(row)
+        return {task: _trace(of) for task, of in rows.items() if all(row.is_there for row in of)}
+
+    def _with_outputs(self) -> Select[Any]:
+        """One row for each output of each trace, and one for a trace that has none."""
+        trace, output, fragment = db.traces.c, db.outputs.c, db.fragments.c
+        its = (output.namespace == trace.namespace) & (output.task == trace.task)
+        stored = (fragment.namespace == output.namespace) & (fragment.id == output.fragment)
+        is_there = (fragment.status == "stored").is_(True) | output.task.is_(None)
+        columns = (trace.task, trace.seq, trace.by, trace.home, output.suffix, output.fragment)
+        return (
+            select(*columns, is_there.label("is_there"))
+            .select_from(db.traces)
+            .outerjoin(db.outputs, its)
+            .outerjoin(db.fragments, stored)
+            .where(self._mine(db.traces))
+        )
+
+    # --- build traces and memos
+
+    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
+        row = self._row(self._select(db.build_traces, key=key))
+        return row and (row.root, self._schemas([row.schema])[row.schema])
+
+    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
+        (schema_id,) = self._put_schemas([schema])
+        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id}])
+
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+        rows = self._among(self._select(db.memos), db.memos.c.key, keys)
+        return {row.key: json.loads(row.value) for row in rows}
+
+    def put_memo(self, key: bytes, value: Json) -> None:
+        self._upsert(db.memos, [{"key": key, "value": dump(value)}])
+
+    def forget_memos(self, keys: Iterable[bytes]) -> None:
+        self._change_among(delete(db.memos).where(self._mine(db.memos)), db.memos.c.key, keys)
+
+
+def _trace(rows: Sequence[Row[Any]]) -> Trace:
+    outputs = {row.suffix: row.fragment for row in rows if row.suffix is not None}
+    return Trace(task=rows[0].task, outputs=outputs, seq=rows[0].seq, by=rows[0].by, home=rows[0].home)
+
+
+def _trace_row(trace: Trace, seq: int) -> dict[str, Any]:
+    return {"task": trace.task, "seq": seq, "by": trace.by, "home": trace.home}
+
+
+def _output_rows(trace: Trace) -> list[dict[str, Any]]:
+    return [{"task": trace.task, "suffix": suffix, "fragment": f} for suffix, f in trace.outputs.items()]
+
+
+def _fragment(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Fragment:
+    return Fragment(
+        id=row.id,
+        schema=schemas[row.schema],
+        content=Content(row.rows, row.sum1 & MASK, row.sum2 & MASK),
+        files=tuple(json.loads(row.files)),
+        home=row.home,
+        attempt=row.attempt,
+        status=row.status,
+    )
+
+
+def _fragment_row(fragment: Fragment, schema: bytes) -> dict[str, Any]:
+    return {
+        "id": fragment.id,
+        "schema": schema,
+        "rows": fragment.content.rows,
+        "sum1": _signed(fragment.content.sum1),
+        "sum2": _signed(fragment.content.sum2),
+        "files": dump(fragment.files),
+        "home": fragment.home,
+        "attempt": fragment.attempt,
+        "status": fragment.status,
+    }
+
+
+def _signed(number: int) -> int:
+    """64 bits as databases hold them."""
+    return number - (1 << 64) if number >> 63 else number

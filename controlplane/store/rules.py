@@ -1,0 +1,44 @@
+"""What every store decides alike: batches of claims, folders of attempts, which of equal keys counts.
+
+Does not belong here: anything that needs a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Sized(Protocol):
+    @property
+    def size_bytes(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def attempt_prefix(namespace: str, dataset: str, attempt: str) -> str:
+    """The only folder in the lake that an attempt writes to."""
+    return f"{namespace}/{dataset.replace('.', '/', 1)}/_frags/{attempt[:2]}/{attempt}"
+
+
+def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
+    """The first that fit together, at least one."""
+    total, taken = 0, list[S]()
+    for candidate in candidates:
+        total += candidate.size_bytes
+        if taken and total > max_bytes:
+            break
+        taken.append(candidate)
+    return taken
+
+
+def firsts(keyed: Iterable[tuple[K, V]]) -> list[V]:
+    """The first value of each key, in the order given."""
+    found: dict[K, V] = {}
+    for key, value in keyed:
+        found.setdefault(key, value)
+    return list(found.values())

@@ -1,0 +1,158 @@
+"""States of datasets, what keeps them from settling, and how far projections have followed them.
+
+Does not belong here: why a state is right; the integrity checks come before the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from controlplane.core.errors import StaleState
+from controlplane.core.model import Consumed, Publication, State, Target
+from controlplane.store import tables as db
+from controlplane.store.part import Part, dump, dump_optional, load_optional
+from dataplane.contract import Json, Schema, TaskError
+
+
+class Settled(Part):
+    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        head, state = db.heads.c, db.states.c
+        same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
+        newest = select(db.states).join(db.heads, same & (head.seq == state.seq))
+        rows = self._some(newest.where(self._mine(db.states, branch=branch)), state.dataset, datasets)
+        return {s.dataset: s for s in self._read_states(list(rows))}
+
+    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        wanted = self._select(db.states, branch=branch, dataset=dataset)
+        if before_seq is not None:
+            wanted = wanted.where(db.states.c.seq < before_seq)
+        return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
+
+    def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
+        schemas = self._schemas(row.schema for row in rows)
+        return tuple(_state(row, schemas) for row in rows)
+
+    def commit_state(self, state: State, expected_seq: int) -> None:
+        if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
+            raise StaleState(f"{state.dataset} is not at state {expected_seq}")
+        (schema,) = self._put_schemas([state.schema])
+        self._insert(db.states, [_state_row(state, schema)])
+
+    def _move_head(self, state: State, expected_seq: int) -> bool:
+        of = {"branch": state.branch, "dataset": state.dataset}
+        if expected_seq == 0:
+            return self._insert_one(db.heads, **of, seq=state.seq)
+        there = self._mine(db.heads, **of, seq=expected_seq)
+        return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
+
+    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
+        row = self._row(self._select(db.pins, branch=branch, dataset=dataset))
+        return row and (row.settings, json.loads(row.schema))
+
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+        self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
+
+    def problems(self, branch: str) -> dict[str, TaskError]:
+        return {row.dataset: json.loads(row.error) for row in self._rows(self._select(db.problems, branch=branch))}
+
+    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None:
+        if error is None:
+            self._delete(db.problems, branch=branch, dataset=dataset)
+        else:
+            self._upsert(db.problems, [{"branch": branch, "dataset": dataset, "error": dump(error)}])
+
+    # --- projections
+
+    def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
+        of = self._select(db.publications, branch=branch)
+        return {row.dataset: _publication(row) for row in self._some(of, db.publications.c.dataset, datasets)}
+
+    def put_publication(self, publication: Publication) -> None:
+        self._upsert(db.publications, [_publication_row(publication)])
+
+    def targets(self, branch: str) -> dict[str, Target]:
+        return {row.component: _target(row) for row in self._rows(self._select(db.targets, branch=branch))}
+
+    def put_target(self, target: Target) -> None:
+        self._upsert(db.targets, [_target_row(target)])
+
+    def drop_target(self, branch: str, component: str) -> None:
+        self._delete(db.targets, branch=branch, component=component)
+
+
+def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
+    inputs = {n: Consumed(i[0], bytes.fromhex(i[1]), bytes.fromhex(i[2])) for n, i in json.loads(row.inputs).items()}
+    return State(
+        branch=row.branch,
+        dataset=row.dataset,
+        seq=row.seq,
+        generation=row.generation,
+        logic=row.logic,
+        inputs=inputs,
+        root=row.root,
+        schema=schemas[row.schema],
+        cut={source: bytes.fromhex(root) for source, root in json.loads(row.cut).items()},
+        partitions=row.partitions,
+        rows=row.rows,
+        cause=row.cause,
+        revision=row.revision,
+        at=row.at,
+        lineage=row.lineage,
+    )
+
+
+def _state_row(state: State, schema: bytes) -> dict[str, Any]:
+    inputs = {name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in state.inputs.items()}
+    return {
+        "branch": state.branch,
+        "dataset": state.dataset,
+        "seq": state.seq,
+        "generation": state.generation,
+        "logic": state.logic,
+        "inputs": dump(inputs),
+        "root": state.root,
+        "schema": schema,
+        "cut": dump({source: root.hex() for source, root in state.cut.items()}),
+        "partitions": state.partitions,
+        "rows": state.rows,
+        "cause": state.cause,
+        "revision": state.revision,
+        "at": state.at,
+        "lineage": state.lineage,
+    }
+
+
+def _publication(row: Row[Any]) -> Publication:
+    return Publication(row.branch, row.dataset, row.generation, row.root, row.schema, row.version, row.error)
+
+
+def _publication_row(publication: Publication) -> dict[str, Any]:
+    return {
+        "branch": publication.branch,
+        "dataset": publication.dataset,
+        "generation": publication.generation,
+        "root": publication.root,
+        "schema": publication.schema,
+        "version": publication.version,
+        "error": publication.error,
+    }
+
+
+def _target(row: Row[Any]) -> Target:
+    error = load_optional(row.error)
+    return Target(row.branch, row.component, row.identity, row.root, row.generation, error)
+
+
+def _target_row(target: Target) -> dict[str, Any]:
+    return {
+        "branch": target.branch,
+        "component": target.component,
+        "identity": target.identity,
+        "root": target.root,
+        "generation": target.generation,
+        "error": dump_optional(target.error),
+    }

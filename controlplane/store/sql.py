@@ -1,0 +1,103 @@
+"""The store on a database that SQLAlchemy speaks to. Does not belong here: single statements (the parts)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, event, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from controlplane.ports import Tx
+from controlplane.store.desired import Desired
+from controlplane.store.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
+from controlplane.store.listed import Listed
+from controlplane.store.noted import Noted
+from controlplane.store.remembered import Remembered
+from controlplane.store.settled import Settled
+from dataplane.contract import Schema
+
+
+class SqlTx(Desired, Listed, Settled, Remembered, Noted):
+    """All parts over one connection."""
+
+    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: dict[bytes, Schema]) -> None:
+        super().__init__(connection, namespace, dialect, schemas)
+        self._new_traces = []
+        self._new_changes = []
+        self._new_events = []
+
+    def flush(self) -> None:
+        """Write what waits for the end; always in one order, so that two transactions cannot wait for each other."""
+        self._write_traces()
+        self._write_changes()
+        self._write_events()
+
+
+class SqlStore:
+    """SQLite or PostgreSQL. Transactions on SQLite are serial; on PostgreSQL those that meet are decided by guards."""
+
+    def __init__(self, engines: Engines, dialect: Dialect) -> None:
+        self._engines = engines
+        self._dialect = dialect
+        self._schemas: dict[bytes, Schema] = {}
+        self._statements = 0
+        self._counting = threading.Lock()
+        for engine in {e.pool: e for e in (engines.reader, engines.writer)}.values():
+            event.listen(engine, "before_cursor_execute", self._note_statement)
+
+    def _note_statement(self, *_: object) -> None:
+        with self._counting:
+            self._statements += 1
+
+    @property
+    def statements(self) -> int:
+        return self._statements
+
+    @contextmanager
+    def begin(self, namespace: str = "default") -> Iterator[Tx]:
+        with _faults_told(), self._engines.writer.begin() as connection:
+            tx = self._transaction(connection, namespace)
+            yield tx
+            tx.flush()
+
+    @contextmanager
+    def read(self, namespace: str = "default") -> Iterator[Tx]:
+        with _faults_told(), self._engines.reader.begin() as connection:
+            yield self._transaction(connection, namespace)
+
+    def _transaction(self, connection: Connection, namespace: str) -> SqlTx:
+        return SqlTx(connection, namespace, self._dialect, self._schemas)
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.dispose()
+
+
+@contextmanager
+def _faults_told() -> Iterator[None]:
+    """Faults that another try may survive are OSErrors for who does not know about databases."""
+    try:
+        yield
+    except PoolTimeout as e:
+        raise TimeoutError(str(e)) from e
+    except DBAPIError as e:
+        if not _is_fault(e):
+            raise
+        raise ConnectionError(str(e.orig)) from e
+
+
+def _is_fault(error: DBAPIError) -> bool:
+    """PostgreSQL: lost connections, deadlocks, no room. SQLite: all but wrong statements."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    return getattr(error.orig, "sqlite_errorname", "") != "SQLITE_ERROR"
+
+
+def open_sql(url: str, clock: Callable[[], float]) -> SqlStore:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return SqlStore(sqlite_engines(parsed), Sqlite(clock))
+    return SqlStore(postgres_engines(parsed), Postgres())

@@ -1,0 +1,245 @@
+"""The tables of the metadata database, as the newest migration leaves them.
+
+Does not belong here: queries, and how values become columns. A change here needs a migration of its own.
+
+Every primary key starts with the namespace. Digests are 32 raw bytes, JSON is text, times are seconds since 1970.
+Tables of small rows are clustered by their key on SQLite; those with payloads (blobs, JSON) keep a row id, because wide
+rows make a clustered tree deep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey"})
+
+
+class Blob(LargeBinary):
+    """Bytes as they are: both drivers take them without the wrapper that SQLAlchemy makes for each value."""
+
+    cache_ok = True
+
+    def bind_processor(self, _dialect: object) -> None:
+        return None
+
+
+def _key(name: str, kind: type[TypeEngine[Any]] | TypeEngine[Any] = Text) -> Column[Any]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _digest_key(name: str) -> Column[Any]:
+    return _key(name, Blob(32))
+
+
+def _text(name: str, *, nullable: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=nullable)
+
+
+def _digest(name: str, *, nullable: bool = False) -> Column[bytes]:
+    return Column(name, Blob(32), nullable=nullable)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False)
+
+
+def _time(name: str, *, nullable: bool = False) -> Column[float]:
+    return Column(name, Double, nullable=nullable)
+
+
+def _flag(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _table(name: str, *columns: Column[Any], clustered: bool = False) -> Table:
+    return Table(name, metadata, _key("namespace"), *columns, sqlite_with_rowid=not clustered)
+
+
+# --- blueprints and operators' wishes -------------------------------------------------------------
+
+dataflows = _table(
+    "dataflows", _key("branch"), _key("dataflow"), _count("last_number"), _flag("is_live"), clustered=True
+)
+revisions = _table(
+    "revisions",
+    _key("branch"),
+    _key("dataflow"),
+    _key("number", BigInteger),
+    _text("text"),
+    _text("files"),
+    _text("file"),
+    _text("uids"),
+    _text("actor"),
+    _text("request_id"),
+    _time("at"),
+)
+uids = _table("uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True)
+pauses = _table("pauses", _key("branch"), _key("target"), clustered=True)
+changes = _table(
+    "changes",
+    _key("id", BigInteger),
+    _text("actor"),
+    _text("request_id"),
+    _text("action"),
+    _text("target"),
+    _text("before"),
+    _text("after"),
+    _time("at"),
+)
+answers = _table("answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at"))
+
+# --- trees and listings ---------------------------------------------------------------------------
+
+nodes = _table("nodes", _digest_key("digest"), Column("body", Blob, nullable=False))
+listings = _table(
+    "listings",
+    _digest_key("id"),
+    _digest("root", nullable=True),
+    _time("at", nullable=True),
+    _count("objects"),
+    _count("size_bytes"),
+    _count("requested"),
+    _count("served"),
+    _text("error", nullable=True),
+    _text("held", nullable=True),
+)
+source_partitions = _table(
+    "source_partitions", _digest_key("listing"), _key("key"), _digest("source"), _text("objects")
+)
+
+# --- states ---------------------------------------------------------------------------------------
+
+schemas = _table("schemas", _digest_key("id"), _text("body"))  # id: SHA-256 of the body; what many rows share
+heads = _table("heads", _key("branch"), _key("dataset"), _count("seq"), clustered=True)
+states = _table(
+    "states",
+    _key("branch"),
+    _key("dataset"),
+    _key("seq", BigInteger),
+    _count("generation"),
+    _digest("logic"),
+    _text("inputs"),
+    _digest("root"),
+    _digest("schema"),
+    _text("cut"),
+    _count("partitions"),
+    _count("rows"),
+    _text("cause"),
+    _count("revision"),
+    _time("at"),
+    _digest("lineage"),
+)
+pins = _table("pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"))
+problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
+
+# --- memory ---------------------------------------------------------------------------------------
+
+fragments = _table(
+    "fragments",
+    _digest_key("id"),
+    _digest("schema"),
+    _count("rows"),
+    _count("sum1"),
+    _count("sum2"),
+    _text("files"),
+    _text("home"),
+    _text("attempt"),
+    _text("status"),
+)
+Index("fragments_attempt", fragments.c.namespace, fragments.c.attempt)
+traces = _table("traces", _digest_key("task"), _count("seq"), _text("by"), _text("home"), clustered=True)
+outputs = _table("outputs", _digest_key("task"), _key("suffix"), _digest("fragment"), clustered=True)
+build_traces = _table("build_traces", _digest_key("key"), _digest("root"), _digest("schema"), clustered=True)
+memos = _table("memos", _digest_key("key"), _text("value"))
+
+# --- tasks and attempts ---------------------------------------------------------------------------
+
+jobs = _table("jobs", _digest_key("digest"), _text("body"))
+tasks = _table(
+    "tasks",
+    _digest_key("key"),
+    _text("kind"),
+    _text("dataset"),
+    _text("partition"),
+    _digest("job"),
+    _text("spec"),
+    _count("size_bytes"),
+    _count("rank"),  # minus the priority, so that an ascending index gives the order of claims
+    _count("queued_us"),
+    _text("state"),
+    _count("epoch"),
+    _text("attempt", nullable=True),
+    _count("failures"),
+    _time("not_before"),
+    _text("error", nullable=True),
+)
+Index("tasks_due", *(tasks.c[n] for n in ("namespace", "state", "rank", "queued_us", "key", "kind", "not_before")))
+Index("tasks_batch", *(tasks.c[n] for n in ("namespace", "job", "dataset", "state", "rank", "queued_us", "key")))
+demands = _table("demands", _key("branch"), _key("dataset"), _digest_key("task"), clustered=True)
+Index("demands_task", demands.c.namespace, demands.c.task)
+attempts = _table(
+    "attempts",
+    _key("id"),
+    _text("dataset"),
+    _text("driver"),
+    _text("kind"),
+    _digest("job"),
+    _text("prefix"),
+    _text("tasks"),
+    _time("lease_until"),
+    _time("at"),
+)
+drivers = _table(
+    "drivers",
+    _key("id"),
+    _text("pool"),
+    _text("kind"),
+    _time("at"),
+    _time("seen"),
+    _flag("ended"),
+    _text("reason"),
+)
+
+# --- projections ----------------------------------------------------------------------------------
+
+publications = _table(
+    "publications",
+    _key("branch"),
+    _key("dataset"),
+    _count("generation"),
+    _digest("root"),
+    _digest("schema"),
+    _count("version"),
+    _text("error", nullable=True),
+)
+targets = _table(
+    "targets",
+    _key("branch"),
+    _key("component"),
+    _digest("identity"),
+    _digest("root"),
+    _count("generation"),
+    _text("error", nullable=True),
+)
+
+# --- events, tokens, counters -----------------------------------------------------------------------
+
+events = _table(
+    "events", _key("id", BigInteger), _text("kind"), _text("dataset"), _count("n"), _text("body"), _time("at")
+)
+tokens = _table(
+    "tokens",
+    _key("id"),
+    _digest("hash"),
+    _text("name"),
+    _text("scopes"),
+    _text("subject"),
+    _time("at"),
+    _time("expires", nullable=True),
+    _flag("revoked"),
+)
+Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
+counters = _table("counters", _key("name"), _count("value"), clustered=True)

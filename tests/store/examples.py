@@ -1,0 +1,146 @@
+"""Values to store. Digests are told apart by number: `d(7)`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from controlplane.core.model import (
+    Change,
+    Consumed,
+    Driver,
+    Event,
+    Fragment,
+    Listing,
+    Publication,
+    Revision,
+    SourcePartition,
+    State,
+    Target,
+    Task,
+    Token,
+    Trace,
+)
+from dataplane.contract import Content, FileEntry, Schema, TaskError
+
+SCHEMA: Schema = {
+    "type": "struct",
+    "fields": [{"name": "größe `x`", "type": "long", "nullable": True, "metadata": {}}],
+}
+ODD_KEYS = ("", "a/b=c d'\"`\\", "日本語 🛩", "%2F_.", "k" * 1024, "é" * 512, "new\nline\ttab")
+
+
+def d(number: int) -> bytes:
+    return sha256(str(number).encode()).digest()
+
+
+def error(message: str = "bad \x00 row 🛩") -> TaskError:
+    return TaskError(
+        kind="user",
+        condition="DIVIDE_BY_ZERO",
+        sqlstate="22012",
+        message=message,
+        file="flow.yaml",
+        line=3,
+        column=None,
+        detail="at\n  here",
+    )
+
+
+def revision(number: int = 1, dataflow: str = "flights", **other: Any) -> Revision:
+    made = Revision(
+        branch="main",
+        dataflow=dataflow,
+        number=number,
+        text=f"dataflow: {dataflow} # {number}\n",
+        files={"q.sql": "SELECT 'é'"},
+        file="flights.yaml",
+        uids={"daily": "u1"},
+        actor="ann",
+        request_id="r-1",
+        at=17.25,
+    )
+    return replace(made, **other)
+
+
+def change(action: str) -> Change:
+    return Change("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5)
+
+
+def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
+    made = State(
+        branch="main",
+        dataset=dataset,
+        seq=seq,
+        generation=seq,
+        logic=d(1),
+        inputs={"raw": Consumed("flights.raw", d(2), d(3))},
+        root=d(100 + seq),
+        schema=SCHEMA,
+        cut={"flights.raw": d(2)},
+        partitions=365,
+        rows=2**40,
+        cause="input",
+        revision=1,
+        at=1e9 + seq / 8,
+        lineage=d(7),
+    )
+    return replace(made, **other)
+
+
+def fragment(number: int, **other: Any) -> Fragment:
+    content = Content(number, 2**64 - number, 2**63 + number)
+    file = FileEntry(
+        path=f"default/flights/daily/_frags/aa/{number}.parquet", size=2**33, rows=number, stats={"é": 1.5}
+    )
+    made = Fragment(d(number), SCHEMA, content, (file,), "flights.daily", f"attempt-{number}")
+    return replace(made, **other)
+
+
+def trace(task: int, *fragments: int, **other: Any) -> Trace:
+    outputs = {str(i) if i else "": d(n) for i, n in enumerate(fragments)}
+    return replace(Trace(d(task), outputs, home="flights.daily"), **other)
+
+
+def task(number: int, **other: Any) -> Task:
+    made = Task(
+        key=d(number),
+        kind="transform",
+        dataset="flights.daily",
+        partition=f"2013-{number}.csv",
+        job=d(0),
+        spec={"slots": {"raw": ["ff"]}},
+        size_bytes=10,
+    )
+    return replace(made, **other)
+
+
+def listing(number: int = 1, **other: Any) -> Listing:
+    return replace(Listing(d(number), d(9), 12.5, objects=3, size_bytes=2**50), **other)
+
+
+def source_partition(key: str, number: int = 1) -> SourcePartition:
+    found = {"name": key, "uri": f"file:///{key}", "size": 5, "modified_ms": 7, "version": "sha256:aa", "columns": None}
+    return SourcePartition(key, d(number), (found,))  # type: ignore[arg-type]  # a dict of the right shape
+
+
+def driver(name: str, **other: Any) -> Driver:
+    return replace(Driver(name, "local", "driver", 1.5, 2.5), **other)
+
+
+def publication(generation: int, dataset: str = "flights.daily") -> Publication:
+    return Publication("main", dataset, generation, d(1), d(2), generation - 1)
+
+
+def target(component: str, generation: int = 1) -> Target:
+    return Target("main", component, d(1), d(2), generation, error())
+
+
+def event(kind: str, n: int = 1) -> Event:
+    return Event(kind, "flights.daily", n, {"task": "ff", "é": [1, None]})
+
+
+def token(name: str, **other: Any) -> Token:
+    made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
+    return replace(made, **other)

@@ -1,0 +1,130 @@
+"""Revisions, uids, pauses, the audit trail and remembered answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
+from controlplane.core.model import Answer
+from tests.store.conftest import World
+from tests.store.examples import change, d, error, revision, state, task
+
+
+def test_the_newest_revision_counts(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.put_revision(revision(2), 1)
+        tx.put_revision(revision(1, "other"), None)
+        tx.put_revision(revision(1, branch="dev"), 0)
+    with world.read() as tx:
+        assert tx.revisions("main") == {"flights": revision(2), "other": revision(1, "other")}
+        assert tx.revisions("main", ["flights", "nope"]) == {"flights": revision(2)}
+        assert tx.revisions("dev") == {"flights": revision(1, branch="dev")}
+        assert tx.last_number("main", "flights") == 2
+
+
+@pytest.mark.parametrize(("number", "expected"), [(2, 0), (2, 2), (1, 1), (3, 1), (3, None)])
+def test_a_stale_revision_changes_nothing(world: World, number: int, expected: int | None) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+    with pytest.raises(StaleRevision), world.begin() as tx:
+        tx.put_revision(revision(number), expected)
+    with world.read() as tx:
+        assert tx.revisions("main") == {"flights": revision(1)}
+
+
+def test_who_is_stale_is_told_the_number(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        with pytest.raises(StaleRevision) as e:
+            tx.put_revision(revision(2), 7)
+    assert (e.value.dataflow, e.value.expected, e.value.found) == ("flights", 7, 1)
+
+
+def test_numbers_go_on_after_a_deletion(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.delete_dataflow("main", "flights")
+        assert tx.revisions("main") == {}
+        assert tx.last_number("main", "flights") == 1
+        with pytest.raises(StaleRevision):
+            tx.put_revision(revision(1), 0)
+        with pytest.raises(StaleRevision):
+            tx.put_revision(revision(2), 1)
+        tx.put_revision(revision(2), 0)
+        assert tx.revisions("main") == {"flights": revision(2)}
+
+
+def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1, "a_b"), 0)
+        tx.commit_state(state(1, "a_b.x"), 0)
+        tx.enqueue("main", "a_b.x", [task(1), task(2)])
+        tx.enqueue("main", "azb.x", [task(2)])
+        for name in ("a_b.x", "azb.x", "A_B.x"):
+            tx.set_problem("main", name, error())
+            tx.set_paused("main", name, True)
+        tx.set_problem("dev", "a_b.x", error())
+        tx.set_paused("main", "a_b", True)
+        tx.delete_dataflow("main", "a_b")
+    with world.read() as tx:
+        assert set(tx.problems("main")) == {"azb.x", "A_B.x"}
+        assert set(tx.problems("dev")) == {"a_b.x"}
+        assert tx.paused("main") == {"azb.x", "A_B.x"}
+        assert tx.demands("main", "a_b.x") == {}
+        assert set(tx.tasks([d(1), d(2)])) == {d(2)}
+        assert tx.states("main") == {"a_b.x": state(1, "a_b.x")}
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_what_is_not_live_cannot_be_deleted(world: World, was_there: bool) -> None:
+    with world.begin() as tx:
+        if was_there:
+            tx.put_revision(revision(1), 0)
+            tx.delete_dataflow("main", "flights")
+        with pytest.raises(NotFound):
+            tx.delete_dataflow("main", "flights")
+
+
+def test_uids_are_known_for_good(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1, uids={"a": "u1", "b": "u2"}), 0)
+        tx.put_revision(revision(2, uids={"b": "u3", "c": "u4"}), 1)
+        tx.delete_dataflow("main", "flights")
+        assert tx.known_uids("main", "flights") == {"a": "u1", "b": "u3", "c": "u4"}
+        assert tx.known_uids("dev", "flights") == {}
+
+
+def test_pauses(world: World) -> None:
+    with world.begin() as tx:
+        for _ in range(2):
+            tx.set_paused("main", "flights", True)
+            tx.set_paused("main", "flights.daily", True)
+            tx.set_paused("main", "gone", False)
+        assert tx.paused("main") == {"flights", "flights.daily"}
+        tx.set_paused("main", "flights", False)
+        assert tx.paused("main") == {"flights.daily"}
+        assert tx.paused("dev") == frozenset()
+
+
+def test_changes_newest_first(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_change(change("1"))
+        assert tx.changes() == (change("1"),)
+        tx.put_change(change("2"))
+    with world.begin() as tx:
+        tx.put_change(change("3"))
+    with world.read() as tx:
+        assert tx.changes() == (change("3"), change("2"), change("1"))
+        assert tx.changes(limit=2) == (change("3"), change("2"))
+
+
+def test_an_answer_is_given_once(world: World) -> None:
+    answer = Answer("key é", d(1), 201, '{"a": "é"}')
+    with world.begin() as tx:
+        assert tx.answer("key é") is None
+        tx.put_answer(answer)
+    with pytest.raises(IdempotencyConflict), world.begin() as tx:
+        tx.put_answer(Answer("key é", d(2), 200, ""))
+    with world.read() as tx:
+        assert tx.answer("key é") == answer

@@ -1,0 +1,334 @@
+"""Tasks, demands, claims, fencing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from controlplane.core.model import Attempt, Task
+from controlplane.ports import Tx
+from dataplane.contract import Kind
+from tests.store.conftest import World
+from tests.store.examples import d, error, fragment, task
+
+DAILY = "flights.daily"
+
+
+def claim(
+    tx: Tx, attempt: str = "a1", kinds: Sequence[Kind] = ("transform",), n: int = 100, size: int = 10**9
+) -> Attempt | None:
+    return tx.claim(attempt, "driver-1", kinds, max_tasks=n, max_bytes=size, lease_s=30)
+
+
+def claimed(tx: Tx, attempt: str = "a1", n: int = 100) -> Attempt:
+    made = claim(tx, attempt, n=n)
+    assert made is not None
+    return made
+
+
+def states(tx: Tx, *numbers: int) -> list[str]:
+    found = tx.tasks([d(n) for n in numbers])
+    return [found[d(n)].state if d(n) in found else "none" for n in numbers]
+
+
+# --- demand
+
+
+def test_tasks_are_queued_once(world: World) -> None:
+    with world.begin() as tx:
+        assert tx.enqueue("main", DAILY, [task(1), task(2)]) == 2
+        assert tx.enqueue("main", DAILY, [task(2), task(3)]) == 1
+        assert tx.enqueue("dev", DAILY, [task(1)]) == 0
+    with world.read() as tx:
+        assert tx.demands("main", DAILY) == {d(n): task(n) for n in (1, 2, 3)}
+        assert tx.demands("dev", DAILY) == {d(1): task(1)}
+        assert tx.demands("main", "flights.other") == {}
+        assert tx.demanding(d(1)) == (("dev", DAILY), ("main", DAILY))
+        assert tx.demanding(d(9)) == ()
+        assert tx.tasks([d(3), d(9)]) == {d(3): task(3)}
+
+
+def test_the_highest_priority_counts(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, priority=5), task(2, priority=5)])
+        tx.enqueue("main", "flights.other", [task(1, priority=3), task(2, priority=7)])
+        assert {k: t.priority for k, t in tx.tasks([d(1), d(2)]).items()} == {d(1): 5, d(2): 7}
+
+
+def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, priority=4), task(2)])
+        claim(tx)
+        tx.finish("a1", [d(1)])
+        again = task(1, spec={"slots": {}}, dataset="other.set", size_bytes=99)
+        assert tx.enqueue("main", "other.set", [again, task(2)]) == 1
+        assert tx.tasks([d(1)]) == {d(1): replace(again, epoch=1, priority=4)}
+        assert states(tx, 1, 2) == ["queued", "running"]
+        made = tx.claim("a2", "x", ["transform"], max_tasks=9, max_bytes=1, lease_s=1)
+        assert made is not None
+        assert made.tasks == {d(1): 2}
+
+
+def test_failed_tasks_stay_failed_when_asked_for(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        claim(tx)
+        tx.fail("a1", d(1), error())
+        assert tx.enqueue("main", "flights.other", [task(1)]) == 0
+        assert tx.tasks([d(1)])[d(1)].error == error()
+
+
+def test_only_undemanded_tasks_go(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4, 5)])
+        tx.enqueue("dev", DAILY, [task(2)])
+        claimed(tx, n=2)
+        tx.release([d(2)], attempt="a1", not_before=0, error=None, burn=False)
+        assert tx.drop_demands("main", DAILY, keep=[d(3), d(9)]) == 4
+        assert states(tx, 1, 2, 3, 4, 5) == ["running", "queued", "queued", "none", "none"]
+        assert set(tx.demands("main", DAILY)) == {d(3)}
+        assert tx.drop_demands("main", DAILY) == 1
+        assert tx.drop_demands("main", DAILY) == 0
+        assert states(tx, 1, 2, 3) == ["running", "queued", "none"]
+
+
+def test_done_tasks_outlive_their_demand_and_failed_ones_do_not(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2)])
+        claim(tx)
+        tx.finish("a1", [d(1)])
+        tx.fail("a1", d(2), error())
+        tx.drop_demands("main", DAILY)
+        assert states(tx, 1, 2) == ["done", "none"]
+
+
+def test_released_tasks_that_nobody_wants_go(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        claim(tx)
+        tx.drop_demands("main", DAILY)
+        assert tx.release([d(1)], attempt="a1", not_before=0, error=None, burn=True) == 1
+        assert states(tx, 1) == ["none"]
+
+
+def test_a_failed_task_is_retried_with_a_fresh_budget(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2)])
+        tx.enqueue("main", "flights.other", [task(3, dataset="flights.other")])
+        claim(tx)
+        tx.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
+        claim(tx, "a2")
+        for attempt, key in (("a2", d(1)), ("a1", d(2))):
+            assert tx.fail(attempt, key, error())
+        claim(tx, "a3")
+        assert tx.fail("a3", d(3), error())
+        assert tx.retry("dev", [DAILY]) == 0
+        assert tx.retry("main", [DAILY, "nope"]) == 2
+        assert tx.tasks([d(1), d(2)]) == {d(1): task(1, epoch=2), d(2): task(2, epoch=1)}
+        assert states(tx, 3) == ["failed"]
+
+
+# --- claims
+
+
+def test_a_claim_takes_a_batch_and_says_what_it_holds(world: World) -> None:
+    with world.begin() as tx:
+        assert claim(tx) is None
+        tx.enqueue("main", DAILY, [task(1), task(2)])
+        made = claimed(tx)
+        assert made == Attempt(
+            id="a1",
+            dataset=DAILY,
+            driver="driver-1",
+            kind="transform",
+            job=d(0),
+            prefix=f"{world.namespace}/flights/daily/_frags/a1/a1",
+            tasks={d(1): 1, d(2): 1},
+            lease_until=made.at + 30,
+            at=tx.now(),
+        )
+        assert claim(tx, "a2") is None
+    with world.read() as tx:
+        assert tx.attempts() == {"a1": made}
+        assert tx.tasks([d(1)]) == {d(1): task(1, state="running", epoch=1, attempt="a1")}
+
+
+def test_priority_first_then_age(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(9), task(8)])
+        tx.enqueue("main", DAILY, [task(7)])
+        tx.enqueue("main", DAILY, [task(6, priority=1), task(5, priority=-1)])
+        order = [claimed(tx, str(i), n=1).tasks for i in range(5)]
+    assert order == [{d(n): 1} for n in (6, 9, 8, 7, 5)]
+
+
+def test_a_batch_is_of_one_job_and_dataset(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2, job=d(77)), task(3, dataset="flights.other"), task(4)])
+        assert [set(claimed(tx, str(i)).tasks) for i in range(3)] == [{d(1), d(4)}, {d(2)}, {d(3)}]
+
+
+def test_a_batch_has_limits(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(n, size_bytes=10) for n in range(1, 8)])
+        sizes = [(100, 25), (1, 1000), (100, 0), (2, 1000), (0, 1000)]
+        taken = [len(a.tasks) for i, (n, size) in enumerate(sizes) if (a := claim(tx, str(i), n=n, size=size))]
+    assert taken == [2, 1, 1, 2, 1]
+
+
+def test_a_claim_is_of_known_kinds_and_due_tasks(world: World) -> None:
+    with world.begin() as tx:
+        later = tx.now() + 3600
+        tx.enqueue("main", DAILY, [task(1, kind="list"), task(2, not_before=later), task(3)])
+        assert tx.backlog() == {"list": 1, "transform": 1}
+        assert claim(tx, kinds=["write", "parse"]) is None
+        assert set(claimed(tx).tasks) == {d(3)}
+        assert claim(tx, "a2") is None
+        made = claim(tx, "a3", ["write", "list"])
+        assert made is not None
+        assert made.kind == "list"
+        assert tx.backlog() == {"list": 1, "transform": 1}
+        tx.finish("a3", [d(1)])
+        assert tx.backlog() == {"transform": 1}
+
+
+def test_no_task_is_claimed_twice(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(n, job=d(n % 3)) for n in range(60)])
+    start = threading.Barrier(4)
+
+    def work(worker: int) -> list[bytes]:
+        start.wait()
+        mine: list[bytes] = []
+        for turn in range(1000):
+            with world.begin() as tx:
+                made = claim(tx, f"{worker}-{turn}", n=3)
+                if made is None and not tx.backlog():
+                    return mine
+                if made is not None:
+                    mine += made.tasks
+                    assert tx.finish(made.id, list(made.tasks)) == set(made.tasks)
+                    tx.end_attempt(made.id)
+        raise AssertionError("the queue never got empty")
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [key for mine in pool.map(work, range(4)) for key in mine]
+    assert sorted(taken) == sorted(d(n) for n in range(60))
+    with world.read() as tx:
+        assert {t.epoch for t in tx.tasks(taken).values()} == {1}
+        assert tx.attempts() == {}
+
+
+def test_a_task_that_one_drops_while_another_asks_is_kept(world: World) -> None:
+    """Whoever comes second sees what the first one did: no demand is ever left without its task."""
+
+    def ask(n: int) -> None:
+        for _ in range(10):
+            with world.begin() as tx:
+                tx.enqueue("main", f"set.{n}", [task(2), task(1)])
+            with world.begin() as tx:
+                assert set(tx.demands("main", f"set.{n}")) == {d(1), d(2)}
+                tx.drop_demands("main", f"set.{n}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, range(4)))
+    with world.read() as tx:
+        assert tx.tasks([d(1), d(2)]) == {}
+
+
+# --- fencing
+
+
+@pytest.fixture
+def lost(world: World) -> World:
+    """Attempt a1 lost its tasks 1 and 2; a2 has task 1 now, and task 2 waits."""
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2)])
+        claim(tx)
+        tx.release([d(1), d(2)], attempt="a1", not_before=0, error=None, burn=True)
+        claim(tx, "a2", n=1)
+    return world
+
+
+def test_an_old_epoch_changes_nothing(lost: World) -> None:
+    with lost.begin() as tx:
+        before = tx.tasks([d(1), d(2)])
+        assert tx.finish("a1", [d(1), d(2), d(3)]) == frozenset()
+        assert not tx.fail("a1", d(1), error())
+        assert not tx.fail("a1", d(2), error())
+        assert tx.release([d(1), d(2)], attempt="a1", not_before=9e9, error=error(), burn=True) == 0
+        assert tx.tasks([d(1), d(2)]) == before
+        assert before[d(1)] == task(1, state="running", epoch=2, attempt="a2", failures=1)
+        assert before[d(2)] == task(2, epoch=1, failures=1)
+
+
+def test_tasks_of_a_batch_end_one_by_one(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(n) for n in (1, 2, 3, 4)])
+        claim(tx)
+        assert tx.finish("a1", [d(1), d(9)]) == {d(1)}
+        assert tx.finish("a1", [d(1), d(2)]) == {d(2)}
+        assert tx.fail("a1", d(3), error())
+        assert not tx.fail("a1", d(3), error())
+        assert tx.release([d(1), d(4)], attempt="a1", not_before=1.5, error=error("x"), burn=False) == 1
+        tx.end_attempt("a1")
+    with world.read() as tx:
+        assert states(tx, 1, 2, 3, 4) == ["done", "done", "failed", "queued"]
+        assert tx.tasks([d(4)]) == {d(4): task(4, epoch=1, not_before=1.5, error=error("x"))}
+        assert tx.attempts() == {}
+
+
+def test_a_finished_task_has_no_error(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        claim(tx)
+        tx.release([d(1)], attempt="a1", not_before=0, error=error(), burn=True)
+        claim(tx, "a2")
+        assert tx.tasks([d(1)])[d(1)].error == error()
+        tx.finish("a2", [d(1)])
+        assert tx.tasks([d(1)]) == {d(1): task(1, state="done", epoch=2, attempt="a2", failures=1)}
+
+
+def test_a_lease_can_be_renewed_while_the_attempt_is_there(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1), task(2, job=d(5))])
+        tx.claim("a1", "one", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
+        tx.claim("a2", "two", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
+        assert all(a.lease_until < tx.now() for a in tx.attempts().values())
+        assert tx.extend("one", ["a1", "a2", "a3"], 60) == {"a1"}
+        assert {i: a.lease_until - tx.now() for i, a in tx.attempts().items()} == pytest.approx({"a1": 60, "a2": -1000})
+        assert tx.attempts(["a1", "a3"]).keys() == {"a1"}
+        tx.end_attempt("a1")
+        tx.end_attempt("a1")
+        assert tx.extend("one", ["a1"], 60) == frozenset()
+        assert tx.extend("one", [], 60) == frozenset()
+
+
+def test_live_attempts_are_referenced(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        claim(tx, "a1")
+        tx.put_traces([], [fragment(1, attempt="a0")])
+        assert tx.referenced_attempts(["a0", "a1", "a2"]) == {"a0", "a1"}
+
+
+def test_jobs(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_job(d(1), {"sql": "SELECT 'é'"})
+        tx.put_job(d(1), {"sql": "other"})
+        assert tx.jobs([d(1), d(2)]) == {d(1): {"sql": "SELECT 'é'"}}
+
+
+def test_a_large_window_is_a_few_statements(world: World) -> None:
+    tasks: list[Task] = [task(n) for n in range(3000)]
+    with world.begin() as tx:
+        before = world.store.statements
+        assert tx.enqueue("main", DAILY, tasks) == 3000
+        assert len(tx.demands("main", DAILY)) == 3000
+        assert tx.drop_demands("main", DAILY) == 3000
+        assert world.store.statements - before < 12
+        assert tx.tasks([t.key for t in tasks]) == {}

@@ -1,0 +1,107 @@
+"""Traces, fragments, build traces, memos."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.store.conftest import World
+from tests.store.examples import ODD_KEYS, SCHEMA, d, error, fragment, trace
+
+
+def test_traces_and_fragments_are_found_again(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1), trace(2, 1, 2, by="adopted"), trace(3)], [fragment(1), fragment(2)])
+        assert tx.last_trace() == 3
+    with world.read() as tx:
+        assert tx.traces([d(1), d(2), d(3), d(4)]) == {
+            d(1): trace(1, 1, seq=1),
+            d(2): trace(2, 1, 2, by="adopted", seq=2),
+            d(3): trace(3, seq=3),
+        }
+        assert tx.fragments([d(1), d(2), d(9)]) == {d(1): fragment(1), d(2): fragment(2)}
+        assert tx.last_trace() == 3
+
+
+def test_numbers_grow_over_transactions(world: World) -> None:
+    for n in (5, 3, 4):
+        with world.begin() as tx:
+            tx.put_traces([trace(n, n)], [fragment(n)])
+    with world.read() as tx:
+        assert {k: t.seq for k, t in tx.traces([d(3), d(4), d(5)]).items()} == {d(5): 1, d(3): 2, d(4): 3}
+
+
+def test_a_hit_stays_as_it_is(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1)], [fragment(1)])
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 2), trace(2, 2)], [fragment(1, attempt="late"), fragment(2)])
+        assert tx.traces([d(1), d(2)]) == {d(1): trace(1, 1, seq=1), d(2): trace(2, 2, seq=2)}
+        assert tx.fragments([d(1)]) == {d(1): fragment(1)}
+        assert tx.last_trace() == 2
+
+
+@pytest.mark.parametrize("status", ["condemned", "deleted"])
+def test_a_trace_is_a_hit_only_while_its_fragments_are_stored(world: World, status: str) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1, 2), trace(2, 1)], [fragment(1), fragment(2, status=status)])
+        assert set(tx.traces([d(1), d(2)])) == {d(2)}
+        tx.put_traces([trace(1, 3), trace(2, 3)], [fragment(3)])
+        assert tx.traces([d(1), d(2)]) == {d(1): trace(1, 3, seq=3), d(2): trace(2, 1, seq=2)}
+
+
+def test_a_fragment_that_was_lost_comes_back(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1)], [fragment(1, status="deleted")])
+    with world.begin() as tx:
+        tx.put_traces([trace(2, 1)], [fragment(1, attempt="second")])
+        assert tx.fragments([d(1)]) == {d(1): fragment(1, attempt="second")}
+        assert set(tx.traces([d(1), d(2)])) == {d(1), d(2)}
+
+
+def test_a_trace_without_its_fragment_is_no_hit(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1)], [])
+        assert tx.traces([d(1)]) == {}
+        tx.put_traces([trace(1, 2)], [fragment(2)])
+        assert tx.traces([d(1)]) == {d(1): trace(1, 2, seq=2)}
+
+
+def test_the_first_of_equal_keys_counts(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1), trace(1, 2)], [fragment(1), fragment(2), fragment(1, attempt="again")])
+        assert tx.traces([d(1)]) == {d(1): trace(1, 1, seq=1)}
+        assert tx.fragments([d(1)]) == {d(1): fragment(1)}
+
+
+def test_any_text_is_an_output(world: World) -> None:
+    many = replace(trace(1), outputs=dict.fromkeys(ODD_KEYS, d(1)))
+    with world.begin() as tx:
+        tx.put_traces([many], [fragment(1)])
+        assert tx.traces([d(1)]) == {d(1): replace(many, seq=1)}
+
+
+def test_build_traces(world: World) -> None:
+    with world.begin() as tx:
+        assert tx.build_trace(d(1)) is None
+        tx.put_build_trace(d(1), d(2), SCHEMA)
+        tx.put_build_trace(d(1), d(3), {"type": "struct", "fields": []})
+        assert tx.build_trace(d(1)) == (d(3), {"type": "struct", "fields": []})
+
+
+def test_memos(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_memo(d(1), {"schema": SCHEMA})
+        tx.put_memo(d(2), {"schema": None})
+        tx.put_memo(d(2), {"error": error()})
+        assert tx.memos([d(1), d(2), d(3)]) == {d(1): {"schema": SCHEMA}, d(2): {"error": error()}}
+        tx.forget_memos([d(1), d(3)])
+        assert set(tx.memos([d(1), d(2)])) == {d(2)}
+
+
+def test_files_keep_the_attempt_that_wrote_them(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([], [fragment(1), fragment(2, status="condemned"), fragment(3, status="deleted")])
+        asked = ["attempt-1", "attempt-2", "attempt-3", "nope"]
+        assert tx.referenced_attempts(asked) == {"attempt-1", "attempt-2"}

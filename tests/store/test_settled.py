@@ -1,0 +1,127 @@
+"""States and their history, pinned schemas, problems, publications, targets, listings, nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.core.errors import StaleState
+from tests.store.conftest import World
+from tests.store.examples import (
+    ODD_KEYS,
+    SCHEMA,
+    d,
+    error,
+    listing,
+    publication,
+    source_partition,
+    state,
+    target,
+)
+
+
+def test_the_newest_state_counts(world: World) -> None:
+    with world.begin() as tx:
+        tx.commit_state(state(1), 0)
+        tx.commit_state(state(2, schema={"type": "struct", "fields": []}, inputs={}, cut={}), 1)
+        tx.commit_state(state(1, "flights.other"), 0)
+        tx.commit_state(state(1, branch="dev"), 0)
+    with world.read() as tx:
+        newest = state(2, schema={"type": "struct", "fields": []}, inputs={}, cut={})
+        assert tx.states("main") == {"flights.daily": newest, "flights.other": state(1, "flights.other")}
+        assert tx.states("main", ["flights.daily", "nope"]) == {"flights.daily": newest}
+        assert tx.states("dev", ["flights.daily"]) == {"flights.daily": state(1, branch="dev")}
+
+
+@pytest.mark.parametrize(("seq", "expected"), [(1, 0), (3, 2), (2, 0), (3, 1)])
+def test_a_stale_state_changes_nothing(world: World, seq: int, expected: int) -> None:
+    with world.begin() as tx:
+        tx.commit_state(state(1), 0)
+    with pytest.raises(StaleState), world.begin() as tx:
+        tx.commit_state(state(seq, rows=7), expected)
+    with world.read() as tx:
+        assert tx.history("main", "flights.daily", 9) == (state(1),)
+
+
+def test_history_goes_back_page_by_page(world: World) -> None:
+    with world.begin() as tx:
+        for seq in range(1, 8):
+            tx.commit_state(state(seq), seq - 1)
+        assert [s.seq for s in tx.history("main", "flights.daily", 3)] == [7, 6, 5]
+        assert [s.seq for s in tx.history("main", "flights.daily", 3, before_seq=5)] == [4, 3, 2]
+        assert tx.history("main", "flights.daily", 3, before_seq=2) == (state(1),)
+        assert tx.history("main", "flights.daily", 3, before_seq=1) == ()
+        assert tx.history("dev", "flights.daily", 3) == ()
+
+
+def test_pinned_schemas(world: World) -> None:
+    with world.begin() as tx:
+        assert tx.pinned_schema("main", "flights.raw") is None
+        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
+        tx.pin_schema("main", "flights.raw", d(2), SCHEMA)
+        assert tx.pinned_schema("main", "flights.raw") == (d(2), SCHEMA)
+        assert tx.pinned_schema("dev", "flights.raw") is None
+
+
+def test_problems(world: World) -> None:
+    with world.begin() as tx:
+        tx.set_problem("main", "a.b", error("1"))
+        tx.set_problem("main", "a.b", error("2"))
+        tx.set_problem("main", "a.c", error("3"))
+        tx.set_problem("main", "a.c", None)
+        tx.set_problem("main", "a.d", None)
+        assert tx.problems("main") == {"a.b": error("2")}
+
+
+def test_publications_and_targets(world: World) -> None:
+    with world.begin() as tx:
+        for n in (1, 2):
+            tx.put_publication(publication(n))
+            tx.put_target(target("flights.out", n))
+        tx.put_publication(publication(1, "flights.other"))
+        tx.put_target(target("flights.gone"))
+        tx.drop_target("main", "flights.gone")
+        tx.drop_target("main", "flights.gone")
+    with world.read() as tx:
+        assert tx.publications("main", ["flights.daily"]) == {"flights.daily": publication(2)}
+        assert set(tx.publications("main")) == {"flights.daily", "flights.other"}
+        assert tx.targets("main") == {"flights.out": target("flights.out", 2)}
+        assert (tx.targets("dev"), tx.publications("dev")) == ({}, {})
+
+
+def test_listings_are_replaced_but_requests_are_not_lost(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_listing(listing(1, requested=1))
+        tx.put_listing(listing(2, root=None, at=None, error=error(), held={"before": 9, "lost": 8}))
+    with world.begin() as tx:
+        tx.put_listing(listing(1, requested=3, served=1, objects=8))
+        tx.put_listing(listing(1, requested=2, served=2, root=None))
+        assert tx.listings([d(1), d(3)]) == {d(1): listing(1, requested=3, served=2, root=None)}
+        assert tx.listings([d(2)])[d(2)].held == {"before": 9, "lost": 8}
+        tx.put_listing(listing(2))
+        assert tx.listings([d(2)]) == {d(2): listing(2)}
+
+
+def test_source_partitions(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_source_partitions(d(1), [source_partition(key) for key in ODD_KEYS], [])
+        tx.put_source_partitions(d(2), [source_partition("")], [])
+    with world.begin() as tx:
+        tx.put_source_partitions(d(1), [source_partition("", 2), source_partition("new")], [ODD_KEYS[1], "nope"])
+        found = tx.source_partitions(d(1), [*ODD_KEYS, "new"])
+        assert found == {k: source_partition(k, 2 if k == "" else 1) for k in (*ODD_KEYS, "new") if k != ODD_KEYS[1]}
+        assert tx.source_partitions(d(2), [""]) == {"": source_partition("")}
+
+
+def test_a_key_that_goes_and_comes_in_one_call_is_there(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_source_partitions(d(1), [source_partition("a")], ["a"])
+        assert set(tx.source_partitions(d(1), ["a"])) == {"a"}
+
+
+def test_nodes_never_change(world: World) -> None:
+    body = bytes(range(256)) * 100
+    with world.begin() as tx:
+        tx.put_nodes({d(1): body, d(2): b""})
+        tx.put_nodes({d(1): b"other", d(3): b"3"})
+    with world.read() as tx:
+        assert tx.get_nodes([d(1), d(2), d(3), d(4), d(1)]) == {d(1): body, d(2): b"", d(3): b"3"}

@@ -1,0 +1,208 @@
+"""Random sequences of calls get equal answers from memory and from SQLite."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model import Answer
+from controlplane.ports import Store, Tx
+from controlplane.store import open_store, upgrade
+from tests.store.conftest import World
+from tests.store.examples import (
+    SCHEMA,
+    change,
+    d,
+    driver,
+    error,
+    event,
+    fragment,
+    listing,
+    publication,
+    revision,
+    source_partition,
+    state,
+    target,
+    task,
+    token,
+    trace,
+)
+
+Call = Callable[[Tx], object]
+
+small = st.integers(0, 3)
+numbers = st.lists(small, max_size=4)
+names = st.sampled_from(["flights", "flights.a", "flights.b", "other.a"])
+flows = st.sampled_from(["flights", "other"])
+branches = st.sampled_from(["main", "dev"])
+attempts = st.sampled_from(["a1", "a2", "a3", "a4"])
+times = st.sampled_from([0.0, 999.0, 1000.0, 2000.0])
+statuses = st.sampled_from(["stored", "condemned", "deleted"])
+KINDS = ("list", "parse")
+
+
+def digests(ns: list[int]) -> list[bytes]:
+    return [d(n) for n in ns]
+
+
+def call(build: Callable[..., Call], *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Call]:
+    return st.builds(build, *arguments)
+
+
+def tasks_of(ns: list[int], priority: int, kind: str, size: int, not_before: float) -> list[Any]:
+    more = {"priority": priority, "kind": kind, "size_bytes": size, "not_before": not_before}
+    return [task(n, job=d(n % 2), **more) for n in ns]
+
+
+tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times)
+
+DESIRED = [
+    call(
+        lambda f, n, e: lambda tx: tx.put_revision(revision(n, f, uids={str(n): f}), e), flows, small, small | st.none()
+    ),
+    call(lambda f: lambda tx: tx.put_revision(revision(tx.last_number("main", f) + 1, f), None), flows),
+    call(lambda f: lambda tx: tx.delete_dataflow("main", f), flows),
+    call(lambda n, p: lambda tx: tx.set_paused("main", n, p), names, st.booleans()),
+    call(lambda n: lambda tx: tx.put_change(change(str(n))), small),
+    call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
+]
+SETTLED = [
+    call(lambda b, n, s: lambda tx: tx.commit_state(state(s + 1, n, branch=b), s), branches, names, small),
+    call(lambda n, e: lambda tx: tx.set_problem("main", n, error(str(e)) if e else None), names, small),
+    call(lambda n, s: lambda tx: tx.pin_schema("main", n, d(s), SCHEMA), names, small),
+    call(lambda n, r, s: lambda tx: tx.put_listing(listing(n, requested=r, served=s)), small, small, small),
+    call(
+        lambda p, c, g: (
+            lambda tx: tx.put_source_partitions(d(p), [source_partition(str(k), p) for k in c], map(str, g))
+        ),
+        small,
+        st.sets(small),
+        numbers,
+    ),
+    call(lambda ns: lambda tx: tx.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
+    call(lambda g, n: lambda tx: tx.put_publication(publication(g, n)), small, names),
+    call(lambda n, g: lambda tx: tx.put_target(target(n, g)), names, small),
+    call(lambda n: lambda tx: tx.drop_target("main", n), names),
+]
+REMEMBERED = [
+    call(
+        lambda ts, out, fs, status: (
+            lambda tx: tx.put_traces([trace(t, *out) for t in ts], [fragment(f, status=status) for f in fs])
+        ),
+        numbers,
+        st.lists(small, max_size=2),
+        numbers,
+        statuses,
+    ),
+    call(lambda k, n: lambda tx: tx.put_build_trace(d(k), d(n), SCHEMA), small, small),
+    call(lambda k, n: lambda tx: tx.put_memo(d(k), {"schema": n}), small, small),
+    call(lambda ns: lambda tx: tx.forget_memos(digests(ns)), numbers),
+]
+QUEUE = [
+    call(lambda b, n, ts: lambda tx: tx.enqueue(b, n, ts), branches, names, tasks),
+    call(lambda b, n, k: lambda tx: tx.drop_demands(b, n, digests(k)), branches, names, numbers),
+    call(lambda b, ns: lambda tx: tx.retry(b, ns), branches, st.lists(names, max_size=2)),
+    call(
+        lambda a, k, n, s: lambda tx: tx.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5),
+        attempts,
+        st.lists(st.sampled_from(KINDS), max_size=2),
+        small,
+        small,
+    ),
+    call(lambda a, ns: lambda tx: tx.finish(a, digests(ns)), attempts, numbers),
+    call(lambda a, n: lambda tx: tx.fail(a, d(n), error()), attempts, small),
+    call(
+        lambda a, ns, t, b: lambda tx: tx.release(digests(ns), attempt=a, not_before=t, error=error(), burn=b),
+        attempts,
+        numbers,
+        times,
+        st.booleans(),
+    ),
+    call(lambda a: lambda tx: tx.extend("driver", [a], 7), attempts),
+    call(lambda a: lambda tx: tx.end_attempt(a), attempts),
+    call(lambda n: lambda tx: tx.put_job(d(n), n), small),
+]
+NOTED = [
+    call(lambda ns: lambda tx: tx.put_events([event(str(n), n) for n in ns]), numbers),
+    call(lambda n, e: lambda tx: tx.put_driver(driver(str(n), ended=e)), small, st.booleans()),
+    call(lambda n, r: lambda tx: tx.put_token(token(str(n), revoked=r)), small, st.booleans()),
+]
+transactions = st.lists(
+    st.tuples(st.lists(st.one_of(*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED), max_size=8), st.booleans()),
+    max_size=8,
+)
+busy = st.lists(st.tuples(st.lists(st.one_of(*QUEUE), min_size=4, max_size=12), st.just(False)), max_size=6)
+ALL = [d(n) for n in range(4)]
+
+
+def look(tx: Tx) -> list[object]:
+    """Everything that can be asked."""
+    everything: list[object] = [
+        [tx.known_uids("main", f) for f in ("flights", "other")],
+        [tx.last_number("main", f) for f in ("flights", "other")],
+        [tx.revisions(b) for b in ("main", "dev")],
+        [tx.states(b) for b in ("main", "dev")],
+        [tx.history("main", "flights.a", 2, before) for before in (None, 2)],
+        [(tx.paused("main"), tx.changes(3), tx.problems("main"), tx.pinned_schema("main", "flights.a"))],
+        [tx.answer(str(n)) for n in range(4)],
+        [tx.get_nodes(ALL), tx.listings(ALL), tx.memos(ALL), tx.jobs(ALL)],
+        [tx.source_partitions(k, map(str, range(4))) for k in ALL],
+        [tx.publications("main"), tx.publications("main", ["flights.a"]), tx.targets("main")],
+        [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), [tx.build_trace(k) for k in ALL]],
+        [tx.tasks(ALL), tx.backlog(), tx.attempts(), [tx.demanding(k) for k in ALL]],
+        [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
+        [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
+        [tx.events(0), tx.events(1, 2), tx.last_event(), tx.count_events(1)],
+        [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
+    ]
+    return everything
+
+
+class Abandoned(Exception):
+    pass
+
+
+def play(world: World, calls: list[Call], is_abandoned: bool) -> list[object]:
+    """The answers, or errors, of one transaction; and what is there when it has ended."""
+    answers: list[object] = []
+    try:
+        with world.begin() as tx:
+            answers.extend(attempt(made, tx) for made in calls)
+            if is_abandoned:
+                raise Abandoned
+    except Abandoned:
+        answers.append("abandoned")
+    with world.read() as tx:
+        return [*answers, *look(tx)]
+
+
+def attempt(made: Call, tx: Tx) -> object:
+    try:
+        return made(tx)
+    except HeadgateError as e:
+        return (type(e), str(e))
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    url = f"sqlite:///{tmp_path_factory.mktemp('twins') / 'db'}"
+    upgrade(url)
+    made = [open_store(u, clock=lambda: 1000.0) for u in ("memory:", url)]
+    yield made
+    for store in made:
+        store.close()
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(script=transactions | busy)
+def test_memory_and_sqlite_answer_alike(twins: list[Store], script: list[tuple[list[Call], bool]]) -> None:
+    namespace = uuid.uuid4().hex
+    memory, sqlite = (World(store, namespace) for store in twins)
+    for calls, is_abandoned in script:
+        assert play(memory, calls, is_abandoned) == play(sqlite, calls, is_abandoned)
