@@ -1,0 +1,41 @@
+"""`python -m dataplane worker | driver`: a process of the data plane, told by its environment where to pull work.
+
+Does not belong here: anything but starting and ending.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from dataplane import lifeline
+from dataplane.client import Client
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["worker"], ["driver"]):
+        sys.stderr.write("usage: python -m dataplane worker | driver\n")
+        return 64
+    lifeline.hold()
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="time=%(asctime)s level=%(levelname)s %(message)s"
+    )
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    client = Client.from_environment()
+    if arguments == ["driver"]:
+        from dataplane import driver
+
+        return driver.run(client)
+    from dataplane import worker
+
+    worker.run(client)
+    return 0
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)  # not after threads that wait in a long poll

@@ -1,0 +1,117 @@
+"""The pulling side of docs/protocol.md over HTTP: claim, heartbeat, report; patient while the control plane is away.
+
+Does not belong here: what is done with a claim.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from dataplane.contract import CONTRACT, Claim, Kind, TaskResult
+
+WAIT_S = 20.0  # how long the control plane may hold a claim that finds nothing
+ANSWER_S = 60.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
+
+
+class Ended(Exception):
+    """The control plane does not, or no longer, take this process for one of its own, or the client was closed."""
+
+
+class Fenced(Exception):
+    """The attempt no longer belongs to this process: stop, delete nothing."""
+
+
+class Refused(Exception):
+    """The control plane found a request wrong: a mistake of ours that a repetition does not mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Attempts to give up, and whether to finish what runs and end."""
+
+    fenced: tuple[str, ...] = ()
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Task keys (hex) whose results were taken, and those whose tasks belong to somebody else by now."""
+
+    accepted: tuple[str, ...]
+    fenced: tuple[str, ...]
+
+
+class Client:
+    """Safe to use from several threads. Every call is repeated until it is answered or the client is closed."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._closed = threading.Event()
+        self._http = httpx2.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx2.Timeout(ANSWER_S, connect=5.0),
+            trust_env=False,  # no proxy of the environment stands between the planes
+        )
+
+    @classmethod
+    def from_environment(cls) -> Client:
+        """By HEADGATE_URL and HEADGATE_TOKEN_FILE."""
+        token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        return cls(os.environ["HEADGATE_URL"], token)
+
+    def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S) -> Claim | None:
+        """The next attempt of one of these kinds; None if there was none within `wait_s`. Raises Ended."""
+        answer = self._post("claim", {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s})
+        claim: Claim | None = None if answer.status_code == 204 else answer.json()
+        return claim
+
+    def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
+        """Keep the leases of these attempts. Raises Ended."""
+        body = self._post("heartbeat", {"attempts": sorted(attempts)}).json()
+        return Heartbeat(tuple(body["fenced"]), bool(body["drain"]))
+
+    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
+        """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended, Refused."""
+        body = self._post("report", {"attempt": attempt, "results": results}).json()
+        return Reported(tuple(body["accepted"]), tuple(body["fenced"]))
+
+    def close(self) -> None:
+        """Calls under way, and later ones, raise Ended as soon as they would wait."""
+        self._closed.set()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
+    def _post(self, call: str, body: dict[str, Any]) -> httpx2.Response:
+        pause_s = FIRST_PAUSE_S
+        while not self._closed.is_set():
+            try:
+                answer = self._http.post(f"/v1/driver/{call}", json=body)
+            except httpx2.TransportError:
+                answer = None
+            if answer is not None and answer.status_code < 500 and answer.status_code != 429:
+                return _checked(answer)
+            self._closed.wait(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+        raise Ended("closed")
+
+
+def _checked(answer: httpx2.Response) -> httpx2.Response:
+    match answer.status_code:
+        case 200 | 204:
+            return answer
+        case 401 | 426:
+            raise Ended(f"{answer.status_code}: {answer.text[:300]}")
+        case 409:
+            raise Fenced(answer.text[:300])
+        case status:
+            raise Refused(f"{status}: {answer.text[:300]}")

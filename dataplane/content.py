@@ -1,0 +1,127 @@
+"""Content of rows as SQL: two 64-bit hashes of a row, summed, that differ wherever two rows can be told apart.
+
+`xxhash64` alone skips NULLs, takes -0.0 for 0.0, confuses nested arrays and refuses maps: so bits say which columns are
+NULL or a negative zero, and nested values are hashed as JSON, with maps as sorted lists of entries. Types are part of
+a fragment's id, not of this hash. Does not belong here: where rows are read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from dataplane.contract import LABEL, MASK, Content, Json, Schema
+
+Type: TypeAlias = str | Mapping[str, Json]
+
+_FLOATS = ("float", "double")
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_SIMPLE = frozenset(
+    ("byte", "short", "integer", "long", *_FLOATS, "string", "binary", "boolean", *_TIMES, "variant"),
+)
+_BITS = 60  # of a bigint
+# In their place variants are read as the bytes that files hold; neither the hash nor JSON tells their types apart.
+_VARIANT_FIELDS: list[Json] = [
+    {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
+]
+_JSON_OPTIONS = """map('ignoreNullFields', 'false', 'timeZone', 'UTC',
+ 'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", 'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")"""
+
+
+def unsupported(kind: Type) -> str | None:
+    """The first type in `kind` that no fragment may hold, such as intervals; None if all is well."""
+    if isinstance(kind, str):
+        return None if kind in _SIMPLE or kind.startswith("decimal(") else kind
+    return next(filter(None, map(unsupported, _children(kind))), None)
+
+
+def _children(kind: Mapping[str, Json]) -> Sequence[Type]:
+    match kind["type"]:
+        case "struct":
+            return [f["type"] for f in kind["fields"]]
+        case "array":
+            return [kind["elementType"]]
+        case "map":
+            return [kind["keyType"], kind["valueType"]]
+        case other:
+            return [str(other)]
+
+
+def physical(kind: Json) -> Json:
+    """The type, or whole schema, under which written files are read to be hashed."""
+    if kind == "variant":
+        return {"type": "struct", "fields": _VARIANT_FIELDS}
+    if not isinstance(kind, Mapping):
+        return kind
+    fields = {"fields": [{**f, "type": physical(f["type"])} for f in kind["fields"]]} if "fields" in kind else {}
+    inner = {k: physical(kind[k]) for k in ("elementType", "keyType", "valueType") if k in kind}
+    return {**kind, **fields, **inner}
+
+
+def quoted(name: str) -> str:
+    """A column's name as an SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def row_hash(schema: Schema, seed: int) -> str:
+    """SQL text of the 64-bit hash of a row of `physical(schema)`."""
+    fields = schema["fields"]
+    parts = [f"{seed}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
+    return f"xxhash64({', '.join(parts)})"
+
+
+def _null_bits(fields: Sequence[Json]) -> Iterator[str]:
+    return _bits([f"{quoted(f['name'])} IS NULL" for f in fields])
+
+
+def _zero_bits(fields: Sequence[Json]) -> Iterator[str]:
+    columns = [quoted(f["name"]) for f in fields if f["type"] in _FLOATS]
+    return _bits([f"{c} = 0 AND CAST({c} AS STRING) = '-0.0'" for c in columns])
+
+
+def _bits(conditions: Sequence[str]) -> Iterator[str]:
+    for start in range(0, len(conditions), _BITS):
+        chunk = conditions[start : start + _BITS]
+        yield " + ".join(f"IF({c}, {1 << i}L, 0L)" for i, c in enumerate(chunk))
+
+
+def _hashable(field: Json) -> str:
+    column = quoted(field["name"])
+    kind = physical(field["type"])
+    if isinstance(kind, str):
+        return column
+    return f"to_json(named_struct('x', {_without_maps(column, kind, 0)}), {_JSON_OPTIONS})"
+
+
+def _without_maps(value: str, kind: Type, depth: int) -> str:
+    """SQL text of `value` with each map in it as an array of its entries, sorted; anything else unchanged."""
+    if isinstance(kind, str) or not _has_map(kind):
+        return value
+    item = f"x{depth}"
+    match kind["type"]:
+        case "map":
+            key = _without_maps(f"{item}.key", kind["keyType"], depth + 1)
+            entry = f"named_struct('k', {key}, 'v', {_without_maps(f'{item}.value', kind['valueType'], depth + 1)})"
+            return f"array_sort(transform(map_entries({value}), {item} -> {entry}))"
+        case "array":
+            return f"transform({value}, {item} -> {_without_maps(item, kind['elementType'], depth + 1)})"
+        case _:
+            inner = [_without_maps(f"{value}.{quoted(f['name'])}", f["type"], depth) for f in kind["fields"]]
+            fields = [f"'f{i}', {text}" for i, text in enumerate(inner)]
+            return f"IF({value} IS NULL, NULL, named_struct({', '.join(fields)}))"
+
+
+def _has_map(kind: Type) -> bool:
+    return not isinstance(kind, str) and (kind["type"] == "map" or any(map(_has_map, _children(kind))))
+
+
+def content_query(schema: Schema, view: str) -> str:
+    """SQL text: per label the row count and the halves of both sums. Halves cannot overflow below 2^31 rows."""
+    halves = [f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1)]
+    hashes = f"{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1"
+    rows = f"SELECT {LABEL}, {hashes} FROM {view}"
+    return f"SELECT {LABEL}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {LABEL}"
+
+
+def content_of(rows: int, low1: int, high1: int, low2: int, high2: int) -> Content:
+    return Content(rows, (low1 + (high1 << 32)) & MASK, (low2 + (high2 << 32)) & MASK)

@@ -1,0 +1,47 @@
+"""From places in the SQL text that runs back to places in the text that the user wrote.
+
+Does not belong here: making edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+Edit: TypeAlias = Sequence[int | str]  # [start, end, text] on the user's text; sorted, not overlapping
+
+
+def original_offset(edits: Iterable[Edit], offset: int) -> int:
+    """The offset in the user's text of `offset` in the edited text; the edit's start for what an edit wrote."""
+    shift = 0  # how much longer the edited text is up to here
+    for edit in edits:
+        start, end, text = int(edit[0]), int(edit[1]), str(edit[2])
+        if offset < start + shift:
+            break
+        if offset < start + shift + len(text):
+            return start
+        shift += len(text) - (end - start)
+    return offset - shift
+
+
+def unedited(edits: Iterable[Edit], text: str) -> str:
+    """The user's text, as long as it was, with question marks for what the edits of `text` replaced."""
+    parts, at, original = [], 0, 0
+    for edit in edits:
+        start, end = int(edit[0]), int(edit[1])
+        kept = text[at : at + start - original]
+        parts += [kept, "?" * (end - start)]
+        at, original = at + len(kept) + len(str(edit[2])), end
+    return "".join([*parts, text[at:]])
+
+
+def place_of(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, both from 1, of an offset."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def offset_of(text: str, line: int, column: int) -> int:
+    """The offset of a line from 1 and a column from 0, as Spark's parser counts."""
+    starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+    return min(len(text), starts[min(line, len(starts)) - 1] + column)

@@ -1,0 +1,199 @@
+"""From a claim to the results of its tasks, on a Spark session, without HTTP.
+
+Does not belong here: how any one kind of work is done, and who is told about it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from pyspark.sql import SparkSession
+
+from dataplane.attempt import Attempt, Cancelled, Failed, task_label
+from dataplane.contract import Claim, Json, TaskError, TaskResult, TaskSpec
+from dataplane.fragments import Fragment, Written, measure
+from dataplane.read.files import parse
+from dataplane.read.infer import infer
+from dataplane.read.inspect import is_unchanged, undecodable
+from dataplane.read.options import encoding_of
+from dataplane.session import cancel_group
+from dataplane.spark_errors import Source, explain
+from dataplane.transform.analyse import analyse_python, analyse_sql
+from dataplane.transform.python import python_one
+from dataplane.transform.sql import explain_sql, sql_batches, sql_one
+
+PARALLEL = 4  # single jobs of one attempt at a time
+VOID = "void"
+
+Outcomes = dict[str, Written | TaskError]  # by label
+
+
+class Executor:
+    """Runs claims over the lake below `lake_root`. Several threads may run claims at the same time."""
+
+    def __init__(self, spark: SparkSession, lake_root: Path, scratch: Path | None = None) -> None:
+        self._spark, self._lake = spark, lake_root
+        self._scratch = scratch or Path(tempfile.mkdtemp(prefix="headgate-executor-"))
+        self._jobs = ThreadPoolExecutor(PARALLEL, "job")  # kept: a new Python thread is a new JVM thread
+        self._looks = ThreadPoolExecutor(PARALLEL, "look")
+        self._running: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+
+    def run(self, claim: Claim) -> list[TaskResult]:
+        """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
+        with self._attempt(claim) as attempt:
+            match claim["kind"]:
+                case "parse":
+                    return self._parse(attempt)
+                case "transform":
+                    return self._transform(attempt)
+                case "infer":
+                    return _without_files(attempt, lambda task: infer(attempt, task), _explain_reading)
+                case "analyse":
+                    return _analysed(attempt)
+                case other:
+                    raise ValueError(f"not the work of a driver: {other}")
+
+    def cancel(self, attempt: str) -> None:
+        """Stop an attempt if it runs here. What it wrote stays."""
+        with self._lock:
+            cancelled = self._running.get(attempt)
+        if cancelled:
+            cancelled.set()
+            cancel_group(self._spark, attempt)
+
+    def close(self) -> None:
+        self._jobs.shutdown(wait=False, cancel_futures=True)
+        self._looks.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _attempt(self, claim: Claim) -> Iterator[Attempt]:
+        scratch = self._scratch / f"attempt-{next(self._numbers)}"
+        cancelled = threading.Event()
+        with self._lock:
+            self._running[claim["attempt"]] = cancelled
+        try:
+            yield Attempt(claim, self._spark, self._lake, scratch, self._looks, cancelled)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            with self._lock:
+                del self._running[claim["attempt"]]
+                if not self._running:
+                    _forget(self._spark)
+
+    # fragments
+
+    def _parse(self, attempt: Attempt) -> list[TaskResult]:
+        outcomes = parse(attempt)
+        looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in attempt.claim["tasks"]}
+        measured = _measured(attempt, outcomes)
+        seen = {label: look.result() for label, look in looks.items()}
+        for label, written in outcomes.items():
+            if isinstance(written, Written) and seen[label] is not None:
+                shutil.rmtree(written.folder, ignore_errors=True)
+        return [_result(t, seen[task_label(t)] or measured[task_label(t)]) for t in attempt.claim["tasks"]]
+
+    def _transform(self, attempt: Attempt) -> list[TaskResult]:
+        tasks, job = attempt.claim["tasks"], attempt.job
+        if job["language"] == "sql" and job["batch_sql"] and len(tasks) > 1:
+            outcomes = sql_batches(attempt)
+        elif job["language"] == "sql":
+            outcomes = self._singly(attempt, lambda task: sql_one(attempt, task))
+        else:
+            outcomes = self._singly(attempt, lambda task: python_one(attempt, task))
+        measured = _measured(attempt, outcomes)
+        return [_result(t, measured[task_label(t)]) for t in tasks]
+
+    def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Written | TaskError]) -> Outcomes:
+        """Each task as a job of its own, some at a time."""
+
+        def one(task: TaskSpec) -> Written | TaskError:
+            try:
+                attempt.enter()
+                return work(task)
+            except Cancelled:
+                raise
+            except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+                attempt.check()
+                return explain_sql(attempt, e) if attempt.job["language"] == "sql" else explain(e)
+
+        tasks = attempt.claim["tasks"]
+        if len(tasks) == 1:
+            return {task_label(tasks[0]): one(tasks[0])}
+        return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+
+
+def _explain_reading(error: BaseException) -> TaskError:
+    return explain(error, Source(reads="sources"))
+
+
+def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
+    """After the read: VOID if an object is not what was listed, an error if it is no text."""
+    if not all(map(is_unchanged, task["objects"])):
+        return VOID
+    encoding = encoding_of(attempt.job["format"], attempt.job["options"])
+    if encoding is None:
+        return None
+    return next(filter(None, (undecodable(found, encoding) for found in task["objects"])), None)
+
+
+def _measured(attempt: Attempt, outcomes: Outcomes) -> dict[str, Fragment | TaskError]:
+    """Contents of what was written. A fragment that cannot be read back is no result."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    errors = {label: e for label, e in outcomes.items() if not isinstance(e, Written)}
+    attempt.enter()
+    try:
+        return {**errors, **measure(attempt, written)}
+    except Exception as e:  # noqa: BLE001  # the outcome of all of them
+        attempt.check()
+        error: TaskError = {**explain(e), "kind": "infrastructure"}
+        return {**errors, **dict.fromkeys(written, error)}
+
+
+def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
+    base = {"task": task["task"], "epoch": task["epoch"]}
+    if isinstance(outcome, str):
+        return cast("TaskResult", {**base, "state": outcome})
+    if not isinstance(outcome, Fragment):
+        return cast("TaskResult", {**base, "state": "failed", "error": outcome})
+    fragment = {"files": list(outcome.files), "content": list(outcome.content), "schema": outcome.schema}
+    return cast("TaskResult", {**base, "state": "done", **fragment, "metrics": dict(outcome.metrics)})
+
+
+# --- work without fragments ---------------------------------------------------------------------
+
+
+def _analysed(attempt: Attempt) -> list[TaskResult]:
+    if attempt.job["language"] == "sql":
+        return _without_files(attempt, lambda _: analyse_sql(attempt), lambda e: explain_sql(attempt, e))
+    return _without_files(attempt, lambda _: analyse_python(attempt), explain)
+
+
+def _without_files(
+    attempt: Attempt, work: Callable[[TaskSpec], Json], told: Callable[[BaseException], TaskError]
+) -> list[TaskResult]:
+    results: list[TaskResult] = []
+    for task in attempt.claim["tasks"]:
+        base = {"task": task["task"], "epoch": task["epoch"]}
+        try:
+            found: Mapping[str, Json] = {"state": "done", "result": {"schema": work(task)}}
+        except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+            attempt.check()
+            found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}
+        results.append(cast("TaskResult", {**base, **found}))
+    return results
+
+
+def _forget(spark: SparkSession) -> None:
+    """What sessions share and users' code may have left: cached tables and global views."""
+    spark.catalog.clearCache()
+    spark._jsparkSession.sharedState().globalTempViewManager().clear()

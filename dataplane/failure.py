@@ -1,0 +1,36 @@
+"""How the work of a worker fails in words.
+
+Does not belong here: errors of Spark, which the driver translates.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Literal
+
+from dataplane.contract import TaskError
+
+
+class TaskFailure(Exception):
+    """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's."""
+
+    def __init__(
+        self, condition: str, message: str, kind: Literal["user", "infrastructure"] = "user", file: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.condition, self.message, self.kind, self.file = condition, message, kind, file
+
+
+def error_of(failure: BaseException) -> TaskError:
+    """The record of any exception; what is not a TaskFailure is the infrastructure's fault and may be tried again."""
+    known = failure if isinstance(failure, TaskFailure) else None
+    return {
+        "kind": known.kind if known else "infrastructure",
+        "condition": known.condition if known else type(failure).__name__,
+        "sqlstate": None,
+        "message": known.message if known else f"{type(failure).__name__}: {failure}",
+        "file": known.file if known else None,
+        "line": None,
+        "column": None,
+        "detail": "".join(traceback.format_exception(failure)),
+    }

@@ -1,0 +1,181 @@
+"""Fragments: writing rows below an attempt's prefix, and measuring them as they were written.
+
+Does not belong here: where rows come from, statistics of files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt
+from dataplane.content import content_of, content_query, physical, unsupported
+from dataplane.contract import EMPTY, LABEL, Content, FileEntry, Json, Schema, canonical_schema
+from dataplane.failure import TaskFailure
+from dataplane.links import Links
+from dataplane.session import WRITING, reading_session
+from dataplane.statistics import file_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A task's fragment on disk, if it has any row. Canonical schema."""
+
+    schema: Schema
+    folder: Path
+    metrics: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A fragment as its files are: measured, not remembered."""
+
+    schema: Schema
+    files: tuple[FileEntry, ...]
+    content: Content
+    metrics: Mapping[str, Json]
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
+    """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for what cannot be stored.
+
+    `labelled`: the last column is the label, and ours.
+    """
+    schema = df.schema.jsonValue()
+    own, label = (schema["fields"][:-1], schema["fields"][-1:]) if labelled else (schema["fields"], [])
+    _check_names([f["name"] for f in own], case_sensitive=case_sensitive)
+    typed = _without_void({**schema, "fields": own})
+    for column in typed["fields"]:
+        if "__COLLATIONS" in column["metadata"]:
+            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has a collation: cast it")
+        if bad := unsupported(column["type"]):
+            raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has type {bad}: cast it")
+    whole = {**typed, "fields": [*typed["fields"], *label]}
+    return df if whole == schema else df.to(StructType.fromJson(whole))
+
+
+def _check_names(names: Sequence[str], *, case_sensitive: bool) -> None:
+    if not names:
+        raise TaskFailure("NO_COLUMNS", "the result has no columns")
+    seen: set[str] = set()
+    for name in names:
+        known = name if case_sensitive else name.lower()
+        if known in seen:
+            raise TaskFailure("COLUMN_ALREADY_EXISTS", f"the result has two columns named {name!r}")
+        seen.add(known)
+    if LABEL in seen:
+        raise TaskFailure("RESERVED_COLUMN", f"a column may not be named {LABEL!r}")
+
+
+def _without_void(kind: Json) -> Json:
+    if not isinstance(kind, Mapping):
+        return "string" if kind == "void" else kind
+    fields = {"fields": [{**f, "type": _without_void(f["type"])} for f in kind["fields"]]} if "fields" in kind else {}
+    return {
+        **kind,
+        **fields,
+        **{k: _without_void(kind[k]) for k in ("elementType", "keyType", "valueType") if k in kind},
+    }
+
+
+def folder_of(prefix: Path, label: str) -> Path:
+    return prefix / f"{LABEL}={label}"
+
+
+def write_one(df: DataFrame, prefix: Path, label: str) -> Written:
+    """One task's rows, straight to where they belong."""
+    folder = folder_of(prefix, label)
+    shutil.rmtree(folder, ignore_errors=True)  # an earlier try of this same attempt
+    _configure(df.sparkSession)
+    df.write.parquet(str(folder))
+    return Written(canonical_schema(df.schema.jsonValue()), folder)
+
+
+def write_many(df: DataFrame, prefix: Path, labels: Sequence[str], staging: Path) -> dict[str, Written]:
+    """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle.
+
+    The job has a folder of its own on the prefix's file system, so that no other job's commit sweeps it away.
+    """
+    try:
+        _configure(df.sparkSession)
+        df.write.partitionBy(LABEL).parquet(str(staging))
+        found = {entry.name for entry in os.scandir(staging) if entry.is_dir()}
+        known = {folder_of(prefix, label).name: label for label in labels}
+        if strangers := found - known.keys():
+            raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
+        for name in found:
+            shutil.rmtree(prefix / name, ignore_errors=True)
+            os.rename(staging / name, prefix / name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
+    return {label: Written(schema, folder_of(prefix, label)) for label in labels}
+
+
+def _configure(session: SparkSession) -> None:
+    for key, value in WRITING.items():
+        session.conf.set(key, value)
+
+
+# --- measuring ----------------------------------------------------------------------------------
+
+
+def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragment]:
+    """Files and contents by label, from one pass per schema over the files as written.
+
+    Raises if what is read back is not what was written; files without rows are deleted.
+    """
+    entries = _entries(attempt, written)
+    contents = dict.fromkeys(written, EMPTY)
+    for schema, labels in _by_schema(written):
+        links = attempt.links()
+        for label in labels:
+            for entry in entries[label]:
+                links.add(str(attempt.lake / entry["path"]), label)
+        if links:
+            contents.update(_contents(attempt.spark, schema, links))
+    for label, found in entries.items():
+        rows = sum(e["rows"] for e in found)
+        if rows != contents[label].rows:
+            raise OSError(f"{rows} rows in the footers of fragment {label}, {contents[label].rows} were read")
+    return {k: Fragment(w.schema, tuple(entries[k]), contents[k], w.metrics) for k, w in written.items()}
+
+
+def _by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for label, one in written.items():
+        groups.setdefault(str(one.schema), []).append(label)
+    for labels in groups.values():
+        yield written[labels[0]].schema, labels
+
+
+def _entries(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, list[FileEntry]]:
+    paths = [(label, path) for label, one in written.items() for path in sorted(one.folder.glob("*.parquet"))]
+    entries = attempt.threads.map(lambda found: file_entry(found[1], attempt.lake, written[found[0]].schema), paths)
+    result: dict[str, list[FileEntry]] = {label: [] for label in written}
+    for (label, path), entry in zip(paths, entries, strict=True):
+        if entry["rows"]:
+            result[label].append(entry)
+        else:
+            path.unlink()
+    return result
+
+
+def _contents(spark: SparkSession, schema: Schema, links: Links) -> dict[str, Content]:
+    session = reading_session(spark)
+    session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
+    read = physical(schema)
+    label = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
+    typed = StructType.fromJson({**read, "fields": [*read["fields"], label]})
+    session.read.schema(typed).parquet(str(links.folder)).createTempView("written")
+    rows = session.sql(content_query(schema, "written")).collect()
+    return {row[0]: content_of(*row[1:]) for row in rows}

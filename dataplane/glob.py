@@ -1,0 +1,152 @@
+r"""Finding local files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
+any of them; and `**` as a folder of a glob stands for any number of folders.
+
+A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
+for the visible files directly in it. Links are followed, but not by `**`. Does not belong here: reading files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+_SPECIAL = re.compile(r"[*?\[{\\]")
+
+
+class BadGlob(ValueError):
+    """A bracket that is not closed, or a range that is backwards."""
+
+
+def find(pattern: str, folder: str) -> list[str]:
+    """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, sorted.
+
+    OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without a glob, is missing.
+    """
+    if not stat.S_ISDIR(os.stat(folder).st_mode):
+        raise NotADirectoryError(f"not a folder: {folder}")
+    rest = pattern.removeprefix(folder)
+    if not _SPECIAL.search(rest):
+        os.stat(pattern)
+    segments = [[s for s in alternative.split("/") if s] for alternative in braces(rest)]
+    found = {path for s in segments for match in _matches(folder.rstrip("/"), s) for path in _files(match)}
+    return sorted(found, key=lambda p: p.encode("utf-8", "surrogateescape"))
+
+
+def braces(text: str) -> list[str]:
+    """All texts that `{a,b}` stands for; braces may be nested, and alternatives may hold slashes."""
+    opened = _first(text, "{")
+    if opened < 0:
+        return [text]
+    closed, cuts = _closing(text, opened)
+    parts = [text[a + 1 : b] for a, b in zip([opened, *cuts], [*cuts, closed], strict=True)]
+    heads, tails = text[:opened], braces(text[closed + 1 :])
+    return [heads + middle + tail for part in parts for middle in braces(part) for tail in tails]
+
+
+def _first(text: str, wanted: str) -> int:
+    escaped = False
+    for at, character in enumerate(text):
+        if character == wanted and not escaped:
+            return at
+        escaped = character == "\\" and not escaped
+    return -1
+
+
+def _closing(text: str, opened: int) -> tuple[int, list[int]]:
+    cuts: list[int] = []
+    depth, at = 0, opened
+    while at < len(text):
+        match text[at]:
+            case "\\":
+                at += 1
+            case "{":
+                depth += 1
+            case "}" if depth == 1:
+                return at, cuts
+            case "}":
+                depth -= 1
+            case "," if depth == 1:
+                cuts.append(at)
+        at += 1
+    raise BadGlob(f"the brace at {opened + 1} is not closed")
+
+
+def _matches(folder: str, segments: list[str]) -> Iterator[str]:
+    """Files and folders below `folder` that the segments find; a path may come twice."""
+    if not segments:
+        yield folder
+        return
+    head, rest = segments[0], segments[1:]
+    if head == "**":
+        yield from _matches(folder, rest)
+        for entry in _visible(folder):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _matches(entry.path, segments)
+    elif not _SPECIAL.search(head):
+        path = f"{folder}/{head}"
+        if _exists(path, as_folder=bool(rest)):
+            yield from _matches(path, rest)
+    else:
+        matches = re.compile(translate(head), re.DOTALL).fullmatch
+        for entry in _visible(folder):
+            if matches(entry.name) and (not rest or entry.is_dir()):
+                yield from _matches(entry.path, rest)
+
+
+def _exists(path: str, as_folder: bool) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISDIR(mode) or not as_folder
+
+
+def _visible(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(f"{folder}/") as entries:
+        return [e for e in entries if not e.name.startswith(("_", "."))]
+
+
+def _files(path: str) -> Iterator[str]:
+    if os.path.isdir(path):
+        yield from (e.path for e in _visible(path) if not e.is_dir())
+    else:
+        yield path
+
+
+def translate(segment: str) -> str:
+    """One folder or file name of a glob, without braces, as a regular expression."""
+    parts: list[str] = []
+    at = 0
+    while at < len(segment):
+        character = segment[at]
+        match character:
+            case "*":
+                parts.append(".*")
+            case "?":
+                parts.append(".")
+            case "\\" if at + 1 < len(segment):
+                at += 1
+                parts.append(re.escape(segment[at]))
+            case "[":
+                text, at = _class(segment, at)
+                parts.append(text)
+            case _:
+                parts.append(re.escape(character))
+        at += 1
+    return "".join(parts)
+
+
+def _class(segment: str, opened: int) -> tuple[str, int]:
+    start = opened + 1 + (segment[opened + 1 : opened + 2] in ("^", "!"))
+    closed = segment.find("]", start + 1)
+    if closed < 0:
+        raise BadGlob(f"the bracket of {segment!r} is not closed")
+    inside = re.sub(r"([\[\]^&~|])", r"\\\1", segment[start:closed])
+    text = f"[{'^' if start > opened + 1 else ''}{inside}]"
+    try:
+        re.compile(text)
+    except re.error as e:
+        raise BadGlob(f"{segment!r}: {e}") from e
+    return text, closed

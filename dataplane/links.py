@@ -1,0 +1,50 @@
+"""Folders of links through which Spark reads files: names of ours, with the label of a fragment in the path.
+
+Spark takes glob characters, hidden names, colons and percent signs of a path for more than text, and the only column
+that tells rows of different files apart without a join is a partition folder. So no name that a user chose reaches it:
+`<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic link to the file. Does not belong here: reading.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from dataplane.contract import LABEL
+
+_SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop tells compression by them
+_NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")
+OBJECT = "_object"
+
+
+class Links:
+    """One folder, read by Spark as one table. With labels every row has the text column `_fragment`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.targets: dict[str, str] = {}
+        folder.mkdir(parents=True)
+
+    def add(self, target: str, label: str | None = None, number: int | None = None) -> None:
+        """Link a file; with `number` its rows also have the column `_object`."""
+        place = self.folder if label is None else self.folder / f"{LABEL}={label}"
+        if number is not None:
+            place /= f"{OBJECT}={number}"
+        place.mkdir(parents=True, exist_ok=True)
+        alias = f"{place}/{len(self.targets)}{suffix_of(target)}"
+        os.symlink(target, alias)
+        self.targets[alias] = target
+
+    def __bool__(self) -> bool:
+        return bool(self.targets)
+
+
+def suffix_of(path: str) -> str:
+    found = _SUFFIXES.search(os.path.basename(path))
+    return found[0] if found else ""
+
+
+def labels_in(text: str) -> frozenset[str]:
+    """Labels of fragments whose paths a text names."""
+    return frozenset(_NAME.findall(text))

@@ -1,0 +1,188 @@
+"""The `parse` kind of work: source files into fragments, as many as possible in one Spark job.
+
+Tasks with the same columns are one job; in it, files with the same columns in the same order are one scan.
+Does not belong here: listing, inference, looking at bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, isolate, task_label
+from dataplane.content import quoted
+from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, TaskSpec, canonical_schema, column_names
+from dataplane.fragments import Written, folder_of, write_many
+from dataplane.links import OBJECT, Links
+from dataplane.read.inspect import local_file
+from dataplane.read.options import CORRUPT, has_header, reader
+from dataplane.read.orc import check_orc
+from dataplane.session import reading_session
+from dataplane.spark_errors import Source, explain
+
+_STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
+_METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Files that one reader reads together, with the labels of their tasks: all hold these columns in this order."""
+
+    columns: tuple[str, ...]
+    objects: list[tuple[str, SourceObject]] = field(default_factory=list)
+
+
+def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label."""
+    outcomes: dict[str, Written | TaskError] = {}
+    for tasks in _alike(attempt.claim["tasks"]):
+        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]))
+        refused = batch.refused(tasks)
+        readable = [t for t in tasks if task_label(t) not in refused]
+        outcomes |= refused
+        outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
+    return outcomes
+
+
+def _alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
+    """Tasks whose fragments have the same columns."""
+    groups: dict[str, list[TaskSpec]] = {}
+    for task in tasks:
+        groups.setdefault(json.dumps(task["columns"]), []).append(task)
+    yield from groups.values()
+
+
+class _Batch:
+    """Work on tasks whose own columns are `schema`."""
+
+    def __init__(self, attempt: Attempt, schema: Schema) -> None:
+        self._attempt, self._schema = attempt, schema
+        self._format, self._options = attempt.job["format"], attempt.job["options"]
+        self._result = _with_metadata(schema, attempt.job["metadata"])
+        self._targets: dict[str, str] = {}  # of all links ever made, for errors in words
+
+    def explain(self, error: BaseException) -> TaskError:
+        return explain(error, Source(reads="sources", names=self._targets))
+
+    def refused(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+        """Errors of tasks whose files Spark would misread without a word."""
+        found: dict[str, TaskError] = {}
+        for task in tasks if self._format == "orc" else ():
+            try:
+                for one in task["objects"]:
+                    check_orc(local_file(one["uri"]), self._schema)
+            except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
+                found[task_label(task)] = self.explain(e)
+        return found
+
+    def run(self, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+        """All these tasks as one job."""
+        attempt, labels = self._attempt, [task_label(t) for t in tasks]
+        attempt.enter()
+        session = reading_session(attempt.spark, attempt.job["timezone"])
+        scans = self._scans(session, tasks)
+        if not scans or not self._result["fields"]:
+            return {label: Written(self._result, folder_of(attempt.prefix, label)) for label in labels}
+        read = [self._load(session, scan) for scan in scans]
+        rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
+        written = write_many(rows, attempt.prefix, labels, attempt.staging())
+        return _with_dropped(written, read) if self._drops else written
+
+    @property
+    def _drops(self) -> bool:
+        return self._attempt.job["on_bad_record"] == "drop" and self._format in ("csv", "json")
+
+    # what is read together
+
+    def _scans(self, session: SparkSession, tasks: Sequence[TaskSpec]) -> list[Scan]:
+        scans: dict[tuple[str, ...], Scan] = {}
+        for task in tasks:
+            for found in task["objects"]:
+                columns = self._columns_in(session, found)
+                scans.setdefault(columns, Scan(columns)).objects.append((task_label(task), found))
+        return list(scans.values())
+
+    def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+        """The columns to give the reader for one file: those of CSV have places, all others names."""
+        names, own = column_names(self._schema), found["columns"]
+        if self._format != "csv":
+            return names
+        if not has_header("csv", self._options):
+            return names if own is None else names[: len(own)]
+        return tuple(own) if own is not None else self._asked_of_spark(session, found)
+
+    def _asked_of_spark(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+        """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
+        links = self._linked([(None, found)])
+        return tuple(reader(session, "csv", self._options).load(str(links.folder)).columns)
+
+    # how it is read
+
+    def _linked(self, objects: Sequence[tuple[str | None, SourceObject]], *, numbered: bool = False) -> Links:
+        links = self._attempt.links()
+        for number, (label, found) in enumerate(objects):
+            links.add(local_file(found["uri"]), label, number if numbered else None)
+        self._targets |= links.targets
+        return links
+
+    def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
+        """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
+        metadata = self._attempt.job["metadata"]
+        links = self._linked(scan.objects, numbered=bool(metadata))
+        source = reader(session, self._format, self._options)
+        if self._drops:
+            source = source.option("mode", "PERMISSIVE")
+        if self._format != "binary":
+            source = source.schema(self._typed(scan, numbered=bool(metadata)))
+        rows = source.load(str(links.folder))
+        return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
+
+    def _typed(self, scan: Scan, *, numbered: bool) -> StructType:
+        """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
+        kinds = {f["name"]: f["type"] for f in self._schema["fields"]}
+        extra = {CORRUPT: "string"} if self._drops else {}
+        folders = {LABEL: "string"} | ({OBJECT: "integer"} if numbered else {})
+        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra | folders
+        fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()]
+        return StructType.fromJson({"type": "struct", "fields": fields})
+
+    def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
+        """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""
+        kept = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
+        return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
+
+    def _column(self, column: Json, scan: Scan) -> Column:
+        if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
+            return F.col(quoted(column["name"]))
+        kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
+        return F.lit(None).cast(kind).alias(column["name"])
+
+
+def _objects(session: SparkSession, scan: Scan) -> DataFrame:
+    """What is known of the files of a scan, by number."""
+    known = [(i, o["name"], o["modified_ms"]) for i, (_, o) in enumerate(scan.objects)]
+    rows = session.createDataFrame(known, f"{OBJECT} INT, _source_name STRING, modified_ms BIGINT")
+    return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
+
+
+def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
+    extra = [{"name": n, "type": t} for key, (n, t) in _METADATA.items() if key in metadata]
+    return canonical_schema({"fields": [*schema["fields"], *extra]})
+
+
+def _with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
+    """Count malformed rows by label. Spark refuses to read their column alone, so a second one is named."""
+    counted: dict[str, int] = {}
+    for rows in read:
+        others = [c for c in rows.columns if c not in (CORRUPT, LABEL)]
+        marked = rows.select(LABEL, CORRUPT, *(F.col(quoted(c)) for c in others))
+        bad = marked.filter(F.col(CORRUPT).isNotNull()).groupBy(LABEL)
+        for label, *found in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
+            counted[label] = counted.get(label, 0) + found[0]
+    return {k: replace(w, metrics={**w.metrics, "dropped_rows": counted.get(k, 0)}) for k, w in written.items()}

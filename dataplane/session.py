@@ -1,0 +1,161 @@
+"""The one warm Spark session of a driver, and the fresh sessions that tasks run in.
+
+Does not belong here: what tasks do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from dataplane.contract import Json
+
+# How files are written. Set again before each write, because user code may have changed the session.
+WRITING = {
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.parquet.fieldId.write.enabled": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.sources.partitionOverwriteMode": "STATIC",
+}
+READING = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.mergeSchema": "false",
+    # A filter on the column of malformed records must not be decided while records are parsed.
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.json.filterPushdown.enabled": "false",
+    "spark.sql.csv.parser.columnPruning.enabled": "false",  # else ragged rows pass unseen
+}
+LISTING = {
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
+}
+JVM_END_S = 10.0
+JVM = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -Xshare:auto -Duser.timezone=UTC"
+
+
+def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """A local session that leaves no file outside `scratch`; `extra` confs win over ours."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # an error is raised or logged, never both
+    conf = {**_defaults(scratch), **LISTING, **WRITING, **(extra or {})}
+    builder = SparkSession.builder.appName("headgate")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    _no_checksum_files(spark)
+    return spark
+
+
+def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs."""
+    memory = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}
+    return memory | {str(k): str(v) for k, v in json.loads(environ.get("HEADGATE_SPARK_CONF") or "{}").items()}
+
+
+def _defaults(scratch: Path) -> dict[str, str]:
+    return {
+        "spark.master": "local[*]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={scratch}",
+        "spark.local.dir": str(scratch),
+        "spark.log.level": "WARN",
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "100",
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
+        "spark.sql.files.openCostInBytes": str(128 * 1024),  # hundreds of small files become a few tasks
+        "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        # Moves files once. A job's folder is dropped whole when it fails, so half a commit is never seen.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+
+
+def _no_checksum_files(spark: SparkSession) -> None:
+    """No `.crc` beside what we write, and none of somebody's stale ones believed. The file system object is shared."""
+    context, jvm = spark.sparkContext, spark._jvm
+    assert jvm is not None
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), context._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
+    local.setVerifyChecksum(False)
+
+
+def reading_session(spark: SparkSession, timezone: str = "UTC") -> SparkSession:
+    """A session for reads and writes of our own: exact names, ANSI, every column of a text row parsed."""
+    return _configured(spark, {**READING, "spark.sql.session.timeZone": timezone})
+
+
+def task_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSession:
+    """A session for a user's code, with the settings of `job.spark`; nothing of another task is in it."""
+    return _configured(
+        spark,
+        {
+            "spark.sql.ansi.enabled": str(settings["ansi"]).lower(),
+            "spark.sql.caseSensitive": str(settings["case_sensitive"]).lower(),
+            "spark.sql.session.timeZone": settings["timezone"],
+        },
+    )
+
+
+def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    session = spark.newSession()
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    return session
+
+
+def claim_thread(spark: SparkSession, group: str) -> None:
+    """Put this thread's jobs into a group that can be cancelled, and forget what earlier work left on the thread."""
+    context, jvm = spark.sparkContext, spark._jvm
+    assert jvm is not None
+    context._jsc.sc().setLocalProperties(jvm.java.util.Properties())
+    context.setJobGroup(group, group)
+
+
+def cancel_group(spark: SparkSession, group: str) -> None:
+    """Stop the jobs of a group, also those that it would start later."""
+    spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the session can run anything: its JVM may have died, or somebody's code stopped it."""
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except Exception:  # noqa: BLE001  # whatever a dead JVM leads to
+        return False
+
+
+def stop(spark: SparkSession) -> None:
+    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone."""
+    jvm = getattr(spark.sparkContext._gateway, "proc", None)
+    with suppress(Exception):
+        spark.stop()
+    if jvm is None:
+        return
+    jvm.stdin.close()  # the JVM's sign to end
+    try:
+        jvm.wait(JVM_END_S)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()

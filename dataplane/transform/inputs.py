@@ -1,0 +1,65 @@
+"""A transform's inputs as DataFrames of one session: files of the lake read under the schemas that the claim names.
+
+Does not belong here: what is done with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, task_label
+from dataplane.contract import LABEL, Json, Schema, TaskSpec
+
+_LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
+
+
+def inputs_of(attempt: Attempt, session: SparkSession, task: TaskSpec) -> dict[str, DataFrame]:
+    """One task's inputs by name."""
+    shared, slots = attempt.job["shared"], task.get("slots", {})
+    return {
+        name: read_files(attempt, session, slots[name] if one["mode"] == "each" else shared[name], one["schema"])
+        for name, one in attempt.job["inputs"].items()
+    }
+
+
+def inputs_of_batch(attempt: Attempt, session: SparkSession, tasks: Sequence[TaskSpec]) -> dict[str, DataFrame]:
+    """Many tasks' inputs by name; that of `batch_input` has the rows of all, and the column `_fragment`."""
+    job, each = attempt.job, attempt.job["batch_input"]
+    labelled = [(path, task_label(t)) for t in tasks for path in t["slots"][each]]
+    rest = {name: one for name, one in job["inputs"].items() if name != each}
+    return {
+        each: _read(attempt, session, labelled, _with_label(job["inputs"][each]["schema"])),
+        **{name: read_files(attempt, session, job["shared"][name], one["schema"]) for name, one in rest.items()},
+    }
+
+
+def read_files(attempt: Attempt, session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
+    """Rows of files of the lake; a column that a file lacks is NULL in its rows."""
+    return _read(attempt, session, [(path, None) for path in paths], schema)
+
+
+def empty(session: SparkSession, schema: Schema) -> DataFrame:
+    return session.createDataFrame([], StructType.fromJson(schema))
+
+
+def _with_label(schema: Schema) -> Schema:
+    return {**schema, "fields": [*schema["fields"], _LABEL_FIELD]}
+
+
+def _read(
+    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str | None]], schema: Schema
+) -> DataFrame:
+    if not files:
+        return empty(session, schema)
+    links = attempt.links()
+    for path, label in files:
+        links.add(str(attempt.lake / path), label)
+    return session.read.schema(StructType.fromJson(schema)).parquet(str(links.folder))
+
+
+def add_views(inputs: Mapping[str, DataFrame], job: Mapping[str, Json]) -> None:
+    for name, rows in inputs.items():
+        rows.createTempView(job["inputs"][name]["view"])

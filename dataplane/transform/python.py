@@ -1,0 +1,74 @@
+"""The `transform` kind of work in PySpark: one call of the user's function per task.
+
+Does not belong here: how modules are found.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dataplane.attempt import Attempt, task_label
+from dataplane.contract import Json, TaskError, TaskSpec
+from dataplane.failure import TaskFailure
+from dataplane.fragments import Written, storable, write_one
+from dataplane.session import task_session
+from dataplane.spark_errors import Source, explain
+from dataplane.transform.bundle import Bundle, opened
+from dataplane.transform.inputs import inputs_of
+
+
+def python_one(attempt: Attempt, task: TaskSpec) -> Written | TaskError:
+    """One task as one call."""
+    job = attempt.job
+    with opened(job["modules"], job["main"]) as bundle:
+        try:
+            session = user_session(attempt.spark, job)
+            rows = call(bundle, job, session, inputs_of(attempt, session, task))
+            return write_one(rows, attempt.prefix, task_label(task))
+        except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
+            attempt.check()
+            return explain_python(bundle, e)
+
+
+def explain_python(bundle: Bundle, error: BaseException) -> TaskError:
+    return explain(error, Source(files=bundle.files))
+
+
+def user_session(spark: SparkSession, job: Mapping[str, Json]) -> SparkSession:
+    """A fresh session that cannot end the driver's own."""
+    session = task_session(spark, job["spark"])
+    session.stop = _refuse_stop  # type: ignore[method-assign]  # this one session's
+    return session
+
+
+def _refuse_stop() -> NoReturn:
+    raise TaskFailure("SESSION_STOPPED", "the session is not the transform's to stop")
+
+
+def call(bundle: Bundle, job: Mapping[str, Json], session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    """The entry point's result, as it can be stored. Arguments are bound by name."""
+    entry = getattr(bundle.load(), job["entrypoint"], None)
+    if not callable(entry):
+        raise TaskFailure("ENTRYPOINT_NOT_FOUND", f"no function {job['entrypoint']!r}", file=job["main"])
+    given = {**inputs, "params": copy.deepcopy(job["params"]), "spark": session}
+    result = entry(**_bound(entry, given, job))
+    if not isinstance(result, DataFrame):
+        told = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
+        raise TaskFailure("RESULT_NOT_A_DATAFRAME", told, file=job["main"])
+    return storable(result, case_sensitive=job["spark"]["case_sensitive"])
+
+
+def _bound(entry: Any, given: Mapping[str, Any], job: Mapping[str, Json]) -> dict[str, Any]:
+    named = inspect.signature(entry).parameters.values()
+    if any(p.kind == p.VAR_KEYWORD for p in named):
+        return dict(given)
+    missing = [p.name for p in named if p.default is p.empty and p.kind != p.VAR_POSITIONAL and p.name not in given]
+    if missing:
+        told = f"{job['entrypoint']} takes {missing[0]!r}, which is no input"
+        raise TaskFailure("UNKNOWN_ARGUMENT", told, file=job["main"])
+    return {p.name: given[p.name] for p in named if p.name in given}

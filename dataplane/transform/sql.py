@@ -1,0 +1,75 @@
+"""The `transform` kind of work in SQL: many tasks as one job where the query may be batched, else one job each.
+
+Does not belong here: editing queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dataplane.attempt import Attempt, isolate, task_label
+from dataplane.contract import LABEL, Json, TaskError, TaskSpec
+from dataplane.edits import Edit, unedited
+from dataplane.fragments import Written, storable, write_many, write_one
+from dataplane.session import task_session
+from dataplane.spark_errors import Source, explain
+from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch
+
+LARGEST_BATCH = 500  # tasks in one plan
+
+
+def run_query(attempt: Attempt, session: SparkSession, text: str) -> DataFrame:
+    """The result of a query of the job, over views that are there."""
+    return session.sql(text, args=dict(attempt.job["params"]) or None)
+
+
+def sql_one(attempt: Attempt, task: TaskSpec) -> Written:
+    """One task as one job, straight into its folder."""
+    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
+    add_views(inputs_of(attempt, session, task), job)
+    rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    return write_one(rows, attempt.prefix, task_label(task))
+
+
+def sql_batches(attempt: Attempt) -> dict[str, Written | TaskError]:
+    """All tasks of the attempt in as few jobs as possible."""
+    outcomes: dict[str, Written | TaskError] = {}
+    for tasks in _chunks(attempt.claim["tasks"]):
+        outcomes |= isolate(attempt, tasks, lambda some: _run(attempt, some), lambda e: explain_sql(attempt, e))
+    return outcomes
+
+
+def _chunks(tasks: Sequence[TaskSpec]) -> Iterator[Sequence[TaskSpec]]:
+    for start in range(0, len(tasks), LARGEST_BATCH):
+        yield tasks[start : start + LARGEST_BATCH]
+
+
+def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+    attempt.enter()
+    if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
+        return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
+    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
+    add_views(inputs_of_batch(attempt, session, tasks), job)
+    rows = _labelled(run_query(attempt, session, job["batch_sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    return write_many(rows, attempt.prefix, [task_label(t) for t in tasks], attempt.staging())
+
+
+def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
+    """A batch's result as it can be stored, with the label last. A star may have brought the label a second time."""
+    label = rows.columns.index(LABEL)
+    others = [i for i, name in enumerate(rows.columns) if name != LABEL]
+    places = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))
+    kept = places.select(*(places[f"c{i}"].alias(rows.columns[i]) for i in others), places[f"c{label}"].alias(LABEL))
+    return storable(kept, case_sensitive=case_sensitive, labelled=True)
+
+
+def explain_sql(attempt: Attempt, error: BaseException) -> TaskError:
+    return explain(error, source_of(attempt.job))
+
+
+def source_of(job: Mapping[str, Json]) -> Source:
+    views = {one["view"]: name for name, one in job["inputs"].items()}
+    edits: Sequence[Edit] = job.get("edits") or ()
+    return Source(sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), names=views)

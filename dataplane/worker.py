@@ -1,0 +1,127 @@
+"""A worker: claims work that needs no JVM, does it, reports it. Starts fast; loads Arrow only where a task needs it.
+
+Does not belong here: HTTP (the client's), Spark (the driver's).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
+from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, TaskResult, TaskSpec
+from dataplane.failure import TaskFailure, error_of
+from dataplane.listing import list_files
+from dataplane.versions import Versions
+
+
+class Pulls(Protocol):
+    """What a worker needs of `dataplane.client.Client`."""
+
+    def claim(self, kinds: Iterable[Kind], wait_s: float) -> Claim | None: ...
+
+    def heartbeat(self, attempts: Iterable[str]) -> Heartbeat: ...
+
+    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported: ...
+
+
+def run(client: Pulls) -> None:
+    """Work until told to drain, or until the control plane does not know this worker any more."""
+    cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
+    with suppress(Ended):
+        while not step(client, cache):
+            pass
+
+
+def step(client: Pulls, cache: Versions) -> bool:
+    """One claim, if there is one, from end to end. True when the worker is to end."""
+    claim = client.claim(WORKER_KINDS, WAIT_S)
+    if claim is None:
+        return False
+    with beating(client, claim) as orders:
+        results = perform(claim, cache, orders)
+    if not orders.fenced:
+        with suppress(Fenced):
+            client.report(claim["attempt"], results)
+    return orders.drain
+
+
+def cache_file(home: str | None) -> Path | None:
+    return Path(home) / "cache" / "versions.db" if home else None
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+class Orders:
+    """What heartbeats were answered about one attempt."""
+
+    def __init__(self) -> None:
+        self.fenced = False
+        self.drain = False
+
+
+def perform(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
+    """The results of a claim's tasks; it stops between tasks once the attempt is fenced."""
+    work = _work(claim, cache)
+    return [result_of(task, work) for task in claim["tasks"] if not orders.fenced]
+
+
+def result_of(task: TaskSpec, work: Callable[[TaskSpec], Json]) -> TaskResult:
+    try:
+        return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": work(task)}
+    except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result
+        return {"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error_of(e)}
+
+
+def _work(claim: Claim, cache: Versions) -> Callable[[TaskSpec], Json]:
+    job = claim["job"]
+    match claim["kind"]:
+        case "list":
+            return lambda _: list_files(job, cache)
+        case "write":
+            from dataplane.write.files import write_tasks
+
+            return lambda task: write_tasks(job, lake_folder(claim["lake"]), task)
+        case other:
+            raise ValueError(f"not the work of a worker: {other}")
+
+
+def lake_folder(uri: str) -> Path:
+    """The folder behind the URI of a lake; TaskFailure for lakes that are not local."""
+    path = uri.removeprefix("file://")
+    if "://" in path:
+        raise TaskFailure("not-supported", f"files can be written from a local lake only, not {uri}")
+    return Path(path if path == uri else unquote(path))
+
+
+# --- heartbeats ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def beating(client: Pulls, claim: Claim) -> Iterator[Orders]:
+    """Heartbeats three times a lease while the body runs; their answers go to the orders."""
+    orders, done = Orders(), threading.Event()
+    thread = threading.Thread(target=_beat, args=(client, claim, orders, done), daemon=True)
+    thread.start()
+    try:
+        yield orders
+    finally:
+        done.set()
+        thread.join()
+
+
+def _beat(client: Pulls, claim: Claim, orders: Orders, done: threading.Event) -> None:
+    while not done.wait(claim["lease_s"] / 3):
+        try:
+            answer = client.heartbeat([claim["attempt"]])
+        except Ended:
+            orders.fenced = True
+            return
+        orders.fenced |= claim["attempt"] in answer.fenced
+        orders.drain |= answer.drain

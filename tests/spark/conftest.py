@@ -1,0 +1,104 @@
+"""One Spark session for all tests here, and an attempt to run claims in.
+
+Does not belong here: what is expected of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dataplane.contract import Claim, Kind, Schema, TaskResult, TaskSpec, canonical_schema, label_of
+from dataplane.executor import Executor
+from dataplane.session import start, stop
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = start(tmp_path_factory.mktemp("spark"), {"spark.log.level": "OFF", "spark.driver.memory": "1g"})
+    yield session
+    stop(session)
+
+
+class Lake:
+    """A lake of one test, an executor on it, and short ways to make claims and to look at results."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.root, self.sources = spark, folder / "lake", folder / "sources"
+        self.root.mkdir()
+        self.sources.mkdir()
+        self.executor = Executor(spark, self.root, folder / "scratch")
+        self._numbers = itertools.count()
+
+    def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
+        attempt = f"a{next(self._numbers)}"
+        return {
+            "contract": 1,
+            "attempt": attempt,
+            "dataset": "flow.dataset",
+            "prefix": f"default/flow/dataset/_frags/00/{attempt}",
+            "lake": self.root.as_uri(),
+            "lease_s": 30.0,
+            "kind": kind,
+            "job": dict(job),
+            "tasks": [numbered(i, t) for i, t in enumerate(tasks)],
+        }
+
+    def run(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[TaskResult]:
+        return self.executor.run(self.claim(kind, job, tasks))
+
+    def source(self, name: str, content: bytes | str, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Put a file among the sources, as the object that a listing makes of it."""
+        path, data = self.sources / name, content if isinstance(content, bytes) else content.encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return {
+            "name": name,
+            "uri": path.as_uri(),
+            "size": len(data),
+            "modified_ms": path.stat().st_mtime_ns // 1_000_000,
+            "version": f"sha256:{hashlib.sha256(data).hexdigest()}",
+            "columns": None if columns is None else list(columns),
+        }
+
+    def fragment(self, query: str, label: str = "0" * 32) -> list[str]:
+        """Write a query's rows as a fragment would be; its files."""
+        folder = self.root / f"given-{next(self._numbers)}" / f"_fragment={label}"
+        self.spark.sql(query).write.parquet(str(folder))
+        return sorted(str(p.relative_to(self.root)) for p in folder.glob("*.parquet"))
+
+    def rows(self, result: TaskResult) -> list[dict[str, Any]]:
+        """The rows of a result's fragment, sorted by their text."""
+        assert result["state"] == "done", result
+        files = [str(self.root / f["path"]) for f in result["files"]]
+        rows = self.spark.read.option("mergeSchema", "true").parquet(*files).collect() if files else []
+        return sorted((r.asDict(recursive=True) for r in rows), key=repr)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    lake = Lake(spark, tmp_path)
+    yield lake
+    lake.executor.close()
+
+
+def numbered(number: int, task: Mapping[str, Any]) -> TaskSpec:
+    key = hashlib.sha256(f"task {number}".encode()).hexdigest()
+    return {"task": key, "epoch": 1, "partition": str(number), **task}  # type: ignore[typeddict-item]  # by kind
+
+
+def label(number: int) -> str:
+    return label_of(bytes.fromhex(numbered(number, {})["task"]))
+
+
+def schema_of(spark: SparkSession, ddl: str) -> Schema:
+    """Canonical JSON of a schema in words."""
+    from pyspark.sql.types import StructType
+
+    return canonical_schema(StructType.fromDDL(ddl).jsonValue())

@@ -1,0 +1,140 @@
+"""The worker's loop against a scripted control plane."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dataplane.client import Ended, Fenced, Heartbeat, Reported
+from dataplane.contract import Claim, Json, Kind, TaskResult
+from dataplane.versions import Versions
+from dataplane.worker import Orders, cache_file, perform, run, step
+
+
+def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: float = 60.0) -> Claim:
+    specs = [{"task": f"{i:064x}", "epoch": 3, "partition": ""} | t for i, t in enumerate(tasks or ({},))]
+    return {
+        "contract": 1,
+        "attempt": attempt,
+        "dataset": "flow.daily",
+        "prefix": "default/flow/daily/_frags/01/1",
+        "lake": "file:///nowhere",
+        "lease_s": lease_s,
+        "kind": kind,
+        "job": job,
+        "tasks": specs,
+    }
+
+
+class Script:
+    """Hands out claims one by one, then ends; keeps what was reported."""
+
+    def __init__(self, *claims: Claim | None, answer: Heartbeat | None = None, fenced: bool = False) -> None:
+        self.claims = list(claims)
+        self.answer = answer or Heartbeat()
+        self.fenced = fenced
+        self.reported: list[tuple[str, list[TaskResult]]] = []
+        self.beat = threading.Event()
+
+    def claim(self, kinds: Iterable[Kind], wait_s: float) -> Claim | None:
+        assert set(kinds) == {"list", "write"}
+        if not self.claims:
+            raise Ended("401")
+        return self.claims.pop(0)
+
+    def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
+        self.beat.set()
+        return self.answer
+
+    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
+        if self.fenced:
+            raise Fenced("409")
+        self.reported.append((attempt, list(results)))
+        return Reported((), ())
+
+
+def listing_job(folder: Path) -> Json:
+    return {"location": f"{folder}/*.csv", "format": "csv", "options": {"header": True}, "partition": None}
+
+
+def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    script = Script(
+        None, claim("list", listing_job(tmp_path)), None, claim("list", listing_job(tmp_path / "no"), attempt="2")
+    )
+    run(script)
+    (first, (done,)), (second, (failed,)) = script.reported
+    assert (first, second) == ("1", "2")
+    assert (done["state"], done["epoch"], done["result"]["objects"]) == ("done", 3, 1)
+    assert failed["state"] == "failed"
+    assert failed["error"]["kind"] == "user"
+    assert failed["error"]["condition"] == "path-not-found"
+    assert "Traceback" in failed["error"]["detail"]
+
+
+def test_one_broken_task_does_not_spoil_the_others(tmp_path: Path) -> None:
+    job = {
+        "path": str(tmp_path / "out"),
+        "format": "json",
+        "options": {},
+        "owner": "me",
+        "schema": {"type": "struct", "fields": []},
+    }
+    tasks = ({"partition": "a", "files": ["missing.parquet"]}, {"partition": "b", "remove": True})
+    script = Script(claim("write", job, *tasks))
+    run(script)
+    states = [r["state"] for _, results in script.reported for r in results]
+    assert states == ["failed", "done"]
+
+
+def test_a_fenced_report_is_no_reason_to_stop(tmp_path: Path) -> None:
+    script = Script(claim("list", listing_job(tmp_path)), claim("list", listing_job(tmp_path)), fenced=True)
+    run(script)
+    assert script.claims == []
+
+
+def test_a_fenced_attempt_stops_between_tasks(tmp_path: Path) -> None:
+    orders = Orders()
+    orders.fenced = True
+    assert perform(claim("list", listing_job(tmp_path), {}, {}), Versions(), orders) == []
+
+
+class Waiting(Versions):
+    """Makes a listing last until the first heartbeat."""
+
+    def __init__(self, beat: threading.Event) -> None:
+        super().__init__()
+        self.beat = beat
+
+    def now_ns(self) -> int:
+        self.beat.wait()
+        return 0
+
+
+def test_heartbeats_go_on_during_work_and_drain_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    script = Script(answer=Heartbeat((), drain=True))
+    script.claims = [claim("list", listing_job(tmp_path), lease_s=0.03)]
+    assert step(script, Waiting(script.beat))
+    assert len(script.reported) == 1
+
+
+def test_a_fencing_heartbeat_keeps_the_result_back(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    script = Script(answer=Heartbeat(("1",)))
+    script.claims = [claim("list", listing_job(tmp_path), lease_s=0.03)]
+    assert not step(script, Waiting(script.beat))
+    assert script.reported == []
+
+
+def test_the_cache_lies_in_the_home() -> None:
+    assert cache_file("/home/x") == Path("/home/x/cache/versions.db")
+    assert cache_file(None) is None
+
+
+def test_a_worker_loads_neither_spark_nor_arrow() -> None:
+    code = "import sys, dataplane.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
