@@ -1,0 +1,4 @@
+"""Pools: where drivers and workers run.
+
+Does not belong here: what they work on; how many are wanted.
+"""

@@ -1,0 +1,211 @@
+"""The pool of child processes on this machine.
+
+Every child leads a process group, so that its JVM ends with it, and reads from a pipe that this process holds open, so
+that it ends with this process. Does not belong here: when to start or end how many.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+from uuid import uuid4
+
+from controlplane.core.model import Driver
+
+Kind = Literal["driver", "worker"]
+COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
+SHORT_LIFE_S = 10.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+LOG_TAIL_BYTES = 8192
+
+
+@dataclass(slots=True)
+class Child:
+    """A started process. `stopping` once it was told to end."""
+
+    driver: Driver
+    process: subprocess.Popen[bytes]
+    token_file: Path
+    log: Path
+    began: float
+    stopping: bool = False
+
+
+@dataclass(slots=True)
+class Backoff:
+    """How often in a row children of a kind died young, and until when none is started."""
+
+    deaths: int = 0
+    until: float = field(default=float("-inf"))
+
+    def after(self, lived_s: float, now: float) -> None:
+        self.deaths = self.deaths + 1 if lived_s < SHORT_LIFE_S else 0
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S) if self.deaths else 0.0
+        self.until = now + pause_s
+
+
+class LocalPool:
+    """Starts `python -m dataplane worker | driver`. Safe to use from many threads."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        url: str,
+        home: Path,
+        mint_token: Callable[[str], str],
+        *,
+        command: tuple[str, ...] = COMMAND,
+        environment: Mapping[str, str] = os.environ,
+        monotonic: Callable[[], float] = time.monotonic,
+        grace_s: float = 10.0,
+    ) -> None:
+        """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing."""
+        self._url, self._home, self._mint_token = url, home, mint_token
+        self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
+        self._environment = inherited(environment)
+        self._children: dict[str, Child] = {}
+        self._backoff: dict[str, Backoff] = {"driver": Backoff(), "worker": Backoff()}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def scale(self, kind: str, wanted: int) -> None:
+        with self._lock:
+            running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
+            for child in running[wanted:]:
+                child.stopping = True
+                child.process.terminate()
+            if not self._closed and self._monotonic() >= self._backoff[kind].until:
+                for _ in range(wanted - len(running)):
+                    self._start(cast("Kind", kind))
+
+    def poll(self) -> tuple[Driver, ...]:
+        with self._lock:
+            return tuple(self._observe(child) for child in list(self._children.values()))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for child in self._children.values():
+                child.stopping = True
+                child.process.terminate()
+            deadline = time.monotonic() + self._grace_s
+            for child in self._children.values():
+                _wait_for_end(child, deadline)
+                self._bury(child)
+            self._children.clear()
+
+    def _start(self, kind: Kind) -> None:
+        id = f"{kind}-{uuid4().hex[:12]}"
+        token_file = self._write_token(id)
+        log = self._home / "logs" / f"{id}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [*self._command, kind],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self._environment | self._addresses(token_file),
+                start_new_session=True,
+            )
+        now = time.time()
+        driver = Driver(id, self.name, kind, at=now, seen=now)
+        self._children[id] = Child(driver, process, token_file, log, self._monotonic())
+
+    def _addresses(self, token_file: Path) -> dict[str, str]:
+        return {
+            "HEADGATE_URL": self._url,
+            "HEADGATE_TOKEN_FILE": str(token_file),
+            "HEADGATE_HOME": str(self._home),
+            "HEADGATE_PARENT_PIPE": "1",
+        }
+
+    def _write_token(self, id: str) -> Path:
+        path = self._home / "run" / f"{id}.token"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(self._mint_token(id))
+        return path
+
+    def _observe(self, child: Child) -> Driver:
+        driver = child.driver
+        if _lives(child):
+            return Driver(driver.id, driver.pool, driver.kind, driver.at, time.time())
+        status = self._bury(child)
+        del self._children[driver.id]
+        now = self._monotonic()
+        if not child.stopping:
+            self._backoff[driver.kind].after(now - child.began, now)
+        return Driver(driver.id, driver.pool, driver.kind, driver.at, time.time(), True, reason(status, child))
+
+    def _bury(self, child: Child) -> int:
+        """Kill what is left of the group, then reap its leader: until then the group's number is nobody else's."""
+        with suppress(ProcessLookupError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+        status = child.process.wait()
+        if child.process.stdin:
+            child.process.stdin.close()
+        child.token_file.unlink(missing_ok=True)
+        return status
+
+
+def _lives(child: Child) -> bool:
+    """Whether it runs; one that has ended stays unreaped."""
+    if child.process.returncode is not None:
+        return False
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return child.process.poll() is None
+    return os.waitid(os.P_PID, child.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def _wait_for_end(child: Child, deadline: float) -> None:
+    while _lives(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def reason(status: int, child: Child) -> str:
+    """Why a child ended, for people."""
+    tail = _tail(child.log)
+    if child.stopping:
+        return "ended as asked"
+    if "OutOfMemoryError" in tail or "MemoryError" in tail:
+        return f"ran out of memory ({_ending(status)}); see {child.log.name}"
+    if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
+    last = tail.strip().rpartition("\n")[2]
+    return _ending(status) + (f": {last[:300]}" if status and last else "")
+
+
+def _ending(status: int) -> str:
+    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exited with code {status}"
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """What children may see of our environment: nothing that opens the control plane or its database."""
+    return {k: v for k, v in environment.items() if k.startswith(_SHARED) or not k.startswith(_PRIVATE)}
+
+
+_PRIVATE = ("HEADGATE_", "PG")
+_SHARED = ("HEADGATE_SECRET", "HEADGATE_FAILPOINTS")  # secrets are resolved in the data plane, and only there

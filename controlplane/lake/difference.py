@@ -1,0 +1,152 @@
+"""Which files a published table must gain and lose: pure, over sets of paths.
+
+A table cannot hold one path twice, so every copy of a file beyond the first, and every file that lies outside the
+table's folder, gets a link below the table's own root. Does not belong here: storage, the Delta log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from posixpath import basename
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dataplane.contract import FileEntry, Json, Schema, canonical_schema
+
+LINKS = "_frags/links"
+_LINK = re.compile(rf"{LINKS}/[0-9a-f]{{2}}/([0-9a-f]{{32}})-[0-9]+/([^/]+)")
+_SAFE = re.compile(r"[0-9A-Za-z._=/-]+")
+
+
+class FileKey(NamedTuple):
+    """What a file is, wherever it is linked to: the fragment's id (32 hexadecimal digits) and the file's name."""
+
+    fragment: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies in the table."""
+
+    entry: FileEntry
+    copies: int
+    own: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A path that becomes active. `source` is the path in the lake that must be linked there first, if any."""
+
+    path: str
+    entry: FileEntry
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    adds: tuple[Add, ...]
+    removes: tuple[str, ...]
+
+
+class WantedFragment(NamedTuple):
+    """A fragment as the publisher is asked for it: its id (32 hexadecimal digits) and files."""
+
+    id: str
+    files: tuple[FileEntry, ...]
+
+
+def wanted_files(table: str, fragments: Iterable[WantedFragment]) -> dict[FileKey, Wanted]:
+    """Every file that the table in the folder `table` is to hold. ValueError for names that Delta would escape."""
+    copies = Counter(FileKey(f.id, basename(e["path"])) for f in fragments for e in f.files)
+    entries = {FileKey(f.id, basename(e["path"])): e for f in fragments for e in f.files}
+    return {key: Wanted(e, copies[key], _own(table, e["path"])) for key, e in entries.items()}
+
+
+def _own(table: str, path: str) -> str | None:
+    if not _SAFE.fullmatch(path):
+        raise ValueError(f"not a name for a published file: {path!r}")
+    return path.removeprefix(f"{table}/") if path.startswith(f"{table}/") else None
+
+
+def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> Difference:
+    """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
+    kept = _kept(wanted, active)
+    taken = set(active)
+    adds = [
+        add for key, want in wanted.items() for add in _copies(key, want, want.copies - len(kept.get(key, ())), taken)
+    ]
+    keeping = {path for paths in kept.values() for path in paths}
+    return Difference(tuple(adds), tuple(sorted(set(active) - keeping)))
+
+
+def replacement(wanted: Mapping[FileKey, Wanted], active: Collection[str]) -> Difference:
+    """All wanted files at paths that are not active now, in place of everything that is."""
+    taken = set(active)
+    adds = [add for key, want in wanted.items() for add in _copies(key, want, want.copies, taken)]
+    return Difference(tuple(adds), tuple(sorted(active)))
+
+
+def _kept(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
+    own = {want.own: key for key, want in wanted.items() if want.own}
+    kept: dict[FileKey, list[str]] = {}
+    for path in sorted(active, key=lambda p: (p not in own, p)):  # rather the file itself than a link
+        key = own.get(path) or _linked(path)
+        want = wanted.get(key) if key else None
+        if key and want and want.entry["size"] == active[path] and len(kept.get(key, ())) < want.copies:
+            kept.setdefault(key, []).append(path)
+    return kept
+
+
+def _linked(path: str) -> FileKey | None:
+    match = _LINK.fullmatch(path)
+    return FileKey(match[1], match[2]) if match else None
+
+
+def _copies(key: FileKey, want: Wanted, number: int, taken: set[str]) -> Iterator[Add]:
+    free = (path for path in _places(key, want) if path not in taken)
+    for _ in range(number):
+        path = next(free)
+        taken.add(path)
+        yield Add(path, want.entry, None if path == want.own else want.entry["path"])
+
+
+def _places(key: FileKey, want: Wanted) -> Iterator[str]:
+    if want.own:
+        yield want.own
+    yield from (f"{LINKS}/{key.fragment[:2]}/{key.fragment}-{k}/{key.name}" for k in count(1 if want.own else 0))
+
+
+# --- schemas ------------------------------------------------------------------------------------
+
+Relation: TypeAlias = Literal["same", "widened", "other"]
+
+
+def relation(old: Mapping[str, Json], new: Schema) -> Relation:
+    """`widened`: the new schema is the old one with columns added at its end."""
+    before, after = canonical_schema(old)["fields"], new["fields"]
+    if before == after:
+        return "same"
+    return "widened" if after[: len(before)] == before else "other"
+
+
+def unpublishable(kind: Any) -> str | None:
+    """The first type in a schema that a Delta table without special features cannot hold."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return next((bad for f in fields if (bad := unpublishable(f["type"]))), None)
+        case {"type": "array", "elementType": element}:
+            return unpublishable(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return unpublishable(key) or unpublishable(value)
+        case str() if kind in _TYPES or re.fullmatch(r"decimal\(\d+,-?\d+\)", kind):
+            return None
+        case _:
+            return str(kind)
+
+
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_TYPES = _NUMBERS | {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}

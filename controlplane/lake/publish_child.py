@@ -1,0 +1,171 @@
+"""The process that writes Delta logs, so that others need not load deltalake: `-m controlplane.lake.publish_child`.
+
+Reads one JSON request a line, answers one JSON line, ends at the end of its input. Does not belong here: deciding when
+to publish, or what.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from time import time
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction, create_table_with_add_actions
+
+from controlplane.core.errors import NotFound
+from controlplane.lake.difference import (
+    Add,
+    Difference,
+    FileKey,
+    Wanted,
+    WantedFragment,
+    difference,
+    relation,
+    replacement,
+    unpublishable,
+    wanted_files,
+)
+from controlplane.lake.objects import open_lake
+from controlplane.ports import ObjectStore
+from dataplane.contract import FileEntry, failpoint
+
+FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed
+TRIES = 5
+PROPERTIES = {
+    "delta.checkpointInterval": "20",
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+    "delta.logRetentionDuration": "interval 3650 days",
+}
+
+
+class Refused(Exception):
+    """A table that cannot be published whatever is tried."""
+
+
+class Publication:
+    """One request at work on one table."""
+
+    def __init__(self, request: Mapping[str, Any]) -> None:
+        self.lake: ObjectStore = open_lake(request["lake"])
+        self.path: str = request["table"]
+        self.location = _location(self.lake.uri, self.path)
+        self.schema_json = request["schema"]
+        self.schema = _schema(request["schema"])
+        fragments = [WantedFragment(f["id"], tuple(f["files"])) for f in request["fragments"]]
+        self.wanted: dict[FileKey, Wanted] = wanted_files(self.path, fragments)
+        self.commit = CommitProperties(
+            custom_metadata={"generation": request["generation"], "dataset": request["dataset"]},
+            max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
+            app_transactions=[Transaction("headgate", request["generation"])],
+        )
+
+    def run(self) -> int:
+        """Commit until the table is as wanted; somebody else's commit in between means another try."""
+        for _ in range(TRIES):
+            try:
+                return self._once()
+            except CommitFailedError as e:
+                conflict = e
+        raise OSError(f"others keep committing to {self.location}: {conflict}")
+
+    def _once(self) -> int:
+        if not DeltaTable.is_deltatable(self.location):
+            return self._create("error", difference(self.wanted, {}))
+        table = DeltaTable(self.location)
+        match relation(json.loads(table.schema().to_json()), self.schema_json):
+            case "other":
+                return self._create("overwrite", replacement(self.wanted, _active(table)))
+            case "widened":
+                self._widen(table)
+        return self._swap(table, difference(self.wanted, _active(table)))
+
+    def _create(self, mode: Any, change: Difference) -> int:
+        self._link(change.adds)
+        failpoint("publish-before-log")
+        create_table_with_add_actions(
+            self.location,
+            self.schema,
+            [_add(a) for a in change.adds],
+            mode=mode,
+            configuration=PROPERTIES,
+            commit_properties=self.commit,
+        )
+        failpoint("publish-after-log")
+        return DeltaTable(self.location).version()
+
+    def _widen(self, table: DeltaTable) -> None:
+        """A commit of metadata alone: rows that are there already show NULL in the new columns."""
+        known = len(table.schema().fields)
+        table.alter.add_columns(self.schema.fields[known:], commit_properties=CommitProperties(max_commit_retries=0))
+
+    def _swap(self, table: DeltaTable, change: Difference) -> int:
+        if not change.adds and not change.removes:
+            return table.version()
+        self._link(change.adds)
+        sizes = _active(table)
+        actions: list[AddAction | RemoveAction] = [_add(a) for a in change.adds]
+        actions += [RemoveAction(p, True, FAR, sizes[p], {}) for p in change.removes]
+        failpoint("publish-before-log")
+        table.create_write_transaction(actions, "append", table.schema(), commit_properties=self.commit)
+        failpoint("publish-after-log")
+        return table.version() + 1
+
+    def _link(self, adds: Iterable[Add]) -> None:
+        for add in adds:
+            if add.source:
+                self.lake.link(add.source, f"{self.path}/{add.path}")
+
+
+def _location(lake: str, path: str) -> str:
+    parts = urlsplit(lake)
+    return f"{unquote(parts.path) if parts.scheme == 'file' else lake}/{path}"
+
+
+def _schema(schema: Any) -> Schema:
+    if not schema["fields"]:
+        raise Refused("a table needs at least one column")
+    if bad := unpublishable(schema):
+        raise Refused(f"a Delta table cannot hold the type {bad}")
+    try:
+        return Schema.from_json(json.dumps(schema))
+    except ValueError as e:
+        raise Refused(str(e)) from e
+
+
+def _active(table: DeltaTable) -> dict[str, int]:
+    actions = table.get_add_actions()
+    return dict(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
+
+
+def _add(add: Add) -> AddAction:
+    return AddAction(add.path, add.entry["size"], {}, int(time() * 1000), True, _stats(add.entry))
+
+
+def _stats(entry: FileEntry) -> str:
+    return json.dumps(entry["stats"] or {"numRecords": entry["rows"]}, allow_nan=False)
+
+
+def answer(line: str) -> dict[str, Any]:
+    try:
+        return {"version": Publication(json.loads(line)).run()}
+    except (Refused, ValueError) as e:
+        return {"refused": str(e)}
+    except (OSError, DeltaError, NotFound) as e:
+        return {"fault": f"{type(e).__name__}: {e}"}
+
+
+def main() -> None:
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)  # what a library prints must not look like an answer
+        for line in sys.stdin:
+            print(json.dumps(answer(line)), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

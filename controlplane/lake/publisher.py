@@ -1,0 +1,120 @@
+"""Publishing Delta tables through a child process that comes when needed and goes when idle.
+
+Does not belong here: deltalake and pyarrow, which take more memory than the whole rest of the control plane.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model import Fragment, Table
+from dataplane.contract import Json
+
+COMMAND = (sys.executable, "-P", "-m", "controlplane.lake.publish_child")
+
+
+class CannotPublish(HeadgateError):
+    """A schema that a Delta table cannot hold, or files whose names it would escape."""
+
+    code = "cannot-publish"
+
+
+class DeltaPublisher:
+    """One table at a time, whoever asks. A child that dies is an OSError for the request that it had, and no other."""
+
+    def __init__(self, lake_uri: str, *, idle_s: float = 5.0, timeout_s: float = 600.0) -> None:
+        self._lake_uri = lake_uri
+        self._idle_s = idle_s
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._idle: threading.Timer | None = None
+
+    def publish(self, table: Table) -> int:
+        with self._lock:
+            self._forget_idle()
+            try:
+                answer = self._ask(json.dumps(_request(self._lake_uri, table)).encode() + b"\n")
+            finally:
+                self._rest()
+        match answer:
+            case {"version": int(version)}:
+                return version
+            case {"refused": str(message)}:
+                raise CannotPublish(f"{table.dataset}: {message}")
+            case _:
+                raise OSError(f"{table.dataset}: {answer['fault']}")
+
+    def close(self) -> None:
+        with self._lock:
+            self._forget_idle()
+            self._end()
+
+    def _ask(self, request: bytes) -> Json:
+        child = self._living()
+        assert child.stdin
+        assert child.stdout
+        watchdog = threading.Timer(self._timeout_s, child.kill)
+        watchdog.start()
+        try:
+            child.stdin.write(request)
+            child.stdin.flush()
+            line = child.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            watchdog.cancel()
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        self._end()
+        raise OSError(f"the publishing process ended with {child.returncode} before it answered")
+
+    def _living(self) -> subprocess.Popen[bytes]:
+        if self._child and self._child.poll() is not None:
+            self._end()
+        if self._child is None:
+            self._child = subprocess.Popen(  # a session of its own: Ctrl-C is for us to handle
+                COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        with child:  # closes the pipes, which tells the child to end, and waits for it
+            pass
+
+    def _rest(self) -> None:
+        self._idle = threading.Timer(self._idle_s, self._end_if_idle)
+        self._idle.daemon = True
+        self._idle.start()
+
+    def _forget_idle(self) -> None:
+        if self._idle:
+            self._idle.cancel()
+            self._idle = None
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            if self._idle is threading.current_thread():
+                self._end()
+
+
+def _request(lake_uri: str, table: Table) -> Json:
+    return {
+        "lake": lake_uri,
+        "table": table.path,
+        "schema": table.schema,
+        "fragments": [_fragment(f) for f in table.fragments],
+        "generation": table.generation,
+        "dataset": table.dataset,
+    }
+
+
+def _fragment(fragment: Fragment) -> Json:
+    return {"id": fragment.id.hex()[:32], "files": fragment.files}

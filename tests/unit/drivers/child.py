@@ -1,0 +1,39 @@
+"""Stands in for `python -m dataplane`: does what HEADGATE_SECRET_ORDERS says, once it has told its process id."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from dataplane import lifeline
+
+
+def main() -> None:
+    lifeline.hold()
+    orders = os.environ["HEADGATE_SECRET_ORDERS"]
+    if orders == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    family = [subprocess.Popen(["sleep", "1000"]).pid] if orders == "family" else []
+    token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text()
+    environment = {k: v for k, v in os.environ.items() if "HEADGATE" in k or "secret" in v}
+    seen = {"pids": [os.getpid(), *family], "kind": sys.argv[1], "token": token, "environment": environment}
+    with open(os.environ["HEADGATE_SECRET_REPORT"], "w", encoding="utf-8") as report:
+        report.write(json.dumps(seen) + "\n")
+    match orders:
+        case "end":
+            return
+        case "fail":
+            sys.exit("a trace\nand the last line")
+        case "memory":
+            sys.exit("java.lang.OutOfMemoryError: Java heap space")
+        case _:
+            while True:
+                signal.pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""The local pool with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from select import poll
+from typing import Any
+
+import pytest
+
+from controlplane.core.model import Driver
+from controlplane.drivers.local import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff, LocalPool, inherited
+
+HERE = Path(__file__).parent
+
+
+class World:
+    """Pools whose clock stands still, with children that follow orders and report through a named pipe."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.now = home, 0.0
+        self.pools: list[LocalPool] = []
+        self._report = home / "report"
+        os.mkfifo(self._report)
+        self._reports = open(os.open(self._report, os.O_RDWR), encoding="utf-8")  # noqa: SIM115  # open for all of a test
+
+    def environment(self, orders: str) -> dict[str, str]:
+        ours = {"HEADGATE_SECRET_ORDERS": orders, "HEADGATE_SECRET_REPORT": str(self._report)}
+        return (
+            os.environ
+            | ours
+            | {"PYTHONPATH": str(HERE.parents[2]), "HEADGATE_DATABASE_URL": "postgresql://u:secret@h/d"}
+        )
+
+    def pool(self, orders: str, **options: Any) -> LocalPool:
+        pool = LocalPool(
+            "http://127.0.0.1:1",
+            self.home,
+            lambda id: f"token of {id}",
+            command=(sys.executable, str(HERE / "child.py")),
+            environment=self.environment(orders),
+            monotonic=lambda: self.now,
+            **options,
+        )
+        self.pools.append(pool)
+        return pool
+
+    def report(self) -> Any:
+        """What the next child to come says; waits for it."""
+        return json.loads(self._reports.readline())
+
+    def close(self) -> None:
+        for pool in self.pools:
+            pool.close()
+        self._reports.close()
+
+
+def wait_for_end(pid: int) -> None:
+    """Until a process, whoever's child it is, has ended."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        events = poll()
+        events.register(handle)
+        events.poll()
+    finally:
+        os.close(handle)
+
+
+def only(drivers: tuple[Driver, ...]) -> Driver:
+    (driver,) = drivers
+    return driver
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+def test_children_get_an_address_a_token_and_no_secrets_of_ours(world: World) -> None:
+    pool = world.pool("stay")
+    pool.scale("worker", 1)
+    seen = world.report()
+    driver = only(pool.poll())
+    assert (driver.pool, driver.kind, driver.ended) == ("local", "worker", False)
+    assert (seen["kind"], seen["token"]) == ("worker", f"token of {driver.id}")
+    token_file = Path(seen["environment"]["HEADGATE_TOKEN_FILE"])
+    assert token_file.stat().st_mode & 0o777 == 0o600
+    assert seen["environment"]["HEADGATE_URL"] == "http://127.0.0.1:1"
+    assert seen["environment"]["HEADGATE_HOME"] == str(world.home)
+    assert "secret@" not in str(seen["environment"])
+    pool.close()
+    assert not token_file.exists()
+
+
+def test_scaling_is_a_level(world: World) -> None:
+    pool = world.pool("stay")
+    for _ in range(3):
+        pool.scale("worker", 2)
+    reports = [world.report(), world.report()]
+    assert len(pool.poll()) == 2
+    pool.scale("worker", 1)
+    pool.scale("worker", 1)
+    pids = {r["pids"][0] for r in reports}
+    ended = [d for d in _poll_until_ended(pool, pids) if d.ended]
+    assert [d.reason for d in ended] == ["ended as asked"]
+    assert len(pool.poll()) == 1
+
+
+def _poll_until_ended(pool: LocalPool, pids: set[int]) -> tuple[Driver, ...]:
+    """Wait for the first of these processes to end."""
+    handles = [os.pidfd_open(pid) for pid in pids]
+    events = poll()
+    for handle in handles:
+        events.register(handle)
+    events.poll()
+    for handle in handles:
+        os.close(handle)
+    return pool.poll()
+
+
+def end_of(world: World, orders: str, kill: signal.Signals | None = None) -> tuple[LocalPool, Driver]:
+    """A worker's end as the pool tells it."""
+    pool = world.pool(orders)
+    pool.scale("worker", 1)
+    pid = world.report()["pids"][0]
+    if kill:
+        os.kill(pid, kill)
+    wait_for_end(pid)
+    driver = only(pool.poll())
+    assert driver.ended
+    assert pool.poll() == ()
+    return pool, driver
+
+
+@pytest.mark.parametrize(
+    ("orders", "kill", "reason"),
+    [
+        ("stay", signal.SIGKILL, "killed by SIGKILL; if nobody did that, the machine ran out of memory"),
+        ("stay", signal.SIGTERM, "killed by SIGTERM"),
+        ("end", None, "exited with code 0"),
+        ("fail", None, "exited with code 1: and the last line"),
+        ("memory", None, "ran out of memory (exited with code 1); see worker-"),
+    ],
+)
+def test_ends_are_told_in_words(world: World, orders: str, kill: signal.Signals | None, reason: str) -> None:
+    _, driver = end_of(world, orders, kill)
+    assert driver.reason.startswith(reason)
+
+
+def test_a_dead_child_takes_its_family_along(world: World) -> None:
+    pool = world.pool("family")
+    pool.scale("driver", 1)
+    leader, grandchild = world.report()["pids"]
+    os.kill(leader, signal.SIGKILL)
+    wait_for_end(leader)
+    pool.poll()
+    wait_for_end(grandchild)
+
+
+def test_restarts_wait_longer_and_longer(world: World) -> None:
+    pool, _ = end_of(world, "fail")
+    pool.scale("worker", 1)
+    assert pool.poll() == ()
+    world.now += FIRST_PAUSE_S
+    pool.scale("worker", 1)
+    wait_for_end(world.report()["pids"][0])
+    assert only(pool.poll()).ended
+    world.now += FIRST_PAUSE_S
+    pool.scale("worker", 1)
+    assert pool.poll() == ()
+    pool.scale("driver", 1)
+    world.report()
+    assert only(pool.poll()).kind == "driver"
+
+
+def test_backoff_has_a_cap_and_forgets() -> None:
+    backoff = Backoff()
+    pauses = []
+    for _ in range(12):
+        backoff.after(0.1, 100.0)
+        pauses.append(backoff.until - 100.0)
+    assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert pauses[-1] == LONGEST_PAUSE_S
+    backoff.after(SHORT_LIFE_S, 200.0)
+    assert backoff.until == 200.0
+
+
+def test_closing_ends_everything(world: World) -> None:
+    pool = world.pool("family")
+    pool.scale("worker", 1)
+    pool.scale("driver", 1)
+    pids = [*world.report()["pids"], *world.report()["pids"]]
+    pool.close()
+    for pid in pids:
+        wait_for_end(pid)
+    pool.close()
+    assert pool.poll() == ()
+    assert list((world.home / "run").iterdir()) == []
+
+
+def test_closing_does_not_wait_for_the_stubborn_for_ever(world: World) -> None:
+    pool = world.pool("stubborn", grace_s=0.0)
+    pool.scale("worker", 1)
+    (pid,) = world.report()["pids"]
+    pool.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_children_end_with_a_parent_that_was_killed(world: World) -> None:
+    with subprocess.Popen(
+        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("family")
+    ) as parent:
+        pids = [*world.report()["pids"], *world.report()["pids"]]
+        parent.kill()
+    assert len(pids) == 4
+    for pid in pids:
+        wait_for_end(pid)
+
+
+def test_what_children_inherit() -> None:
+    ours = {"HEADGATE_DATABASE_URL": "x", "HEADGATE_TOKEN": "x", "PGPASSWORD": "x", "HEADGATE_LAKE": "x"}
+    theirs = {"JAVA_HOME": "/java", "PATH": "/bin", "HEADGATE_SECRETS": "/s", "HEADGATE_SECRET_A_B": "y"}
+    assert inherited(ours | theirs) == theirs

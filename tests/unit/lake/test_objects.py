@@ -1,0 +1,117 @@
+"""One behaviour suite for every object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from obstore.store import LocalStore, MemoryStore
+
+from controlplane.core.errors import NotFound
+from controlplane.lake.objects import LocalObjects, RemoteObjects, open_lake
+from controlplane.ports import ObjectStore
+
+
+@pytest.fixture(params=["local", "memory", "obstore-local"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    match request.param:
+        case "local":
+            yield LocalObjects(tmp_path / "a lake")
+        case "memory":
+            yield RemoteObjects("memory://", MemoryStore())
+        case _:
+            yield RemoteObjects("file:///x", LocalStore(tmp_path, automatic_cleanup=True))
+
+
+def test_what_was_put_is_read(lake: ObjectStore) -> None:
+    assert lake.put_if_absent("a/b=c/d.json", b"body")
+    assert lake.read("a/b=c/d.json") == b"body"
+
+
+def test_a_second_put_changes_nothing(lake: ObjectStore) -> None:
+    assert lake.put_if_absent("x/y", b"first")
+    assert not lake.put_if_absent("x/y", b"second")
+    assert lake.read("x/y") == b"first"
+
+
+def test_one_of_many_concurrent_puts_wins(lake: ObjectStore) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        won = list(threads.map(lambda i: lake.put_if_absent("race", str(i).encode()), range(64)))
+    assert won.count(True) == 1
+    assert lake.read("race") == str(won.index(True)).encode()
+
+
+def test_missing_objects(lake: ObjectStore) -> None:
+    with pytest.raises(NotFound):
+        lake.read("no/such")
+    with pytest.raises(NotFound):
+        lake.link("no/such", "target")
+    assert lake.sizes("no/such") == {}
+    assert list(lake.folders("no/such")) == []
+    lake.delete_prefix("no/such")
+
+
+def test_sizes_are_of_all_objects_below_a_folder(lake: ObjectStore) -> None:
+    for path in ("a/1", "a/b/2", "ab/3"):
+        lake.put_if_absent(path, path.encode())
+    assert lake.sizes("a") == {"a/1": 3, "a/b/2": 5}
+    assert lake.sizes("") == {"a/1": 3, "a/b/2": 5, "ab/3": 4}
+
+
+def test_folders_are_the_names_directly_below(lake: ObjectStore) -> None:
+    for path in ("a/b/1", "a/c/d/2", "a/file", "e/3"):
+        lake.put_if_absent(path, b"")
+    assert list(lake.folders("a")) == ["b", "c"]
+    assert list(lake.folders("")) == ["a", "e"]
+
+
+def test_a_link_outlives_its_source(lake: ObjectStore) -> None:
+    lake.put_if_absent("a/file", b"body")
+    lake.link("a/file", "b/c/file")
+    lake.link("a/file", "b/c/file")
+    lake.delete_prefix("a")
+    assert lake.read("b/c/file") == b"body"
+    assert lake.sizes("a") == {}
+
+
+def test_deleting_spares_neighbours(lake: ObjectStore) -> None:
+    for path in ("a/1", "a/2/3", "ab/4"):
+        lake.put_if_absent(path, b"")
+    lake.delete_prefix("a")
+    lake.delete_prefix("a")
+    assert lake.sizes("") == {"ab/4": 0}
+
+
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a\0b"])
+def test_no_path_leaves_the_lake(lake: ObjectStore, path: str) -> None:
+    with pytest.raises(ValueError, match="not a path in the lake"):
+        lake.read(path)
+    with pytest.raises(ValueError, match="not a path in the lake"):
+        lake.delete_prefix(path)
+
+
+def test_uris_choose_the_store(tmp_path: Path) -> None:
+    spaced = tmp_path / "my lake"
+    for uri in (str(spaced), spaced.as_uri()):
+        store = open_lake(uri)
+        assert isinstance(store, LocalObjects)
+        assert store.root == spaced
+        assert store.uri == spaced.as_uri()
+    assert isinstance(open_lake("memory:///"), RemoteObjects)
+
+
+def test_a_link_to_another_file_is_refused(tmp_path: Path) -> None:
+    lake = LocalObjects(tmp_path)
+    lake.put_if_absent("a", b"one")
+    lake.put_if_absent("b", b"other")
+    with pytest.raises(FileExistsError):
+        lake.link("a", "b")
+
+
+def test_unfinished_files_are_no_objects(tmp_path: Path) -> None:
+    lake = LocalObjects(tmp_path)
+    lake.put_if_absent("a/b", b"1")
+    (tmp_path / "a" / ".tmp-left-by-a-crash").write_bytes(b"par")
+    assert lake.sizes("a") == {"a/b": 1}

@@ -1,0 +1,136 @@
+"""Streams of records over real fragments."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.lake.records import Format, stream
+from dataplane.contract import Json, Schema
+from dataplane.records import write as write_rows
+from tests.unit.lake.tables import struct
+
+SCHEMA = struct(
+    n="long",
+    price="decimal(12,2)",
+    at="timestamp",
+    raw="binary",
+    nested={
+        "type": "struct",
+        "fields": struct(
+            x="decimal(4,1)", m={"type": "map", "keyType": "string", "valueType": "double", "valueContainsNull": True}
+        )["fields"],
+    },
+    late="string",
+)
+
+
+def write(path: Path, first: int, count: int) -> str:
+    rows = [
+        {
+            "n": n,
+            "price": Decimal("1.10"),
+            "at": datetime(2013, 1, 1, 12, tzinfo=UTC),
+            "raw": b"\x00",
+            "nested": {"x": Decimal("2.5"), "m": [("k", float("nan")), ("l", None)]},
+        }
+        for n in range(first, first + count)
+    ]
+    nested = pa.struct([("x", pa.decimal128(4, 1)), ("m", pa.map_(pa.string(), pa.float64()))])
+    types = [pa.int64(), pa.decimal128(12, 2), pa.timestamp("us", "UTC"), pa.binary(), nested]
+    schema = pa.schema(list(zip(["n", "price", "at", "raw", "nested"], types, strict=True)))
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    return path.name
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    return [write(tmp_path / "a.parquet", 0, 3), write(tmp_path / "b.parquet", 3, 2)]
+
+
+def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **limits: int) -> bytes:
+    return b"".join(stream(root, files, schema, format=format, **limits))
+
+
+def test_json(tmp_path: Path, files: list[str]) -> None:
+    found: list[Json] = json.loads(read(tmp_path, files, "json"))
+    assert [r["n"] for r in found] == [0, 1, 2, 3, 4]
+    assert found[0] == {
+        "n": 0,
+        "price": "1.10",
+        "at": "2013-01-01T12:00:00.000000Z",
+        "raw": "AA==",
+        "nested": {"x": "2.5", "m": {"k": "NaN", "l": None}},
+        "late": None,
+    }
+
+
+def test_csv(tmp_path: Path, files: list[str]) -> None:
+    header, *rows = csv.reader(io.StringIO(read(tmp_path, files, "csv").decode()))
+    assert header == ["n", "price", "at", "raw", "nested", "late"]
+    assert len(rows) == 5
+    assert rows[0] == ["0", "1.10", "2013-01-01T12:00:00.000000Z", "AA==", '{"x":"2.5","m":{"k":"NaN","l":null}}', ""]
+
+
+def test_arrow(tmp_path: Path, files: list[str]) -> None:
+    table = pa.ipc.open_stream(read(tmp_path, files, "arrow")).read_all()
+    assert table.column_names == ["n", "price", "at", "raw", "nested", "late"]
+    assert table["n"].to_pylist() == [0, 1, 2, 3, 4]
+    assert table["price"].to_pylist()[0] == Decimal("1.10")
+
+
+@pytest.mark.parametrize(
+    ("limit", "offset", "expected"),
+    [(0, 0, []), (2, 0, [0, 1]), (2, 2, [2, 3]), (9, 3, [3, 4]), (9, 4, [4]), (1, 5, []), (1, 99, [])],
+)
+@pytest.mark.parametrize("format", ["json", "csv", "arrow"])
+def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, offset: int, expected: list[int]) -> None:
+    out = io.BytesIO()
+    paths = [str(tmp_path / f) for f in files]
+    write_rows({"paths": paths, "schema": SCHEMA, "limit": limit, "offset": offset, "format": format}, out)
+    match format:
+        case "json":
+            found = [r["n"] for r in json.loads(out.getvalue())]
+        case "csv":
+            found = [int(r["n"]) for r in csv.DictReader(io.StringIO(out.getvalue().decode()))]
+        case "arrow":
+            found = pa.ipc.open_stream(out.getvalue()).read_all()["n"].to_pylist()
+    assert found == expected
+
+
+def test_limits_travel_to_the_process(tmp_path: Path, files: list[str]) -> None:
+    assert [r["n"] for r in json.loads(read(tmp_path, files, "json", limit=2, offset=2))] == [2, 3]
+
+
+def test_no_files(tmp_path: Path) -> None:
+    assert json.loads(read(tmp_path, [], "json")) == []
+    assert read(tmp_path, [], "csv").decode().splitlines() == ['"n","price","at","raw","nested","late"']
+    assert pa.ipc.open_stream(read(tmp_path, [], "arrow")).read_all().num_rows == 0
+
+
+def test_old_timestamps_of_spark(tmp_path: Path) -> None:
+    """INT96, which Spark writes unless told otherwise, over the years that nanoseconds cannot hold."""
+    late = pa.table({"at": pa.array([253402300799999999, -62135596800000000], pa.timestamp("us"))})
+    pq.write_table(late, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)
+    found = json.loads(read(tmp_path, ["x.parquet"], "json", struct(at="timestamp")))
+    assert [r["at"] for r in found] == ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00.000000Z"]
+
+
+def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path, files: list[str]) -> None:
+    with pytest.raises(OSError, match=r"gone\.parquet"):
+        read(tmp_path, [*files, "gone.parquet"], "json")
+
+
+def test_a_reader_that_goes_away_ends_the_process(tmp_path: Path) -> None:
+    files = [write(tmp_path / "big.parquet", 0, 50_000)]
+    chunks = stream(tmp_path, files, SCHEMA, format="json")
+    assert next(chunks).startswith(b"[\n{")
+    chunks.close()
