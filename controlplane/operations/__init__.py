@@ -1,0 +1,1 @@
+"""Use cases. Each is one transaction, committed before it returns; HTTP and terminals are added elsewhere."""

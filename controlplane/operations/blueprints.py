@@ -1,0 +1,188 @@
+"""Desired state: validate, apply, read and delete dataflows. A set of blueprints is accepted whole or refused whole."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.core.blueprint import Blueprint, parse
+from controlplane.core.dataflow import Desired
+from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
+from controlplane.core.model import Change, Event, Revision
+from controlplane.operations import views
+from controlplane.operations.context import Context
+from controlplane.operations.world import compile_cached, plan_now
+from controlplane.ports import Tx
+from dataplane.contract import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A blueprint as it was sent. `name` is its file: an absolute one tells what relative paths are relative to."""
+
+    name: str
+    text: str
+    files: Mapping[str, str]
+
+
+def validate(sources: Sequence[Source]) -> tuple[Problem, ...]:
+    """All problems of a set of blueprints that stands alone, without a store; none is an empty tuple."""
+    try:
+        blueprints = _parse(sources)
+        compile_cached([_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)], "default")
+    except InvalidBlueprint as e:
+        return e.problems
+    return ()
+
+
+def _parse(sources: Sequence[Source]) -> list[Blueprint]:
+    problems: list[Problem] = []
+    blueprints: list[Blueprint] = []
+    for source in sources:
+        try:
+            blueprints.append(parse(source.text, file=source.name, files=source.files))
+        except InvalidBlueprint as e:
+            problems.extend(e.problems)
+    seen: dict[str, str] = {}
+    for blueprint in blueprints:
+        other = seen.setdefault(blueprint.dataflow, blueprint.file)
+        if other != blueprint.file or sum(b.dataflow == blueprint.dataflow for b in blueprints) > 1:
+            message = f"dataflow {blueprint.dataflow} comes twice in this set"
+            problems.append(Problem(blueprint.file, 1, 1, "duplicate-dataflow", message, "rename one"))
+    if problems:
+        raise InvalidBlueprint(tuple(sorted(set(problems))))
+    return blueprints
+
+
+def _revision(
+    blueprint: Blueprint,
+    source: Source,
+    branch: str,
+    number: int,
+    uids: Mapping[str, str],
+    actor: str = "",
+    request_id: str = "",
+    at: float = 0.0,
+) -> Revision:
+    return Revision(
+        branch=branch,
+        dataflow=blueprint.dataflow,
+        number=number,
+        text=source.text,
+        files=dict(source.files),
+        file=source.name,
+        uids=dict(uids),
+        actor=actor,
+        request_id=request_id,
+        at=at,
+    )
+
+
+def apply(
+    ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
+) -> Json:
+    """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
+
+    Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
+    """
+    blueprints = _parse(sources)
+    opened = ctx.store.read(ctx.namespace) if dry_run else ctx.store.begin(ctx.namespace)
+    with opened as tx:
+        live = tx.revisions(branch)
+        revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
+        if dry_run and expected is not None:
+            _check_expected(live, revisions, expected)
+        proposed = compile_cached({**live, **{r.dataflow: r for r in revisions}}.values(), ctx.namespace)
+        if not dry_run:
+            for revision in revisions:
+                _store(ctx, tx, revision, live.get(revision.dataflow), expected)
+        flows = [r.dataflow for r in revisions]
+        answer = {
+            "revisions": {r.dataflow: r.number for r in revisions},
+            "plan": _plan(tx, branch, flows, ctx.namespace, proposed),
+        }
+    ctx.wake()
+    return answer
+
+
+def _plan(tx: Tx, branch: str, flows: list[str], namespace: str, proposed: Desired) -> Json:
+    plan, facts = plan_now(tx, branch, flows, namespace=namespace, proposed=proposed)
+    return views.plan(branch, plan, facts)
+
+
+def _check_expected(live: Mapping[str, Revision], revisions: list[Revision], expected: int) -> None:
+    for revision in revisions:
+        found = live[revision.dataflow].number if revision.dataflow in live else 0
+        if found != expected:
+            raise StaleRevision(revision.dataflow, expected, found)
+
+
+def _next(
+    ctx: Context, tx: Tx, branch: str, blueprint: Blueprint, source: Source, live: Mapping[str, Revision]
+) -> Revision:
+    """The revision that this text would be: the live one if nothing differs."""
+    before = live.get(blueprint.dataflow)
+    if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
+        return before
+    known = tx.known_uids(branch, blueprint.dataflow)
+    uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in blueprint.components}
+    number = tx.last_number(branch, blueprint.dataflow) + 1
+    return _revision(blueprint, source, branch, number, uids, ctx.actor, ctx.request_id, tx.now())
+
+
+def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, expected: int | None) -> None:
+    found = before.number if before else 0
+    if expected is not None and expected != found:
+        raise StaleRevision(revision.dataflow, expected, found)
+    if before is revision:
+        return
+    tx.put_revision(revision, found)
+    _audit(ctx, tx, "apply", revision.dataflow, before.number if before else None, revision.number)
+    tx.put_events([Event("blueprint.applied", revision.dataflow, 1, {"revision": revision.number, "actor": ctx.actor})])
+
+
+def _audit(ctx: Context, tx: Tx, action: str, target: str, before: Json, after: Json) -> None:
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, target, before, after, tx.now()))
+
+
+def dataflows(ctx: Context, branch: str) -> list[Json]:
+    with ctx.store.read(ctx.namespace) as tx:
+        return [_summary(r) for _, r in sorted(tx.revisions(branch).items())]
+
+
+def _summary(revision: Revision) -> Json:
+    return {
+        "name": revision.dataflow,
+        "branch": revision.branch,
+        "revision": revision.number,
+        "actor": revision.actor,
+        "at": revision.at,
+        "components": sorted(revision.uids),
+    }
+
+
+def dataflow(ctx: Context, branch: str, name: str) -> Json:
+    """One declared dataflow with its text. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        revision = tx.revisions(branch, [name]).get(name)
+    if revision is None:
+        raise NotFound(f"there is no dataflow {name} in branch {branch}")
+    files = dict(revision.files)
+    return {**_summary(revision), "file": revision.file, "text": revision.text, "files": files}
+
+
+def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> Json:
+    """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        live = tx.revisions(branch)
+        if name not in live:
+            raise NotFound(f"there is no dataflow {name} in branch {branch}")
+        if expected is not None and live[name].number != expected:
+            raise StaleRevision(name, expected, live[name].number)
+        compile_cached([r for r in live.values() if r.dataflow != name], ctx.namespace)  # others must not miss it
+        tx.delete_dataflow(branch, name)
+        _audit(ctx, tx, "delete", name, live[name].number, None)
+        tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor})])
+    ctx.wake()
+    return {"deleted": name, "revision": live[name].number}

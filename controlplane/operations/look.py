@@ -1,0 +1,247 @@
+"""Looking at things: plan, status, datasets, partitions, history, causes, records, events. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controlplane.core import explain, tree
+from controlplane.core.dataflow import Sink
+from controlplane.core.errors import NotFound
+from controlplane.core.model import State, Task
+from controlplane.core.plan import Compute, Decision, Learn, Plan, Sync
+from controlplane.operations import views
+from controlplane.operations.context import Context
+from controlplane.operations.operate import targeted
+from controlplane.operations.world import Facts, plan_now
+from controlplane.ports import Tx
+from dataplane.contract import Json, Schema
+
+COUNTERS = {
+    "executed": "task.executed",
+    "adopted": "partitions.adopted",
+    "written": "partitions.written",
+    "retried": "task.retried",
+    "failed": "task.failed",
+    "other": "task.other",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Committed files of one generation, relative to the lake, in key order."""
+
+    schema: Schema
+    files: tuple[str, ...]
+    rows: int
+    generation: int
+
+
+def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
+    with ctx.store.read(ctx.namespace) as tx:
+        plan, facts = plan_now(tx, branch, flows, namespace=ctx.namespace)
+        return views.plan(branch, plan, facts)
+
+
+def status(ctx: Context, branch: str, target: str | None = None) -> Json:
+    """State of every dataflow (or the target's), its datasets and targets, and the drivers."""
+    with ctx.store.read(ctx.namespace) as tx:
+        plan, facts = plan_now(tx, branch, None, namespace=ctx.namespace)
+        wanted = set(targeted(facts.desired, target))
+        chosen = [d for d in plan.decisions if d.dataset in wanted]
+        revisions = tx.revisions(branch)
+        by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
+        for decision in chosen:
+            by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
+        flows = [
+            {
+                "name": name,
+                "branch": branch,
+                "revision": revisions[name].number,
+                "state": views.state_of(decisions),
+                **_parts(ctx, tx, facts, decisions),
+            }
+            for name, decisions in sorted(by_flow.items())
+        ]
+        drivers = [
+            {"id": d.id, "pool": d.pool, "kind": d.kind, "state": "ended" if d.ended else "running", "reason": d.reason}
+            for d in tx.drivers()
+        ]
+    return {"state": views.state_of(chosen), "dataflows": flows, "drivers": drivers}
+
+
+def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> Json:
+    publications = tx.publications(facts.branch)
+    datasets, targets = [], []
+    for decision in decisions:
+        node = facts.desired.nodes[decision.dataset]
+        if isinstance(node, Sink):
+            targets.append(views.target(decision, facts.target(decision.dataset), node))
+        else:
+            state, published = facts.state(decision.dataset), publications.get(decision.dataset)
+            datasets.append(views.dataset(decision, state, published, ctx.lake, ctx.namespace, node))
+    return {"datasets": datasets, "targets": targets}
+
+
+def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> Json:
+    """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
+    with ctx.store.read(ctx.namespace) as tx:
+        plan, facts = plan_now(tx, branch, flows, namespace=ctx.namespace)
+        counts = tx.count_events(since_event)
+        return {
+            "state": views.state_of(plan.decisions),
+            "tasks": {name: counts.get(kind, 0) for name, kind in COUNTERS.items()},
+            **_parts(ctx, tx, facts, plan.decisions),
+            "errors": views.problems(plan.decisions, facts.desired.nodes),
+        }
+
+
+def _one(tx: Tx, ctx: Context, branch: str, name: str) -> tuple[Plan, Facts, Decision]:
+    plan, facts = plan_now(tx, branch, None, namespace=ctx.namespace)
+    decision = plan.of(name)
+    if decision is None:
+        raise NotFound(f"there is no dataset {name} in branch {branch}")
+    return plan, facts, decision
+
+
+def dataset(ctx: Context, branch: str, name: str) -> Json:
+    """State, schema, generation, totals and table of one dataset."""
+    with ctx.store.read(ctx.namespace) as tx:
+        _, facts, decision = _one(tx, ctx, branch, name)
+        node, state = facts.desired.nodes[name], facts.state(name)
+        if isinstance(node, Sink):
+            return views.target(decision, facts.target(name), node)
+        published = tx.publications(branch, [name]).get(name)
+        found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+        return {
+            **found,
+            "schema": state.schema if state else None,
+            "description": node.component.description,
+            "logic": node.logic.hex(),
+            "modes": views.modes(node),
+        }
+
+
+def _state(tx: Tx, branch: str, name: str, generation: int | None = None) -> State:
+    if generation is None:
+        state = tx.states(branch, [name]).get(name)
+    else:
+        states = tx.history(branch, name, 100_000)
+        state = next((s for s in states if s.generation == generation), None)
+    if state is None:
+        what = "has no committed data yet" if generation is None else f"has no generation {generation}"
+        raise NotFound(f"dataset {name} {what}")
+    return state
+
+
+def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit: int) -> Json:
+    """A page of the committed partitions, in key order; `next` is the key to go on after."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = _state(tx, branch, name)
+        entries = []
+        for entry in tree.scan(tx, state.root, start=after or ""):
+            if entry.key != after:
+                entries.append(entry)
+            if len(entries) > limit:
+                break
+        fragments = tx.fragments([e.fragment for e in entries])
+        items = [
+            {
+                "partition": e.key,
+                "rows": e.content.rows,
+                "fragment": e.fragment.hex(),
+                "bytes": sum(f["size"] for f in fragments[e.fragment].files) if e.fragment in fragments else None,
+            }
+            for e in entries[:limit]
+        ]
+    return {"items": items, "next": items[-1]["partition"] if len(entries) > limit else None}
+
+
+def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> Json:
+    """Generations, newest first; states that changed nothing that readers see are left out."""
+    with ctx.store.read(ctx.namespace) as tx:
+        states = tx.history(branch, name, limit * 4 + 1, before)
+        if not states and before is None:
+            _one(tx, ctx, branch, name)
+    firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
+    items = [
+        {
+            "generation": s.generation,
+            "at": views.when(s.at),
+            "cause": s.cause,
+            "revision": s.revision,
+            "partitions": s.partitions,
+            "rows": s.rows,
+            "root": s.root.hex(),
+        }
+        for s in sorted(firsts.values(), key=lambda s: -s.generation)[:limit]
+    ]
+    more = len(states) > limit * 4 or len(firsts) > limit
+    return {"items": items, "next": states[-1].seq if more and states else None}
+
+
+def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> Json:
+    """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
+    with ctx.store.read(ctx.namespace) as tx:
+        plan, facts, decision = _one(tx, ctx, branch, target)
+        node, state = facts.desired.nodes[target], facts.state(target)
+        task = _task(tx, branch, decision, partition)
+        error = task.error if task and task.error else decision.error
+        chain = explain.chain(plan, facts.desired, target, partition)
+        past = explain.past(facts, facts.desired, target, partition) if not chain else ()
+        if partition is not None and not chain and state is not None:
+            _require_partition(tx, state, partition, task)
+        return {
+            "dataset": target,
+            "partition": partition,
+            "state": decision.status,
+            "generation": state.generation if state else 0,
+            "cause": chain[0].cause if chain else state.cause if state else None,
+            "reason": decision.reason or explain.in_words(decision, past),
+            "modes": views.modes(node),
+            "because": [views.item(i, facts.desired.nodes[i.dataset]) for i in (*chain, *past)],
+            "sources": explain.sources(facts, facts.desired, target, partition),
+            "error": views.error(error, node),
+        }
+
+
+def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) -> None:
+    if task is None and partition not in tree.lookup(tx, state.root, [partition]):
+        raise NotFound(f"dataset {state.dataset} has no partition {partition!r}")
+
+
+def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
+    """The demanded task that tells most: the partition's, or the first that failed."""
+    match decision.step:
+        case Compute() | Learn() | Sync():
+            demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
+        case _:
+            return None
+    chosen = [t for t in demanded if partition is None or t.partition == partition]
+    return next((t for t in chosen if t.error), next(iter(chosen), None))
+
+
+def records(
+    ctx: Context, branch: str, name: str, *, partition: str | None = None, generation: int | None = None
+) -> Records:
+    """The files of a committed generation, or of one partition in it. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = _state(tx, branch, name, generation)
+        if partition is None:
+            entries = list(tree.scan(tx, state.root))
+        else:
+            entries = list(tree.lookup(tx, state.root, [partition]).values())
+            if not entries:
+                raise NotFound(f"dataset {name} has no partition {partition!r}")
+        fragments = tx.fragments({e.fragment for e in entries})
+        files = tuple(f["path"] for e in entries for f in fragments[e.fragment].files)
+        rows = sum(e.content.rows for e in entries)
+    return Records(state.schema, files, rows, state.generation)
+
+
+def events(ctx: Context, after: int, limit: int = 500) -> list[Json]:
+    with ctx.store.read(ctx.namespace) as tx:
+        return [
+            {"id": e.id, "at": views.when(e.at), "kind": e.kind, "dataset": e.dataset, "n": e.n, **e.body}
+            for e in tx.events(after, limit)
+        ]

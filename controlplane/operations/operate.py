@@ -1,0 +1,80 @@
+"""What an operator wishes: refresh, retry, pause, resume."""
+
+from __future__ import annotations
+
+from controlplane.core.dataflow import Desired, Source
+from controlplane.core.errors import NotFound
+from controlplane.core.model import Change, Event
+from controlplane.operations import listings
+from controlplane.operations.context import Context
+from controlplane.operations.world import desired
+from controlplane.ports import Tx
+from dataplane.contract import Json
+
+
+def targeted(nodes: Desired, target: str | None) -> list[str]:
+    """The datasets that a target names: all, a dataflow's, or one. Raises NotFound."""
+    if not target:
+        return list(nodes.order)
+    found = [d for d in nodes.order if d == target or d.partition(".")[0] == target]
+    if not found:
+        raise NotFound(f"there is no dataflow or dataset {target}")
+    return found
+
+
+def refresh(ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False) -> Json:
+    """List the sources of the target, and of all that is upstream of it, again."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = targeted(nodes, target)
+        reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
+        count = listings.request(tx, reads, accept_deletes=accept_deletes)
+        _note(ctx, tx, "refresh", target, {"accept_deletes": accept_deletes})
+    ctx.wake()
+    return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads)}
+
+
+def retry(ctx: Context, branch: str, target: str | None) -> Json:
+    """Give failed tasks of the target, and of what is upstream of it, a fresh budget."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = targeted(nodes, target)
+        everything = {*chosen, *nodes.graph.upstream(chosen)}
+        count = tx.retry(branch, sorted(everything))
+        failed = [n for n in listings.sources(nodes, everything) if _failed_listing(tx, n)]
+        listings.request(tx, failed)
+        _note(ctx, tx, "retry", target, {"tasks": count})
+    ctx.wake()
+    return {"target": target, "retried": count, "listings": len(failed)}
+
+
+def _failed_listing(tx: Tx, node: Source) -> bool:
+    listing = tx.listings([node.listing]).get(node.listing)
+    return listing is not None and listing.error is not None
+
+
+def pause(ctx: Context, branch: str, target: str) -> Json:
+    """Stop computing the target; what is published stays readable."""
+    return _set_paused(ctx, branch, target, True)
+
+
+def resume(ctx: Context, branch: str, target: str) -> Json:
+    return _set_paused(ctx, branch, target, False)
+
+
+def _set_paused(ctx: Context, branch: str, target: str, paused: bool) -> Json:
+    with ctx.store.begin(ctx.namespace) as tx:
+        chosen = targeted(desired(tx, branch, namespace=ctx.namespace), target)
+        before = sorted(tx.paused(branch))
+        tx.set_paused(branch, target, paused)
+        if paused:
+            for dataset in chosen:
+                tx.drop_demands(branch, dataset)
+        _note(ctx, tx, "pause" if paused else "resume", target, {"before": before})
+    ctx.wake()
+    return {"target": target, "paused": paused}
+
+
+def _note(ctx: Context, tx: Tx, action: str, target: str | None, after: Json) -> None:
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, target or "*", None, after, tx.now()))
+    tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor})])

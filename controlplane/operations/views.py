@@ -1,0 +1,131 @@
+"""Plans, datasets and errors as the JSON that the API and the command line show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from controlplane.core.blueprint import PythonTransform, SqlTransform
+from controlplane.core.dataflow import Node, Sink, Transform
+from controlplane.core.model import Publication, State, Target
+from controlplane.core.plan import Decision, Item, Plan, worst
+from controlplane.operations.world import Facts
+from dataplane.contract import Json, TaskError
+
+
+def when(at: float | None) -> str | None:
+    """ISO 8601 in UTC, to the millisecond."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def plan(branch: str, plan: Plan, facts: Facts) -> Json:
+    items = plan.items
+    return {
+        "branch": branch,
+        "state": "work" if items else "nothing",
+        "as_of": when(facts.tx.now()),
+        "certain": sum(i.tasks for i in items if i.certain),
+        "possible": sum(i.tasks for i in items if not i.certain),
+        "items": [item(i, facts.desired.nodes[i.dataset]) for i in items],
+        "next": None,
+    }
+
+
+def item(item: Item, node: Node) -> Json:
+    first = item.because[0] if item.because else None
+    return {
+        "dataset": item.dataset,
+        "action": item.action,
+        "cause": item.cause,
+        "certain": item.certain,
+        "tasks": item.tasks,
+        "count": item.count,
+        "partitions": list(item.partitions),
+        "bytes": item.size_bytes,
+        "modes": modes(node),
+        "because": None
+        if first is None
+        else {"dataset": first.dataset, "from": _hex(first.before), "to": _hex(first.after)},
+    }
+
+
+def modes(node: Node) -> Json:
+    slots = node.slots if isinstance(node, Transform) else ()
+    return {s.name: {"mode": s.mode, "reason": s.reason} for s in slots}
+
+
+def _hex(root: bytes | None) -> str | None:
+    return None if root is None else root.hex()
+
+
+def table_path(namespace: str, dataset: str) -> str:
+    """The folder of a dataset's table, relative to the lake."""
+    flow, _, name = dataset.partition(".")
+    return f"{namespace}/{flow}/{name}"
+
+
+def dataset(
+    decision: Decision, state: State | None, publication: Publication | None, lake: str, namespace: str, node: Node
+) -> Json:
+    table = f"{lake.rstrip('/')}/{table_path(namespace, decision.dataset)}" if publication else None
+    return {
+        "name": decision.dataset,
+        "state": decision.status,
+        "generation": state.generation if state else 0,
+        "partitions": state.partitions if state else 0,
+        "rows": state.rows if state else 0,
+        "root": _hex(state.root) if state else None,
+        "table": table,
+        "published_generation": publication.generation if publication else 0,
+        "reason": decision.reason or None,
+        "error": error(decision.error, node),
+    }
+
+
+def target(decision: Decision, found: Target | None, node: Sink) -> Json:
+    return {
+        "name": decision.dataset,
+        "state": decision.status,
+        "synced_generation": found.generation if found else 0,
+        "target": node.path,
+        "reason": decision.reason or None,
+        "error": error(decision.error, node),
+    }
+
+
+def error(error: TaskError | None, node: Node, log: str | None = None) -> Json:
+    """An error with its place mapped from the user's text to the blueprint's line."""
+    if error is None:
+        return None
+    file, line, column = _place(error, node)
+    return {
+        "code": "user-error" if error["kind"] == "user" else "infrastructure-error",
+        "condition": error["condition"],
+        "sqlstate": error["sqlstate"],
+        "message": error["message"],
+        "file": file,
+        "line": line,
+        "column": column,
+        "log": log or error["detail"] or None,
+    }
+
+
+def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | None]:
+    line, column, body = error["line"], error["column"], node.component.body
+    if line is None:
+        if isinstance(node, Transform):
+            return node.component.place.file, node.component.place.line, node.component.place.column
+        return error["file"], None, None
+    if isinstance(body, SqlTransform) or (isinstance(body, PythonTransform) and error["file"] in (None, body.main)):
+        place = body.text.at(line, column or 1)
+        return place.file, place.line, place.column
+    return error["file"], line, column
+
+
+def problems(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[Json]:
+    """Every error of these decisions, for `errors` of a run."""
+    return [{"dataset": d.dataset, **error(d.error, nodes[d.dataset])} for d in decisions if d.error is not None]
+
+
+def state_of(decisions: Iterable[Decision]) -> str:
+    return worst(d.status for d in decisions)

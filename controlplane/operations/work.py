@@ -1,0 +1,348 @@
+"""What drivers and workers call: claim, heartbeat, report; and adopting the work of those who fell silent.
+
+Does not belong here: deciding what is to be computed (plan) or when attempts are looked after (reconciler).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.core import tree
+from controlplane.core.errors import Fenced, HeadgateError, NotFound
+from controlplane.core.model import Attempt, Event, Fragment, Task, Trace
+from controlplane.operations import listings
+from controlplane.operations.context import Context
+from controlplane.ports import ObjectStore, Tx
+from dataplane.contract import (
+    CONTRACT,
+    MANIFEST,
+    Claim,
+    Json,
+    Kind,
+    Manifest,
+    TaskError,
+    TaskResult,
+    TaskSpec,
+    failpoint,
+    fragment_id,
+    partition_result,
+)
+
+LEASE_S = 30.0
+MAX_TASKS = 500
+MAX_BYTES = 256 << 20
+BUDGET = 4  # infrastructure failures that a task may have
+BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
+
+
+class UnknownContract(HeadgateError):
+    """A driver or worker of a version that this control plane cannot talk to."""
+
+    code = "unknown-contract"
+
+
+# --- claim ----------------------------------------------------------------------------------------
+
+
+def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, lake: str = "") -> Claim | None:
+    """Hand out a batch of queued tasks with all that it takes to run them, or None."""
+    if contract != CONTRACT:
+        raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
+    with ctx.store.begin(ctx.namespace) as tx:
+        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, max_tasks=MAX_TASKS, max_bytes=MAX_BYTES, lease_s=LEASE_S)
+        if attempt is None:
+            return None
+        answer = _claim(tx, attempt, lake)
+        tx.put_events([Event("task.claimed", attempt.dataset, len(attempt.tasks), {"attempt": attempt.id})])
+    failpoint("after-claim")
+    return answer
+
+
+def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
+    job = dict(tx.jobs([attempt.job])[attempt.job])
+    tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
+    files = _files(tx, _fragment_ids(tasks))
+    if "shared" in job:
+        job["shared"] = {name: _all_files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
+    return {
+        "contract": CONTRACT,
+        "attempt": attempt.id,
+        "dataset": attempt.dataset,
+        "prefix": attempt.prefix,
+        "lake": lake,
+        "lease_s": LEASE_S,
+        "kind": attempt.kind,
+        "job": job,
+        "tasks": [_spec(t, attempt.tasks[t.key], files) for t in tasks],
+    }
+
+
+def _fragment_ids(tasks: Iterable[Task]) -> Iterator[bytes]:
+    for task in tasks:
+        for fragments in task.spec.get("slots", {}).values():
+            yield from map(bytes.fromhex, fragments)
+        if "fragment" in task.spec:
+            yield bytes.fromhex(task.spec["fragment"])
+
+
+def _files(tx: Tx, ids: Iterable[bytes]) -> dict[str, list[str]]:
+    """Fragment id (hex) -> paths in the lake."""
+    found = tx.fragments(dict.fromkeys(ids))
+    return {id.hex(): [f["path"] for f in fragment.files] for id, fragment in found.items()}
+
+
+def _all_files(tx: Tx, root: bytes) -> list[str]:
+    """The files of a whole dataset; a fragment that several partitions have comes once for each."""
+    ids = [e.fragment for e in tree.scan(tx, root)]
+    files = _files(tx, ids)
+    return [path for id in ids for path in files[id.hex()]]
+
+
+def _spec(task: Task, epoch: int, files: dict[str, list[str]]) -> TaskSpec:
+    spec: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
+    extra = dict(task.spec)
+    if "slots" in extra:
+        extra["slots"] = {n: [p for id in ids for p in files[id]] for n, ids in extra["slots"].items()}
+    if "fragment" in extra:
+        extra["files"] = files[extra.pop("fragment")]
+    return {**spec, **extra}
+
+
+def heartbeat(ctx: Context, driver: str, attempts: Sequence[str]) -> Json:
+    """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        live = tx.extend(driver, attempts, LEASE_S)
+    return {"fenced": [a for a in attempts if a not in live], "drain": False}
+
+
+# --- report ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an attempt's results: task keys (hex)."""
+
+    accepted: tuple[str, ...]
+    fenced: tuple[str, ...]
+
+
+def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult], *, lake: ObjectStore) -> Json:
+    """Commit what an attempt computed, task by task. Raises Fenced if the attempt is not live or not this driver's."""
+    with ctx.store.read(ctx.namespace) as tx:
+        known = tx.attempts([attempt]).get(attempt)
+    if known is None or known.driver != driver:
+        raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
+    failpoint("before-commit")
+    outcome = take_in(ctx, known, results, lake, by="executed")
+    ctx.wake()
+    return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
+
+
+def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: str) -> Outcome:
+    """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
+
+    A task without a result goes back to the queue; the attempt ends.
+    """
+    checked = _verified(lake, attempt, results)
+    with ctx.store.begin(ctx.namespace) as tx:
+        if attempt.id not in tx.attempts([attempt.id]):
+            raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+        recording = _Recording(tx, attempt, by)
+        recording.record([r for r in checked if recording.is_own(r)])
+        tx.end_attempt(attempt.id)
+        tx.put_events(recording.events)
+        is_kept = bool(tx.referenced_attempts([attempt.id]))
+    if attempt.kind in ("parse", "transform") and not is_kept:
+        lake.delete_prefix(attempt.prefix)  # everything in it was known already, or failed
+    accepted = tuple(r["task"] for r in checked if recording.is_own(r))
+    return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
+
+
+def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
+    """Results whose files are there with the sizes that they name; others become infrastructure failures."""
+    if not any(r.get("files") for r in results):
+        return list(results)
+    sizes = lake.sizes(attempt.prefix)
+    return [_check(attempt, r, sizes) for r in results]
+
+
+def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
+    for file in result.get("files", ()):
+        if not file["path"].startswith(attempt.prefix + "/") or sizes.get(file["path"]) != file["size"]:
+            message = f"{file['path']} is not there with {file['size']} bytes"
+            return {
+                "task": result["task"],
+                "epoch": result["epoch"],
+                "state": "failed",
+                "error": infrastructure_error("file-missing", message),
+            }
+    return result
+
+
+def infrastructure_error(condition: str, message: str) -> TaskError:
+    return {
+        "kind": "infrastructure",
+        "condition": condition,
+        "sqlstate": None,
+        "message": message,
+        "file": None,
+        "line": None,
+        "column": None,
+        "detail": "",
+    }
+
+
+class _Recording:
+    """The transaction that takes in one attempt."""
+
+    def __init__(self, tx: Tx, attempt: Attempt, by: str) -> None:
+        self.tx, self.attempt, self.by = tx, attempt, by
+        self.events: list[Event] = []
+        self.tasks = tx.tasks(attempt.tasks)
+        self.job = tx.jobs([attempt.job]).get(attempt.job)
+
+    def is_own(self, result: TaskResult) -> bool:
+        return self.attempt.tasks.get(bytes.fromhex(result["task"])) == result["epoch"]
+
+    def record(self, results: list[TaskResult]) -> None:
+        by_state: dict[str, list[TaskResult]] = {"done": [], "failed": [], "void": []}
+        for result in results:
+            by_state[result["state"]].append(result)
+        self._done(by_state["done"])
+        for result in by_state["failed"]:
+            self._failed(bytes.fromhex(result["task"]), result["error"])
+        self._void(by_state["void"])
+        silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
+        if silent:
+            error = infrastructure_error("no-result", "the attempt ended without a result for this task")
+            self._release(sorted(silent), error)
+
+    def _done(self, results: list[TaskResult]) -> None:
+        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
+        match self.attempt.kind:
+            case "parse" | "transform":
+                self._traces(kept)
+            case "infer" | "analyse":
+                for r in kept:
+                    self.tx.put_memo(bytes.fromhex(r["task"]), r.get("result"))
+                self._count("task.other", len(kept))
+            case "list":
+                for r in kept:
+                    request = self.tasks[bytes.fromhex(r["task"])].spec["request"]
+                    self.events.append(listings.take_in(self.tx, self.job, request, r.get("result")))
+                self._count("task.other", len(kept))
+            case "write":
+                self._synced([bytes.fromhex(r["task"]) for r in kept])
+
+    def _traces(self, results: list[TaskResult]) -> None:
+        traces, fragments = [], []
+        for result in results:
+            schema, content, files = partition_result(result)
+            fragment = Fragment(
+                fragment_id(schema, content), schema, content, tuple(files), self.attempt.dataset, self.attempt.id
+            )
+            fragments.append(fragment)
+            by = "executed" if self.by == "executed" else "adopted"
+            key = bytes.fromhex(result["task"])
+            traces.append(Trace(key, {"": fragment.id}, by=by, home=self.tasks[key].dataset))  # type: ignore[arg-type]
+        self.tx.put_traces(traces, fragments)
+        self._count("task.executed" if self.by == "executed" else "task.recovered", len(results))
+        dropped = sum((r.get("metrics") or {}).get("dropped_rows", 0) for r in results)
+        self._count("rows.dropped", dropped)
+
+    def _synced(self, keys: list[bytes]) -> None:
+        """Move the target's root to what these tasks wrote."""
+        if not keys:
+            return
+        component = self.tasks[keys[0]].dataset
+        for branch, name in self.tx.demanding(keys[0]):
+            target = self.tx.targets(branch).get(name)
+            if target is not None and name == component:
+                edits = sorted((self._entry(k) for k in keys), key=lambda e: e[0].encode())
+                self.tx.put_target(replace(target, root=tree.edit(self.tx, target.root, edits), error=None))
+        self._count("partitions.written", len(keys))
+
+    def _entry(self, key: bytes) -> tuple[str, tree.Entry | None]:
+        task = self.tasks[key]
+        if "fragment" not in task.spec:
+            return task.partition, None
+        fragment = bytes.fromhex(task.spec["fragment"])
+        content = self.tx.fragments([fragment])[fragment].content
+        return task.partition, tree.Entry(task.partition, fragment, content)
+
+    def _failed(self, key: bytes, error: TaskError) -> None:
+        if self.attempt.kind != "list" and error["kind"] == "infrastructure":
+            self._release([key], error)
+        else:
+            self._give_up(key, error)
+
+    def _give_up(self, key: bytes, error: TaskError) -> None:
+        if self.attempt.kind == "list":
+            if self.tx.finish(self.attempt.id, [key]):
+                self.events.append(listings.fail(self.tx, self.job, self.tasks[key].spec["request"], error))
+        elif self.tx.fail(self.attempt.id, key, error):
+            self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
+
+    def _void(self, results: list[TaskResult]) -> None:
+        """Source objects changed under the reader: ask for a new listing, and look again a little later."""
+        keys = [bytes.fromhex(r["task"]) for r in results]
+        if not keys:
+            return
+        self._release(keys, infrastructure_error("source-changed", "a source object changed while it was read"))
+        self._count("source.changed", len(keys))
+        for id in {self.tasks[k].spec["listing"] for k in keys}:
+            listings.ask(self.tx, bytes.fromhex(id))
+
+    def _release(self, keys: list[bytes], error: TaskError) -> None:
+        for key in keys:
+            failures = self.tasks[key].failures
+            if failures + 1 >= BUDGET and error["condition"] != "source-changed":
+                self._give_up(key, error)
+            else:
+                later = self.tx.now() + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+                burn = error["condition"] != "source-changed"
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=burn)
+                self._count("task.retried", 1, {"message": error["message"]})
+
+    def _count(self, kind: str, n: int, body: Json = None) -> None:
+        if n:
+            self.events.append(Event(kind, self.attempt.dataset, n, body or {}))
+
+
+# --- rescue ---------------------------------------------------------------------------------------
+
+
+def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str) -> bool:
+    """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
+    manifest = read_manifest(lake, attempt)
+    results = manifest["results"] if manifest and manifest["attempt"] == attempt.id else []
+    if not results:
+        _abandon(ctx, attempt, reason)
+        lake.delete_prefix(attempt.prefix)
+        return False
+    try:
+        return bool(take_in(ctx, attempt, results, lake, by="adopted").accepted)
+    except Fenced:
+        return False  # its own report came first
+
+
+def read_manifest(lake: ObjectStore, attempt: Attempt) -> Manifest | None:
+    try:
+        found: Manifest = json.loads(lake.read(f"{attempt.prefix}/{MANIFEST}"))
+    except (NotFound, ValueError):
+        return None
+    return found
+
+
+def _abandon(ctx: Context, attempt: Attempt, reason: str) -> None:
+    with ctx.store.begin(ctx.namespace) as tx:
+        if attempt.id not in tx.attempts([attempt.id]):
+            return
+        recording = _Recording(tx, attempt, "adopted")
+        recording._release(sorted(attempt.tasks), infrastructure_error("driver-lost", reason))
+        tx.end_attempt(attempt.id)
+        tx.put_events(recording.events)

@@ -1,0 +1,283 @@
+"""When to do what: one pass lists, plans, settles, rescues, scales; a second thread lets tables follow.
+
+Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. What is decided lies in core,
+how it is done in operations.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from controlplane.core.dataflow import Desired
+from controlplane.core.errors import HeadgateError, InvalidBlueprint
+from controlplane.core.model import Attempt, Driver
+from controlplane.core.plan import Status, worst
+from controlplane.operations import listings, publish, work
+from controlplane.operations.context import Context
+from controlplane.operations.settle import Pass, settle
+from controlplane.operations.world import desired
+from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
+from controlplane.reconciler.wake import Wake
+from dataplane.contract import DRIVER_KINDS
+
+IDLE_S = 5.0  # the longest wait between passes while nothing happens
+BUSY_S = 1.0
+SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
+DRIVER_IDLE_S = 900.0
+PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
+log = structlog.get_logger("reconciler")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a pass stands, for progress bars: tasks under way and how many of each state the datasets are in."""
+
+    under_way: int
+    states: dict[str, Status]
+    publishing: int
+
+
+class Reconciler:
+    """The loop over one branch of one namespace. With `flows`, only these dataflows and their upstream are touched,
+    and nothing is listed unless somebody asks for it."""
+
+    def __init__(
+        self,
+        store: Store,
+        lake: ObjectStore,
+        publisher: Publisher,
+        pool: DriverPool,
+        wake: Wake,
+        *,
+        namespace: str = "default",
+        branch: str = "main",
+        flows: frozenset[str] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.store, self.lake, self.publisher, self.pool, self.wake = store, lake, publisher, pool, wake
+        self.namespace, self.branch, self.flows = namespace, branch, flows
+        self.on_progress = on_progress
+        self.last: Pass | None = None
+        self._since_trace = self._newest_trace()
+        self._driver_wanted_at = 0.0
+        self._known_drivers: dict[str, Driver] = {}
+        self._first = True
+        self._publishing = _Publishing(self)
+
+    def _newest_trace(self) -> int:
+        with self.store.read(self.namespace) as tx:
+            return tx.last_trace()
+
+    @property
+    def context(self) -> Context:
+        return Context(self.store, self.namespace, "reconciler", "", self.wake.notify)
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until `stop`: faults are logged and the next pass tries again."""
+        self.pool.scale("worker", 1)
+        while not stop.is_set():
+            seen = self.wake.count
+            try:
+                changed = self.tick()
+            except Exception as e:
+                log.exception("pass failed", error=str(e))
+                changed = False
+            if not changed:
+                self.wake.wait(BUSY_S if self.last and self.last.under_way else IDLE_S, seen)
+
+    def settle(self, stop: threading.Event) -> Status:
+        """Pass until nothing is left, or nothing can go on; returns the worst state in scope."""
+        self.pool.scale("worker", 1)
+        while not stop.is_set():
+            seen = self.wake.count
+            if not self.tick() and self._is_over():
+                break
+            self.wake.wait(BUSY_S, seen)
+        return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
+
+    def _is_over(self) -> bool:
+        assert self.last is not None
+        return self.last.under_way == 0 and not self._listing_open() and not self._publishing.can_go_on()
+
+    def close(self) -> None:
+        self._publishing.close()
+
+    # --- one pass ---------------------------------------------------------------------------------
+
+    def tick(self) -> bool:
+        """One pass; True if it changed anything that may allow more."""
+        self._look_after_drivers()
+        listed = self._list()
+        try:
+            self.last = settle(self.store, self.namespace, self.branch, self.flows, since_trace=self._since_trace)
+        except InvalidBlueprint as e:
+            log.error("stored blueprints do not compile", problems=[str(p) for p in e.problems])
+            return False
+        self._scale()
+        self._publishing.nudge()
+        self._report()
+        if self.last.changed:
+            self.wake.notify()  # claims wait for new tasks
+        return bool(listed or self.last.changed)
+
+    def _report(self) -> None:
+        if self.on_progress is not None and self.last is not None:
+            states = {d.dataset: d.status for d in self.last.plan.decisions}
+            self.on_progress(Progress(self.last.under_way, states, self._publishing.count))
+
+    def _desired(self) -> tuple[Desired, frozenset[str]]:
+        with self.store.read(self.namespace) as tx:
+            nodes = desired(tx, self.branch, namespace=self.namespace)
+        return nodes, frozenset(nodes.order) if self.flows is None else nodes.scope(self.flows)
+
+    def _list(self) -> int:
+        """Request the listings that are due and queue those that are open."""
+        nodes, scope = self._desired()
+        reads = listings.sources(nodes, scope)
+        with self.store.read(self.namespace) as tx:
+            known, now, paused = tx.listings(n.listing for n in reads), tx.now(), tx.paused(self.branch)
+        reads = [n for n in reads if n.dataset not in paused and n.dataset.partition(".")[0] not in paused]
+        periodic = self.flows is None
+        due = [n for n in reads if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
+        is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
+        if not due and not is_open:
+            return 0
+        with self.store.begin(self.namespace) as tx:
+            listings.request(tx, due)
+            return listings.dispatch(tx, self.branch, reads)
+
+    def _listing_open(self) -> bool:
+        nodes, scope = self._desired()
+        reads = listings.sources(nodes, scope)
+        with self.store.read(self.namespace) as tx:
+            known = tx.listings(n.listing for n in reads)
+        return any(listings.is_open(k) for k in known.values())
+
+    # --- drivers ----------------------------------------------------------------------------------
+
+    def _look_after_drivers(self) -> None:
+        """Record what the pool says, and end the attempts of those who are gone or silent."""
+        present = {d.id: d for d in self.pool.poll()}
+        moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
+        with self.store.read(self.namespace) as tx:
+            attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        gone = [d for d in stored.values() if d.id not in present] if self._first else []
+        if moved or gone:
+            with self.store.begin(self.namespace) as tx:
+                for driver in moved:
+                    tx.put_driver(driver)
+                for driver in gone:
+                    tx.put_driver(_ended(driver))
+        self._known_drivers.update(present)
+        for driver in moved:
+            if driver.ended:
+                log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
+        for attempt in attempts.values():
+            if reason := self._lost(attempt, present, now):
+                work.adopt(self.context, attempt, self.lake, reason=reason)
+                log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
+        self._first = False
+
+    def _lost(self, attempt: Attempt, present: dict[str, Driver], now: float) -> str:
+        """Why an attempt is over although nobody reported it; empty if it may go on."""
+        driver = present.get(attempt.driver)
+        if driver is None and self.pool.name == "local":
+            return "its driver belonged to an earlier control plane"
+        if driver is not None and driver.ended:
+            return f"its driver ended: {driver.reason}"
+        if attempt.lease_until + SILENT_S < now or (driver is None and attempt.lease_until < now):
+            return "its driver fell silent"
+        return ""
+
+    def _scale(self) -> None:
+        """A worker always; a driver once a task needs Spark, until it has been idle for long."""
+        with self.store.read(self.namespace) as tx:
+            backlog = tx.backlog()
+        self.pool.scale("worker", 1)
+        now = time.monotonic()
+        if any(backlog.get(kind) for kind in DRIVER_KINDS):
+            self._driver_wanted_at = now
+            self.pool.scale("driver", 1)
+        elif self._driver_wanted_at and now - self._driver_wanted_at > DRIVER_IDLE_S:
+            self._driver_wanted_at = 0.0
+            self.pool.scale("driver", 0)
+
+
+def _ended(driver: Driver) -> Driver:
+    return replace(driver, ended=True, reason="the control plane that started it ended")
+
+
+class _Publishing:
+    """A thread that lets tables follow states, apart from the loop: a slow log delays no computation."""
+
+    def __init__(self, loop: Reconciler) -> None:
+        self._loop = loop
+        self._wake = Wake()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failures: dict[str, tuple[int, float]] = {}  # dataset -> failures in a row, time of the next try
+        self.count = 0
+
+    def nudge(self) -> None:
+        if self._thread is None and not self._stop.is_set() and self._behind():
+            self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
+            self._thread.start()
+        self._wake.notify()
+
+    def _scope(self) -> frozenset[str] | None:
+        plan = self._loop.last.plan if self._loop.last else None
+        return frozenset(d.dataset for d in plan.decisions) if plan else None
+
+    def _behind(self) -> bool:
+        return bool(publish.behind(self._loop.store, self._loop.namespace, self._loop.branch, self._scope()))
+
+    def can_go_on(self) -> bool:
+        """Some table is behind and has not failed again and again."""
+        loop = self._loop
+        states = publish.behind(loop.store, loop.namespace, loop.branch, self._scope())
+        return any(self._failures.get(s.dataset, (0, 0.0))[0] < PUBLISH_TRIES for s in states)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            seen = self._wake.count
+            try:
+                done = self._round()
+            except Exception as e:
+                log.exception("publishing failed", error=str(e))
+                done = 0
+            if done:
+                self._loop.wake.notify()
+            else:
+                self._wake.wait(BUSY_S if self._failures else BUSY_S * 30, seen)
+
+    def _round(self) -> int:
+        loop, done, now = self._loop, 0, time.monotonic()
+        states = publish.behind(loop.store, loop.namespace, loop.branch, self._scope())
+        self.count = len(states)
+        for state in states:
+            failures, not_before = self._failures.get(state.dataset, (0, 0.0))
+            if self._stop.is_set() or not_before > now:
+                continue
+            try:
+                publish.publish(loop.store, loop.namespace, state, loop.publisher)
+                self._failures.pop(state.dataset, None)
+                done += 1
+                self.count -= 1
+            except (OSError, HeadgateError) as e:
+                publish.note_failure(loop.store, loop.namespace, state, str(e))
+                self._failures[state.dataset] = (failures + 1, now + BUSY_S * 2**failures)
+                log.warning("publishing failed", dataset=state.dataset, error=str(e))
+        return done
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
