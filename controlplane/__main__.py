@@ -1,0 +1,42 @@
+"""The command `headgate`: the command line, given the means to start a control plane in its own process."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from controlplane.cli.main import run
+
+if TYPE_CHECKING:
+    from controlplane.cli.session import Role, Running
+    from controlplane.settings import Settings
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:], Bootstrap()))
+
+
+class Bootstrap:
+    """Imports what makes a control plane only when a command asks for one."""
+
+    def start(
+        self, settings: Settings, role: Role, host: str = "127.0.0.1", port: int = 0
+    ) -> AbstractContextManager[Running]:
+        from controlplane.bootstrap import Server
+
+        return Server(settings, role, host, port)
+
+    def upgrade(self, database_url: str) -> None:
+        from controlplane.bootstrap import upgrade
+
+        upgrade(database_url)
+
+    def version(self, database_url: str) -> str | None:
+        from controlplane.bootstrap import version
+
+        return version(database_url)
+
+
+if __name__ == "__main__":
+    main()

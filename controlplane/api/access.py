@@ -1,0 +1,30 @@
+"""Whose request it is: the token of a request, looked up in the store, and whether it has a scope."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from starlette.requests import Request
+
+from controlplane.api.problems import Refused
+from controlplane.api.services import Services
+from controlplane.core.model import Token
+from controlplane.operations import tokens
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
+
+
+def authenticate(services: Services, request: Request) -> Token:
+    """The live token that a request came with; Refused without one."""
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" and text else None
+    if token is None:
+        services.counters.add("token_failures")
+        raise Refused("unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE)
+    return token
+
+
+def require(services: Services, token: Token, scope: Literal["admin", "driver"]) -> None:
+    if scope not in token.scopes:
+        services.counters.add("token_failures")
+        raise Refused("forbidden", f"this token does not have the scope {scope}")

@@ -1,0 +1,40 @@
+"""The application for people and programs: all routes but the drivers', one shape of errors, closed by default."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from controlplane.api import problems
+from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens
+from controlplane.api.services import Services
+from controlplane.core.errors import HeadgateError
+
+ROUTERS = (public, blueprints, datasets, operate, tokens, events)
+
+
+def create_app(services: Services) -> FastAPI:
+    """Routes over these services. Served behind `controlplane.api.edge`."""
+    app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.services = services
+    for kind in (HeadgateError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _problem)
+    for module in ROUTERS:
+        app.include_router(module.router)
+    return app
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    """Every expected error of routes, routing and validation is answered with a problem."""
+    match error:
+        case HeadgateError():
+            return problems.of_error(error, request)
+        case HTTPException():
+            return problems.of_http(error, request)
+        case RequestValidationError():
+            return problems.of_invalid(error.errors(), request)
+        case _:
+            raise error

@@ -1,0 +1,56 @@
+"""Who may call a route. All is closed: a router opens its routes to administrators; four routes are public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.concurrency import run_in_threadpool
+
+from controlplane.api.access import CHALLENGE, authenticate, require
+from controlplane.api.problems import Refused
+from controlplane.api.services import Services
+from controlplane.core.model import Token
+
+PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
+
+bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
+
+
+class Guarded(APIRoute):
+    """Looks at the token before the body is read; the router's dependency then looks at its scope."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            request.scope["headgate.token"] = await run_in_threadpool(authenticate, services(request), request)
+            return await inner(request)
+
+        return handle
+
+
+async def _allowed(request: Request, _: Annotated[object, Depends(bearer)]) -> None:
+    require(services(request), caller(request), "admin")
+
+
+def router() -> APIRouter:
+    """A router whose routes are open to administrators' tokens, and to nobody else."""
+    return APIRouter(route_class=Guarded, dependencies=[Depends(_allowed)])
+
+
+def caller(request: Request) -> Token:
+    """The token that this request came with; refused if nobody looked at it."""
+    token = request.scope.get("headgate.token")
+    if not isinstance(token, Token):
+        raise Refused("unauthenticated", "a token is needed", CHALLENGE)
+    return token
+
+
+def services(request: Request) -> Services:
+    found = request.app.state.services
+    assert isinstance(found, Services)
+    return found

@@ -1,0 +1,145 @@
+"""What every route starts from: the context of its operation, answers, entity tags, names in paths, idempotency."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Depends, Header, Path, Request, Response
+from fastapi.responses import JSONResponse
+
+from controlplane.api.auth import caller, services
+from controlplane.api.problems import Refused, of_error, request_id
+from controlplane.api.services import Services
+from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
+from controlplane.core.model import Answer
+from controlplane.operations.context import Context
+from dataplane.contract import digest
+
+BRANCH = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
+DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+ETAG = re.compile(r'"(\d{1,9})"')
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One authenticated request. `repeat` is its Idempotency-Key and the digest of all that it asks for."""
+
+    services: Services
+    context: Context
+    request: Request
+    repeat: tuple[str, bytes] | None
+
+    def once(self, work: Callable[[], Response]) -> Response:
+        """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
+        if self.repeat is None:
+            return work()
+        key, body = self.repeat
+        with self.services.one_at_a_time:
+            return self._earlier(key, body) or self._remember(key, body, self._answer(work))
+
+    def _answer(self, work: Callable[[], Response]) -> Response:
+        try:
+            return work()
+        except HeadgateError as error:
+            return of_error(error, self.request)
+
+    def _earlier(self, key: str, body: bytes) -> Response | None:
+        with self.services.store.read(self.context.namespace) as tx:
+            answer = tx.answer(key)
+        if answer is None:
+            return None
+        if answer.body != body:
+            raise IdempotencyConflict("this Idempotency-Key came before with another request; use a new one")
+        record = json.loads(answer.response)
+        return Response(record["content"], answer.status, record["headers"])
+
+    def _remember(self, key: str, body: bytes, response: Response) -> Response:
+        kept = {k: v for k, v in response.headers.items() if k in ("content-type", "etag")}
+        record = json.dumps({"content": bytes(response.body).decode(), "headers": kept})
+        with self.services.store.begin(self.context.namespace) as tx:
+            tx.put_answer(Answer(key=key, body=body, status=response.status_code, response=record))
+        return response
+
+
+async def call(
+    request: Request,
+    idempotency_key: Annotated[str | None, Header(max_length=200, pattern=r"^[!-~]+$")] = None,
+) -> Call:
+    """The one coroutine among dependencies: only a coroutine can read the body that the key stands for."""
+    found, token = services(request), caller(request)
+    context = found.context(token, request_id(request))
+    if idempotency_key is None or request.method != "POST":
+        return Call(found, context, request, None)
+    asked = digest(
+        "request/1",
+        path=request.url.path,
+        query=request.url.query,
+        type=request.headers.get("content-type", ""),
+        match=request.headers.get("if-match", ""),
+        body=await request.body(),
+    )
+    return Call(found, context, request, (f"{token.id}:{idempotency_key}", asked))
+
+
+def answer(
+    value: Mapping[str, Any] | list[Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return JSONResponse(value, status, headers)
+
+
+def etag(revision: int) -> dict[str, str]:
+    return {"ETag": f'"{revision}"'}
+
+
+def expected(
+    if_match: Annotated[str | None, Header(max_length=100)] = None,
+    if_none_match: Annotated[str | None, Header(max_length=100)] = None,
+) -> int | None:
+    """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where nothing is said."""
+    if if_none_match is not None:
+        if if_none_match.strip() == "*" and if_match is None:
+            return 0
+        raise Refused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = ETAG.fullmatch(if_match.strip())
+    if found is None:
+        raise Refused("invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"')
+    return int(found[1])
+
+
+def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
+    if not pattern.fullmatch(name):
+        raise NotFound(f"there is no {kind} of this name")
+    return name
+
+
+def _branch(branch: Annotated[str, Path()]) -> str:
+    return _named(BRANCH, "branch", branch)
+
+
+def _dataflow(dataflow: Annotated[str, Path()]) -> str:
+    return _named(DATAFLOW, "dataflow", dataflow)
+
+
+def _dataset(dataset: Annotated[str, Path()]) -> str:
+    return _named(DATASET, "dataset", dataset)
+
+
+def target_of(text: str | None) -> str | None:
+    """A dataflow, a dataset, or None for everything."""
+    if text is None or DATAFLOW.fullmatch(text) or DATASET.fullmatch(text):
+        return text
+    raise NotFound("there is no dataflow or dataset of this name")
+
+
+Called: TypeAlias = Annotated[Call, Depends(call)]
+Expected: TypeAlias = Annotated[int | None, Depends(expected)]
+Branch: TypeAlias = Annotated[str, Depends(_branch)]
+Dataflow: TypeAlias = Annotated[str, Depends(_dataflow)]
+Dataset: TypeAlias = Annotated[str, Depends(_dataset)]

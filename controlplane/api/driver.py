@@ -1,0 +1,149 @@
+"""Between the planes: claim, heartbeat, report (docs/protocol.md). Open to drivers' tokens only.
+
+Plain ASGI: a `run` serves its worker and driver from here alone, and does not wait for a framework to load.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from controlplane.api import problems
+from controlplane.api.access import authenticate, require
+from controlplane.api.problems import Refused
+from controlplane.api.services import Services
+from controlplane.core.errors import HeadgateError
+from controlplane.core.model import Token
+from controlplane.operations import work
+from controlplane.operations.context import Context
+from dataplane.contract import Claim, Kind, TaskResult
+
+PREFIX = "/v1/driver/"
+WAIT_LIMIT_S = 25.0
+LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
+KINDS = frozenset(get_args(Kind))
+TASK = re.compile(r"[0-9a-f]{64}")
+STATES = ("done", "failed", "void")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of a driver."""
+
+    services: Services
+    context: Context
+    driver: str
+    body: dict[str, Any]
+
+    def take(self, name: str, is_fine: Callable[[Any], bool], default: Any = None) -> Any:
+        """A field of the body, if it has the shape that it must have."""
+        value = self.body.get(name, default)
+        if not is_fine(value):
+            raise Refused("invalid-request", f"body.{name} is missing or not as docs/protocol.md says")
+        return value
+
+
+class DriverApp:
+    """The routes below /v1/driver/."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except HeadgateError as error:
+            response = problems.of_error(error, request)
+        except HTTPException as error:
+            response = problems.of_http(error, request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        token = await run_in_threadpool(authenticate, self._services, request)
+        require(self._services, token, "driver")
+        handle = ROUTES.get(request.url.path)
+        if handle is None:
+            raise HTTPException(404, "Not Found")
+        if request.method != "POST":
+            raise HTTPException(405, "Method Not Allowed", {"Allow": "POST"})
+        return await run_in_threadpool(handle, self._call(request, token, await request.body()))
+
+    def _call(self, request: Request, token: Token, raw: bytes) -> Call:
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise Refused("invalid-request", "the body is not a JSON object")
+        context = self._services.context(token, problems.request_id(request))
+        return Call(self._services, context, token.subject, body)
+
+
+def _claim(call: Call) -> Response:
+    """One attempt's work; 204 if there is none within `wait_s`."""
+    contract = call.take("contract", _is_count)
+    kinds = call.take("kinds", lambda v: isinstance(v, list) and bool(v) and all(k in KINDS for k in v))
+    wait_s = call.take("wait_s", lambda v: isinstance(v, int | float) and 0 <= v <= WAIT_LIMIT_S, 0)
+    found = _wait_for(call, contract, kinds, wait_s)
+    call.services.counters.add("claims", "work" if found else "nothing")
+    return JSONResponse(found) if found else Response(status_code=204)
+
+
+def _wait_for(call: Call, contract: int, kinds: list[Kind], wait_s: float) -> Claim | None:
+    """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
+    end = time.monotonic() + wait_s
+    wake, stopping = call.services.wake, call.services.stopping
+    while not stopping.is_set():
+        seen = wake.count
+        found = work.claim(call.context, call.driver, contract, kinds, lake=call.services.lake.uri)
+        left = end - time.monotonic()
+        if found is not None or left <= 0:
+            return found
+        wake.wait(min(left, LOOK_AGAIN_S), seen)
+    raise Refused("unavailable", "the control plane is ending", {"Retry-After": "2"})
+
+
+def _heartbeat(call: Call) -> Response:
+    """Extend leases; the answer says what is fenced and whether to end."""
+    attempts = call.take("attempts", lambda v: isinstance(v, list) and all(isinstance(a, str) for a in v))
+    return JSONResponse(work.heartbeat(call.context, call.driver, attempts))
+
+
+def _report(call: Call) -> Response:
+    """Results of an attempt, task by task. Repeating a report is harmless."""
+    attempt = call.take("attempt", lambda v: isinstance(v, str))
+    results = call.take("results", lambda v: isinstance(v, list) and all(map(_is_result, v)))
+    found = cast("list[TaskResult]", results)
+    return JSONResponse(work.report(call.context, call.driver, attempt, found, lake=call.services.lake))
+
+
+def _is_result(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("task"), str)
+        and TASK.fullmatch(value["task"]) is not None
+        and _is_count(value.get("epoch"))
+        and value.get("state") in STATES
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
+
+
+ROUTES: dict[str, Callable[[Call], Response]] = {
+    PREFIX + "claim": _claim,
+    PREFIX + "heartbeat": _heartbeat,
+    PREFIX + "report": _report,
+}

@@ -1,0 +1,145 @@
+"""The outermost layer, in plain ASGI: request ids, the limit on bodies, the answer when something unexpected breaks.
+
+Does not belong here: anything that knows what routes do.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from controlplane import logs
+from controlplane.api import problems
+from controlplane.api.driver import PREFIX, DriverApp
+from controlplane.api.services import Services
+
+BODY_LIMIT_BYTES = 5_000_000
+DISCARD_LIMIT_BYTES = 256_000_000  # of a refused body: read and dropped, so that the client gets to read the answer
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logs.get("api")
+
+
+class Edge:
+    """All of the API: drivers' routes at once, the application once it is there."""
+
+    def __init__(self, services: Services) -> None:
+        self._drivers, self._app, self._counters = DriverApp(services), Late(services), services.counters
+
+    def load(self) -> None:
+        """Build the application now, where requests for it are expected."""
+        self._app.load()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["headgate.request_id"] = _request_id(scope)
+        exchange = _Exchange(scope, receive, send, self._count)
+        app = self._drivers if scope["path"].startswith(PREFIX) else self._app
+        try:
+            await app(scope, exchange.receive, exchange.send)
+        except Exception as error:  # noqa: BLE001  # the last place that can turn it into an answer
+            await exchange.broken(error)
+
+    def _count(self, status: int) -> None:
+        self._counters.add("http_answers", str(status))
+
+
+class Late:
+    """The application, built when it is first asked for: many runs end before anybody asks."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._app: FastAPI | None = None
+
+    def load(self) -> FastAPI:
+        """Build it, or take it. Several threads may ask at once."""
+        with self._lock:
+            if self._app is None:
+                from controlplane.api.app import create_app
+
+                self._app = create_app(self._services)
+            return self._app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = await run_in_threadpool(self.load) if self._app is None else self._app
+        await app(scope, receive, send)
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, count: Callable[[int], None]) -> None:
+        self._scope, self._receive, self._send, self._count = scope, receive, send, count
+        self._declared = _content_length(scope)
+        self._size = 0
+        self._is_refused = False
+        self._is_complete = False
+        self._is_started = False
+
+    async def receive(self) -> Message:
+        """The next part of the body; 413 as soon as it is known to be too large, so that it is never held in memory."""
+        if self._declared > BODY_LIMIT_BYTES:
+            raise self._too_large()
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._size += len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+        if self._size > BODY_LIMIT_BYTES:
+            raise self._too_large()
+        return message
+
+    def _too_large(self) -> HTTPException:
+        self._is_refused = True
+        return HTTPException(413, f"the body is larger than {BODY_LIMIT_BYTES} bytes")
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._is_started = True
+            self._count(message["status"])
+            MutableHeaders(scope=message)["X-Request-ID"] = self._scope["headgate.request_id"]
+        elif self._is_refused and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._discard()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    async def _discard(self) -> None:
+        left = DISCARD_LIMIT_BYTES
+        while not self._is_complete and left > 0:
+            message = await self._receive()
+            left -= len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+
+    async def broken(self, error: Exception) -> None:
+        """Log what broke under the request's id; the client learns only the id."""
+        request_id = self._scope["headgate.request_id"]
+        log.error("request failed", path=self._scope["path"], request_id=request_id, exc_info=error)
+        if self._is_started:
+            raise error
+        value = problems.body(500, "internal", "something broke; the log has it under this request id", request_id)
+        await JSONResponse(value, 500, media_type=problems.MEDIA_TYPE)(self._scope, self.receive, self.send)
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _content_length(scope: Scope) -> int:
+    text = Headers(scope=scope).get("content-length", "")
+    return int(text) if text.isdigit() and len(text) < 20 else 0

@@ -1,0 +1,73 @@
+"""Counts of this process, and gauges that are read from the store when somebody asks, in Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controlplane.api.services import Counters
+from controlplane.ports import Store
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COUNTED = {  # name -> words, label
+    "http_answers": ("Answers by status.", "status"),
+    "token_failures": ("Requests without a valid token, or with one that may not.", ""),
+    "claims": ("Claims by outcome.", "outcome"),
+    "ticks": ("Passes of the loop.", ""),
+    "tick_seconds": ("Time spent in passes of the loop.", ""),
+}
+
+
+def render(store: Store, counters: Counters, states: Mapping[str, int]) -> bytes:
+    """The text of all counters and gauges; `states` counts datasets and targets by state."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(_Counted(counters))
+    registry.register(_Gauges(store, states))
+    return generate_latest(registry)
+
+
+class _Counted(Collector):
+    """What this process counted since it began."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        found: dict[str, dict[str, float]] = defaultdict(dict)
+        for (name, label), value in self._counters.snapshot().items():
+            found[name][label] = value
+        for name, (words, label) in COUNTED.items():
+            family = CounterMetricFamily(f"headgate_{name}", words, labels=[label] if label else [])
+            for key, value in sorted(found[name].items()):
+                family.add_metric([key] if label else [], value)
+            yield family
+
+
+class _Gauges(Collector):
+    """What the store knows at one moment."""
+
+    def __init__(self, store: Store, states: Mapping[str, int]) -> None:
+        self._store, self._states = store, states
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        with self._store.read() as tx:
+            backlog = tx.backlog()
+            attempts = Counter(a.kind for a in tx.attempts().values())
+            drivers = Counter(d.kind for d in tx.drivers())
+        yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
+        yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
+        yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
+        yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
+
+
+def _gauge(name: str, words: str, label: str, values: Mapping[Any, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, words, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], value)
+    return family

@@ -1,0 +1,97 @@
+"""One shape for every error: problem+json with a stable code, a request id and a list of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+
+MEDIA_TYPE = "application/problem+json"
+STATUS = {
+    "fenced": 409,
+    "idempotency-conflict": 422,
+    "invalid-blueprint": 422,
+    "invalid-request": 422,
+    "not-found": 404,
+    "not-supported": 422,
+    "stale-revision": 412,
+    "stale-state": 409,
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "unavailable": 503,
+    "unknown-contract": 426,
+}
+CODES = {
+    400: "invalid-request",
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+class Refused(HeadgateError):
+    """A request is refused at the edge, before any operation. `code` is one of STATUS."""
+
+    def __init__(self, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.headers = code, dict(headers or {})
+
+
+def body(status: int, code: str, detail: str, request_id: str, errors: Iterable[Problem] = ()) -> dict[str, Any]:
+    return {
+        "type": f"urn:headgate:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "request_id": request_id,
+        "errors": [asdict(e) for e in errors],
+    }
+
+
+def request_id(request: Request) -> str:
+    return str(request.scope.get("headgate.request_id", ""))
+
+
+def of_error(error: HeadgateError, request: Request) -> JSONResponse:
+    """The answer to an error that a user can be told in words."""
+    status = STATUS.get(error.code, 400)
+    problems: Sequence[Problem] = ()
+    detail = str(error)
+    if isinstance(error, InvalidBlueprint):
+        problems = error.problems
+        detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
+    headers = dict(error.headers) if isinstance(error, Refused) else {}
+    return JSONResponse(
+        body(status, error.code, detail, request_id(request), problems), status, headers, media_type=MEDIA_TYPE
+    )
+
+
+def of_http(error: HTTPException, request: Request) -> JSONResponse:
+    """The answer where no operation was reached: unknown routes and methods, bodies that are too large."""
+    code = CODES.get(error.status_code, "invalid-request")
+    value = body(error.status_code, code, str(error.detail), request_id(request))
+    return JSONResponse(value, error.status_code, error.headers, media_type=MEDIA_TYPE)
+
+
+def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
+    """A request whose parts have the wrong shape; the values themselves are not repeated."""
+    problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {e['msg']}") for e in errors]
+    detail = "; ".join(p.message for p in problems[:3])
+    value = body(422, "invalid-request", detail, request_id(request), problems)
+    return JSONResponse(value, 422, media_type=MEDIA_TYPE)
+
+
+def _place(location: Sequence[object]) -> str:
+    text = ".".join(map(str, location)) or "body"
+    return text[:200].encode("utf-8", "replace").decode()

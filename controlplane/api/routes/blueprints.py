@@ -1,0 +1,133 @@
+"""Storing, checking, showing and deleting dataflows, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Depends, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from controlplane.api import auth
+from controlplane.api.calls import Branch, Called, Dataflow, Expected, answer, etag
+from controlplane.api.problems import Refused
+from controlplane.core.blueprint import parse
+from controlplane.operations import blueprints, look
+
+YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+PAGE = 100
+
+router = auth.router()
+
+
+class Document(BaseModel):
+    """One blueprint: `name` is what problems call it, `files` the texts that it names by relative path."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field("blueprint.yaml", max_length=4096)
+    text: str
+    files: dict[str, str] = {}
+
+
+class Documents(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    blueprints: list[Document] = Field(min_length=1, max_length=1000)
+
+
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": Documents.model_json_schema(ref_template="#/components/schemas/{model}")},
+            "application/yaml": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
+    """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
+    raw = await request.body()
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind in YAML_TYPES:
+        return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
+    if kind != "application/json":
+        raise Refused("invalid-request", "send application/json or application/yaml")
+    try:
+        documents = Documents.model_validate_json(raw).blueprints
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
+    return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        parse(raw, file="blueprint.yaml", files={})  # knows the place of the bad byte, and raises
+        raise
+
+
+Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
+
+
+@router.post("/v1/blueprints", openapi_extra=BODY)
+def apply(
+    call: Called, sources: Sources, expected: Expected, branch: Annotated[str, Query()] = "main", dry_run: bool = False
+) -> Response:
+    """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
+    if expected is not None and len(sources) > 1:
+        raise Refused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
+
+    def work() -> Response:
+        result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected)
+        return answer(result, headers=_tag(result["revisions"]))
+
+    return call.once(work)
+
+
+def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
+    return etag(*revisions.values()) if len(revisions) == 1 else {}
+
+
+@router.post("/v1/validate", openapi_extra=BODY)
+def validate(sources: Sources) -> Response:
+    """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
+    problems = blueprints.validate(sources)
+    return answer({"valid": not problems, "errors": [asdict(p) for p in problems]})
+
+
+@router.get("/v1/branches/{branch}/dataflows")
+def dataflows(call: Called, branch: Branch) -> Response:
+    """Declared dataflows and their state."""
+    return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
+
+
+@router.get("/v1/branches/{branch}/dataflows/{dataflow}")
+def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Response:
+    """One dataflow with its text; its revision is the ETag."""
+    found = blueprints.dataflow(call.context, branch, dataflow)
+    return answer(found, headers=etag(found["revision"]))
+
+
+@router.delete("/v1/branches/{branch}/dataflows/{dataflow}")
+def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected) -> Response:
+    """End a dataflow: its demand and pointers go, data that others refer to stays."""
+    return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
+
+
+@router.get("/v1/branches/{branch}/plan")
+def plan(
+    call: Called,
+    branch: Branch,
+    dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    after: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> Response:
+    """What would run now, with causes. `next` is the `after` of the next page."""
+    whole = look.plan(call.context, branch, dataflow)
+    items = whole["items"][after : after + limit]
+    end = after + len(items)
+    return answer({**whole, "items": items, "next": str(end) if end < len(whole["items"]) else None})

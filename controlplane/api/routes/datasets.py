@@ -1,0 +1,83 @@
+"""Looking at datasets: state, partitions, history, causes, records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated
+
+from fastapi import Query, Response
+from fastapi.responses import StreamingResponse
+
+from controlplane.api import auth
+from controlplane.api.calls import Branch, Called, Dataset, answer, target_of
+from controlplane.api.problems import Refused
+from controlplane.api.services import Format
+from controlplane.operations import look
+
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+Number = Annotated[int | None, Query(ge=0, le=2**53)]
+Partition = Annotated[str | None, Query(max_length=20_000)]
+MEDIA_TYPES: dict[Format, str] = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+
+router = auth.router()
+
+
+@router.get("/v1/branches/{branch}/status")
+def status(call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None) -> Response:
+    """The state of everything, or of one dataflow or dataset."""
+    return answer(look.status(call.context, branch, target_of(target)))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}")
+def dataset(call: Called, branch: Branch, dataset: Dataset) -> Response:
+    """State, schema, generation, totals and the published table of one dataset."""
+    return answer(look.dataset(call.context, branch, dataset))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
+def partitions(call: Called, branch: Branch, dataset: Dataset, after: Partition = None, limit: Limit = 100) -> Response:
+    """Partitions in order of their keys; `next` is the `after` of the next page."""
+    return answer(look.partitions(call.context, branch, dataset, after=after, limit=limit))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/history")
+def history(call: Called, branch: Branch, dataset: Dataset, before: Number = None, limit: Limit = 100) -> Response:
+    """Settled states, newest first; `next` is the `before` of the next page."""
+    return answer(look.history(call.context, branch, dataset, before=before, limit=limit))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/why")
+def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Response:
+    """The chain of causes of a dataset or of one partition of it."""
+    return answer(look.why(call.context, branch, dataset, partition))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/records")
+def records(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    format: Format = "json",
+    partition: Partition = None,
+    generation: Number = None,
+    limit: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+) -> Response:
+    """Records of one committed generation, streamed."""
+    found = look.records(call.context, branch, dataset, partition=partition, generation=generation)
+    parts = call.services.render(found.files, found.schema, limit=limit, format=format)
+    headers = {"X-Generation": str(found.generation), "X-Rows": str(found.rows)}
+    return StreamingResponse(_begun(parts), media_type=MEDIA_TYPES[format], headers=headers)
+
+
+def _begun(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The same parts, with the first one here already: what fails at once still gets an answer of its own."""
+    try:
+        first = next(parts, b"")
+    except OSError as error:
+        raise Refused("unavailable", str(error)) from error
+    return chain((first,), parts)

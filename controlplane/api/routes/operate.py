@@ -1,0 +1,72 @@
+"""Wishes of an operator: refresh, retry, pause, resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Branch, Call, Called, answer, target_of
+from controlplane.api.problems import Refused
+from controlplane.operations import blueprints, operate
+from controlplane.operations.context import Context
+
+router = auth.router()
+
+
+class Wish(BaseModel):
+    """What to do it to: a dataflow, a dataset, or everything."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    target: str | None = Field(default=None, max_length=1000)
+
+
+class Refresh(Wish):
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation."""
+
+    accept_deletes: bool = False
+    force: bool = False
+
+
+@router.post("/v1/branches/{branch}/refresh")
+def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Response:
+    """List sources now."""
+    wish = wish or Refresh()
+    if wish.force:
+        raise Refused("not-supported", "recomputing by force is not supported yet")
+    target = target_of(wish.target)
+    return call.once(lambda: answer(operate.refresh(call.context, branch, target, accept_deletes=wish.accept_deletes)))
+
+
+@router.post("/v1/branches/{branch}/retry")
+def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+    """Try failed tasks again."""
+    target = _target(wish)
+    return call.once(lambda: answer(operate.retry(call.context, branch, target)))
+
+
+@router.post("/v1/branches/{branch}/pause")
+def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+    """Start nothing more; what is committed stays readable."""
+    return call.once(lambda: _each(call, branch, wish, operate.pause))
+
+
+@router.post("/v1/branches/{branch}/resume")
+def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+    """Take back a pause."""
+    return call.once(lambda: _each(call, branch, wish, operate.resume))
+
+
+def _each(call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], dict[str, Any]]) -> Response:
+    """Pauses belong to names: without a target, every dataflow that there is now."""
+    target = _target(wish)
+    names = [target] if target else [f["name"] for f in blueprints.dataflows(call.context, branch)]
+    done = [work(call.context, branch, name) for name in names]
+    return answer(done[0] if target else {"target": None, "targets": names})
+
+
+def _target(wish: Wish | None) -> str | None:
+    return target_of(wish.target if wish else None)

@@ -1,0 +1,36 @@
+"""The routes that need no token: is the process alive, is it ready, and the schema of blueprints for editors."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from controlplane.api.auth import services
+from controlplane.api.calls import answer
+from controlplane.api.problems import Refused
+
+router = APIRouter()
+
+
+@router.get("/livez")
+def livez() -> Response:
+    """The process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz")
+def readyz(request: Request) -> Response:
+    """The database answers and the loop runs; 503 otherwise."""
+    found = services(request)
+    if found.stopping.is_set() or not found.is_ready():
+        raise Refused("unavailable", "not ready")
+    with found.store.read() as tx:
+        tx.now()
+    return answer({"status": "ok"})
+
+
+@router.get("/schema/blueprint-v1.json")
+def schema() -> Response:
+    """JSON Schema of a blueprint."""
+    from controlplane.core.blueprint import json_schema
+
+    return answer(json_schema())

@@ -1,0 +1,51 @@
+"""Making, listing and revoking tokens. A token's text is in one answer, and never again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Called, answer
+from controlplane.api.problems import Refused
+from controlplane.core.model import Token
+from controlplane.operations import tokens
+
+router = auth.router()
+
+
+class NewToken(BaseModel):
+    """What a token may do, and for how long."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    scopes: list[Literal["admin", "driver"]] = Field(["admin"], min_length=1, max_length=2)
+    ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
+
+
+@router.post("/v1/tokens", status_code=201)
+def create(call: Called, new: NewToken) -> Response:
+    """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    if call.repeat is not None:
+        raise Refused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
+    text, token = tokens.create(call.context, new.name, tuple(dict.fromkeys(new.scopes)), ttl_s=new.ttl_s)
+    return answer({"token": text, **_shown(token)}, 201)
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    return {"id": token.id, "name": token.name, "scopes": list(token.scopes), "at": token.at, "expires": token.expires}
+
+
+@router.get("/v1/tokens")
+def listing(call: Called) -> Response:
+    """All tokens, without their texts."""
+    return answer({"items": tokens.listing(call.context), "next": None})
+
+
+@router.delete("/v1/tokens/{id}", status_code=204)
+def revoke(call: Called, id: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,100}$")]) -> Response:
+    """End a token now."""
+    tokens.revoke(call.context, id)
+    return Response(status_code=204)

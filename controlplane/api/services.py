@@ -1,0 +1,80 @@
+"""What the API is given: the store, the lake, the wake that waiting claims and streams share, counters.
+
+Does not belong here: how these are made (bootstrap), and any framework: drivers are served before one is loaded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from controlplane.core.model import Token
+from controlplane.operations.context import Context
+from controlplane.ports import ObjectStore, Store
+from dataplane.contract import Schema
+
+Format: TypeAlias = Literal["json", "csv", "arrow"]
+
+
+class Wake(Protocol):
+    """Tells waiting threads that something changed. Only shortens waits: a lost notice costs time, nothing else."""
+
+    def notify(self) -> None: ...
+
+    @property
+    def count(self) -> int:
+        """To be read before looking: `wait` returns at once if a notice came after it."""
+
+    def wait(self, timeout_s: float, seen: int | None = None) -> None: ...
+
+
+class Render(Protocol):
+    """Streams records of committed files (paths in the lake) under a schema. OSError if one is unreadable."""
+
+    def __call__(
+        self, files: Sequence[str], schema: Schema, *, limit: int | None, format: Format
+    ) -> Iterator[bytes]: ...
+
+
+class Counters:
+    """Counts of this process: name and label -> number."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, name: str, label: str = "", n: float = 1) -> None:
+        with self._lock:
+            self._counts[name, label] += n  # type: ignore[assignment]  # a Counter also adds up seconds
+
+    def snapshot(self) -> dict[tuple[str, str], float]:
+        with self._lock:
+            return dict(self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """`stopping` is set when the process begins to end: waiting claims and streams then return at once."""
+
+    store: Store
+    lake: ObjectStore
+    wake: Wake
+    render: Render
+    counters: Counters = field(default_factory=Counters)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    is_ready: Callable[[], bool] = lambda: True
+    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # requests with an Idempotency-Key
+
+    def context(self, token: Token, request_id: str) -> Context:
+        """For the operation that a request asks for."""
+        return Context(
+            store=self.store,
+            namespace="default",
+            actor=token.subject or token.name,
+            request_id=request_id,
+            wake=self.wake.notify,
+            lake=self.lake.uri,
+        )

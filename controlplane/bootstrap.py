@@ -1,0 +1,322 @@
+"""Puts a control plane together in this process: store, lake, pool, publisher, loop, API; takes it down in order.
+
+Everything heavy is imported where it is needed: a `run` with nothing to do is mostly the time that imports take.
+Does not belong here: any decision.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from controlplane.home import Home
+from controlplane.settings import Settings
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from controlplane.api.services import Services
+    from controlplane.core.model import Driver
+    from controlplane.operations.context import Context
+    from controlplane.ports import DriverPool, Publisher, Store
+    from controlplane.reconciler.loop import Progress, Reconciler
+    from controlplane.reconciler.wake import Wake
+
+Role: TypeAlias = Literal["look", "run", "serve"]
+LOOPBACK = "127.0.0.1"
+THREADS = 256  # each waiting claim or stream of events holds one
+END_TIMEOUT_S = 5
+DRIVER_TOKEN_S = 30 * 86400.0
+
+
+class Server:
+    """One control plane. `look` serves the API only; `run` and `serve` hold the home and a pool; `serve` has the loop.
+
+    A context manager: leaving it ends children and threads, in order, whatever happened inside.
+    """
+
+    def __init__(self, settings: Settings, role: Role, host: str = LOOPBACK, port: int = 0) -> None:
+        """`port` 0 is any free one."""
+        self.settings, self.role, self.home = settings, role, Home(settings.home)
+        self._address = (host, port)
+        self._ends = ExitStack()
+        self._loop: threading.Thread | None = None
+        self.stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._ends.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        """Ends are pushed as things begin, so that they are undone in the opposite order."""
+        if self.role == "look":
+            self.home.prepare()
+        else:
+            self._ends.callback(self.home.lock().release)
+        bound = self._ends.enter_context(_bind(*self._address))
+        self.url = _url(*bound.getsockname()[:2])
+        self._ends.callback(self.store.close)
+        self.token = _first_token(self.home, self.store)
+        if self.role != "look":
+            self._ends.callback(self.publisher.close)
+        api = Api(self._services, bound, self.interrupt, eager=self.role != "run")
+        self._ends.callback(api.stop)
+        if self.role != "look":
+            self._ends.callback(self.pool.close)
+            self.home.announce(self.url)
+            self.pool.scale("worker", 1)  # it starts while we go on, and waits at the socket
+        api.start()
+        if self.role == "serve":
+            self._ends.callback(self._start_loop().join)
+        self._ends.callback(self.interrupt)
+
+    def interrupt(self) -> None:
+        """Begin to end: claims, streams and the loop return soon. Any thread may call it."""
+        self.stopping.set()
+        self.wake.notify()
+
+    @property
+    def drivers_started(self) -> int:
+        return len(self.pool.drivers)
+
+    def stop(self) -> None:
+        """Claims and streams return, the loop stops, the pool drains; then the API, publisher and store close."""
+        self._ends.close()
+
+    @cached_property
+    def wake(self) -> Wake:
+        from controlplane.reconciler.wake import Wake
+
+        return Wake()
+
+    @cached_property
+    def store(self) -> Store:
+        from controlplane.store import open_store, upgrade
+
+        upgrade(self.settings.database_url)
+        return open_store(self.settings.database_url)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        from controlplane.lake.publisher import DeltaPublisher
+
+        return DeltaPublisher(self.settings.lake)
+
+    @cached_property
+    def pool(self) -> Watched:
+        if self.settings.pool == "none":
+            return Watched(Elsewhere())
+        from controlplane.drivers.local import LocalPool
+
+        return Watched(LocalPool(self.url, self.home.path, self._mint))
+
+    def _mint(self, driver: str) -> str:
+        """A token for one driver of the pool."""
+        from controlplane.operations import tokens
+
+        text, _ = tokens.create(self.context("pool"), driver, ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
+        return text
+
+    def context(self, actor: str) -> Context:
+        """For operations that this process itself asks for."""
+        from controlplane.operations.context import Context
+
+        return Context(
+            self.store, actor=actor, request_id=secrets.token_hex(16), wake=self.wake.notify, lake=self.settings.lake
+        )
+
+    def settle(self, flows: Iterable[str], branch: str, on_progress: Callable[[Progress], None]) -> str:
+        """Work until nothing is left of these dataflows and their upstream, or nothing can go on; the worst state."""
+        loop = self.reconciler(flows=frozenset(flows), branch=branch, on_progress=on_progress)
+        try:
+            return loop.settle(self.stopping)
+        finally:
+            loop.close()
+
+    def reconciler(self, **options: Any) -> Reconciler:
+        from controlplane.lake.objects import open_lake
+        from controlplane.reconciler.loop import Reconciler
+
+        return Reconciler(self.store, open_lake(self.settings.lake), self.publisher, self.pool, self.wake, **options)
+
+    def _services(self) -> Services:
+        from controlplane.api.services import Services
+        from controlplane.lake.objects import open_lake
+        from controlplane.lake.records import stream
+
+        lake = open_lake(self.settings.lake)
+        render = partial(stream, Path(unquote(urlsplit(lake.uri).path)))
+        return Services(self.store, lake, self.wake, render, stopping=self.stopping, is_ready=self._is_working)
+
+    def _is_working(self) -> bool:
+        return self._loop is None or self._loop.is_alive()
+
+    def _start_loop(self) -> threading.Thread:
+        loop = self.reconciler()
+        self._ends.callback(loop.close)
+        self._loop = threading.Thread(target=partial(loop.run, self.stopping), name="reconciler", daemon=True)
+        self._loop.start()
+        return self._loop
+
+
+class Api(threading.Thread):
+    """The API in a thread of its own. The socket listens already, so clients may connect before it runs.
+
+    `eager`: build the whole application at once, not when somebody first asks for more than drivers do.
+    """
+
+    def __init__(
+        self,
+        services: Callable[[], Services],
+        bound: socket.socket,
+        on_failure: Callable[[], None],
+        *,
+        eager: bool = True,
+    ) -> None:
+        super().__init__(name="api", daemon=True)
+        self._services, self._bound, self._on_failure, self._eager = services, bound, on_failure, eager
+        self._made = threading.Event()
+        self._server: uvicorn.Server | None = None
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._server = _uvicorn(self._services(), eager=self._eager)
+            self._made.set()
+            self._server.run(sockets=[self._bound])
+        except Exception as error:  # noqa: BLE001  # handed to who waits for us
+            self.failure = error
+            self._on_failure()
+        finally:
+            self._made.set()
+
+    def stop(self) -> None:
+        """Let requests under way finish, and end. Raises what the thread failed with."""
+        if self.ident is None:
+            return
+        self._made.wait()
+        if self._server is not None:
+            self._server.should_exit = True
+        self.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+def _uvicorn(services: Services, *, eager: bool) -> uvicorn.Server:
+    import anyio.to_thread
+    import uvicorn
+
+    from controlplane.api.edge import Edge
+
+    class Threaded(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+            await super().startup(sockets)
+
+    edge = Edge(services)
+    if eager:
+        edge.load()
+    config = uvicorn.Config(
+        edge,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=END_TIMEOUT_S,
+    )
+    return Threaded(config)
+
+
+class Watched:
+    """A pool that remembers which Spark drivers it has seen."""
+
+    def __init__(self, pool: DriverPool) -> None:
+        self._pool, self.name = pool, pool.name
+        self.drivers: set[str] = set()
+
+    def scale(self, kind: str, wanted: int) -> None:
+        self._pool.scale(kind, wanted)
+
+    def poll(self) -> tuple[Driver, ...]:
+        found = self._pool.poll()
+        self.drivers.update(d.id for d in found if d.kind == "driver")
+        return found
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class Elsewhere:
+    """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
+
+    name = "none"
+
+    def scale(self, kind: str, wanted: int) -> None:
+        """Not ours to start."""
+
+    def poll(self) -> tuple[Driver, ...]:
+        return ()
+
+    def close(self) -> None:
+        """Not ours to end."""
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+        bound.listen(512)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _first_token(home: Home, store: Store) -> str:
+    """The home's own token; made at the first start, and again if it is lost or revoked."""
+    from controlplane.operations import tokens
+    from controlplane.operations.context import Context
+
+    text = home.token()
+    if text is None or tokens.authenticate(store, text) is None:
+        text, _ = tokens.create(Context(store, actor="local"), "home", ("admin",))
+        home.keep_token(text)
+    return text
+
+
+def upgrade(database_url: str) -> None:
+    """Bring a database to this version's schema."""
+    from controlplane import store
+
+    store.upgrade(database_url)
+
+
+def version(database_url: str) -> str | None:
+    """The schema's version of a database; None if it has none."""
+    from controlplane import store
+
+    return store.version(database_url)

@@ -1,0 +1,90 @@
+"""Commands that start a control plane in their own process: run, serve, demo."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane import settings
+from controlplane.cli import failures, options, views
+from controlplane.cli.output import show
+
+if TYPE_CHECKING:
+    from controlplane.cli.session import Session
+
+STARTED = time.monotonic()  # near enough to the start of the process
+FINE = ("up_to_date", "paused")
+
+
+class Per(StrEnum):
+    """How the example's flights are split into files."""
+
+    month = "month"
+    day = "day"
+
+
+def add(app: typer.Typer) -> None:
+    for command in (run, serve, demo):
+        app.command()(command)
+
+
+def run(
+    ctx: typer.Context,
+    files: options.Files,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    accept_deletes: options.AcceptDeletes = False,
+    output: options.As = options.Form.table,
+) -> None:
+    """Make these dataflows and their upstream up to date, in this process, and end."""
+    from controlplane.cli import once
+    from controlplane.cli.progress import Progress
+    from controlplane.cli.signals import ending
+
+    session = options.session(ctx, output)
+    texts = session.load(files)
+    with (
+        session.means.start(settings.read(home), "run") as server,
+        ending(server.interrupt),
+        Progress(sys.stderr) as progress,
+    ):
+        wish = once.Wish(texts, branch, accept_deletes=accept_deletes)
+        value = once.make(server, wish, progress.show, since=STARTED)
+    show(value, views.summary(value), session.output)
+    raise typer.Exit(0 if value["state"] in FINE else failures.ERROR)
+
+
+def serve(
+    ctx: typer.Context,
+    home: options.Home = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8420,
+) -> None:
+    """Run the service: API, loop and local drivers, until it is told to end."""
+    from controlplane import logs
+    from controlplane.cli.signals import ending
+
+    session = options.session(ctx)
+    logs.configure()
+    found = settings.read(home)
+    with session.means.start(found, "serve", host, port) as server, ending(server.interrupt):
+        sys.stderr.write(f"headgate serves {server.url}; its token is in {found.home / 'token'}\n")
+        server.stopping.wait()
+        sys.stderr.write("headgate ends: work under way is finished or left for the next start\n")
+
+
+def demo(
+    ctx: typer.Context,
+    folder: Annotated[Path | None, typer.Option(help="Where to work; a new folder by default.")] = None,
+    by: Annotated[Per, typer.Option(help="One file of flights per month or day.")] = Per.month,
+) -> None:
+    """A tour on real data: a first run, a run with nothing to do, a late file, an edit and its revert."""
+    from controlplane.cli import tour
+
+    session: Session = options.session(ctx)
+    raise typer.Exit(tour.take(session, folder, by.value))

@@ -1,0 +1,165 @@
+"""Commands that look and change nothing: validate, plan, status, why, preview, records, history."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controlplane.cli import failures, options, views
+from controlplane.cli.output import Lines, problem_lines, show
+
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
+Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
+Generation = Annotated[int | None, typer.Option(min=0, help="An earlier generation.")]
+PREVIEWED = 20
+
+
+class Format(StrEnum):
+    """How records are written."""
+
+    json = "json"
+    csv = "csv"
+    arrow = "arrow"
+
+
+def add(app: typer.Typer) -> None:
+    for command in (validate, plan, status, why, preview, records, history):
+        app.command()(command)
+
+
+def validate(ctx: typer.Context, files: options.Files, output: options.As = options.Form.table) -> None:
+    """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
+    from controlplane.cli import sources
+    from controlplane.operations import blueprints
+
+    session = options.session(ctx, output)
+    found = blueprints.validate(sources.as_sources(session.load(files)))
+    problems = [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in found]
+    count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
+    value = {"valid": not problems, "errors": problems}
+    show(value, [Lines(tuple(problem_lines(problems)) or (count,))], session.output)
+    raise typer.Exit(failures.ERROR if problems else 0)
+
+
+def plan(
+    ctx: typer.Context,
+    files: Annotated[list[Path] | None, typer.Argument(help="As if these blueprints were applied.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    detailed: options.DetailedExit = False,
+    output: options.As = options.Form.table,
+) -> None:
+    """Show what would run, and why."""
+    from controlplane.cli import sources
+
+    session = options.session(ctx, output)
+    texts = session.load(files or [])
+    with session.connect(home) as client:
+        if texts:
+            value = client.apply(sources.as_documents(texts), branch=branch, dry_run=True)["plan"]
+        else:
+            value = client.plan(branch=branch)
+    show(value, views.plan(value), session.output)
+    raise typer.Exit(failures.CHANGES if detailed and value["state"] == "work" else 0)
+
+
+def status(
+    ctx: typer.Context,
+    target: options.Target = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    detailed: options.DetailedExit = False,
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.status(target, branch=branch)
+    show(value, views.status(value), session.output)
+    if value["state"] in ("failed", "blocked"):
+        raise typer.Exit(failures.ERROR)
+    raise typer.Exit(failures.CHANGES if detailed and value["state"] in ("stale", "building") else 0)
+
+
+def why(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the chain of causes of a dataset or partition, down to the line of code or the source object."""
+    session = options.session(ctx, output)
+    dataset, slash, partition = target.partition("/")
+    with session.connect(home) as client:
+        value = client.why(dataset, partition if slash else None, branch=branch)
+    show(value, views.why(value), session.output)
+
+
+def preview(
+    ctx: typer.Context,
+    dataset: options.Dataset,
+    limit: Limit = PREVIEWED,
+    partition: Partition = None,
+    generation: Generation = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show some records of a dataset."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        schema = client.dataset(dataset, branch=branch).get("schema")
+        query: Any = {"branch": branch, "partition": partition, "generation": generation, "limit": limit}
+        with client.records(dataset, format="json", **query) as parts:
+            rows = _rows(b"".join(parts))
+    columns = [f["name"] for f in schema["fields"]] if schema else list(rows[0] if rows else ())
+    show(rows, views.records(rows, columns), session.output)
+
+
+def _rows(body: bytes) -> list[dict[str, Any]]:
+    """Records are one JSON array, or one JSON object a line."""
+    text = body.decode()
+    if text.lstrip().startswith("["):
+        found: list[dict[str, Any]] = json.loads(text)
+        return found
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def records(
+    ctx: typer.Context,
+    dataset: options.Dataset,
+    format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.json,
+    partition: Partition = None,
+    generation: Generation = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+) -> None:
+    """Write all records of a dataset to standard output."""
+    session = options.session(ctx)
+    query: Any = {"branch": branch, "partition": partition, "generation": generation}
+    with session.connect(home) as client, client.records(dataset, format=format.value, **query) as parts:
+        for part in parts:
+            sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()
+
+
+def history(
+    ctx: typer.Context,
+    dataset: options.Dataset,
+    limit: Limit = PREVIEWED,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the generations of a dataset, newest first."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.history(dataset, branch=branch, limit=limit)
+    show(value, views.history(value), session.output)

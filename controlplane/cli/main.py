@@ -1,0 +1,87 @@
+"""The command line: all commands, and one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+
+import typer
+
+from controlplane.cli import embedded, failures, look, operate, upkeep
+from controlplane.cli.session import Means, Output, Session
+from controlplane.core.errors import HeadgateError
+from controlplane.settings import BadSetting
+
+GROUPS = (embedded, look, operate, upkeep)
+
+
+def application() -> typer.Typer:
+    app = typer.Typer(
+        name="headgate",
+        help="Keeps dataflows up to date: declare the datasets, Headgate computes what is missing.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for group in GROUPS:
+        group.add(app)
+    return app
+
+
+def run(arguments: Sequence[str], means: Means) -> int:
+    """One invocation; returns the exit code. `means` can start a control plane in this process."""
+    session = Session(means, _asked_form(arguments))
+    try:
+        command = typer.main.get_command(application())
+        code = command.main(list(arguments), prog_name="headgate", standalone_mode=False, obj=session)
+        return code if isinstance(code, int) else 0
+    except typer.Abort:
+        return failures.ERROR
+    except KeyboardInterrupt:
+        return failures.ERROR
+    except BrokenPipeError:
+        _close_quietly()
+        return failures.ERROR
+    except Exception as error:  # noqa: BLE001  # the one place where errors become messages
+        return _failed(error, session)
+
+
+def _failed(error: Exception, session: Session) -> int:
+    """Errors that a user can be told in words; anything else is ours, and keeps its trace."""
+    if getattr(error, "exit_code", None) == 2 and hasattr(error, "format_message"):
+        return _wrong_arguments(error, session)
+    if not _is_told(error):
+        raise error
+    failures.report(failures.document(error, session.names), session.output)
+    return failures.ERROR
+
+
+def _is_told(error: Exception) -> bool:
+    is_ours = isinstance(error, HeadgateError | BadSetting | OSError) or hasattr(error, "problem")
+    return is_ours or type(error).__module__.partition(".")[0] in failures.TOLD
+
+
+def _wrong_arguments(error: Exception, session: Session) -> int:
+    message = error.format_message()  # type: ignore[attr-defined]  # of the parser's errors, which Typer does not export
+    if session.output in ("json", "yaml"):
+        failures.report(failures.usage(message), session.output)
+    else:
+        error.show()  # type: ignore[attr-defined]
+    return failures.USAGE
+
+
+def _asked_form(arguments: Sequence[str]) -> Output:
+    """The form of the answer, for errors that come before the arguments are understood."""
+    words = [w for a in arguments for w in a.split("=", 1)]
+    for flag, value in pairwise(words):
+        if flag in ("--output", "-o") and value in ("json", "yaml"):
+            return "json" if value == "json" else "yaml"
+    return "table"
+
+
+def _close_quietly() -> None:
+    """Whoever read our output has left; Python would complain when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,63 @@
+"""One run: store blueprints, list their sources, retry what failed, work until nothing is left, and tell."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.cli import sources
+from controlplane.cli.session import Running
+from controlplane.cli.sources import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a run is to make."""
+
+    texts: Sequence[Text]
+    branch: str = "main"
+    accept_deletes: bool = False
+
+
+def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
+    """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts."""
+    from controlplane.operations import blueprints, look, operate
+
+    context = server.context("run")
+    with server.store.read() as tx:
+        event = tx.last_event()
+    drivers = server.drivers_started
+    flows = list(blueprints.apply(context, wish.branch, sources.as_sources(wish.texts))["revisions"])
+    for flow in flows:
+        operate.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
+        operate.retry(context, wish.branch, flow)
+    _in_thread(lambda: server.settle(flows, wish.branch, on_progress))
+    value: dict[str, Any] = look.summary(context, wish.branch, flows, event)
+    value["spark_started"] = server.drivers_started > drivers
+    value["wall_s"] = round(time.monotonic() - since, 3)
+    return _ordered(value)
+
+
+def _ordered(value: dict[str, Any]) -> dict[str, Any]:
+    first = ("state", "tasks", "spark_started", "wall_s", "datasets", "targets", "errors")
+    return {key: value[key] for key in first} | value
+
+
+def _in_thread(work: Callable[[], object]) -> None:
+    """Work away from the main thread, so that a signal's handler never holds a lock that the work holds."""
+    raised: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  # raised again in the main thread
+            raised.append(error)
+
+    thread = threading.Thread(target=target, name="run", daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]

@@ -1,0 +1,149 @@
+"""Commands that change what is wanted: apply, delete, refresh, retry, pause, resume; and waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controlplane.cli import failures, options, views
+from controlplane.cli.output import show
+
+if TYPE_CHECKING:
+    from controlplane.client import Headgate
+
+FINE = ("up_to_date", "paused")
+MOVING = ("stale", "building")
+
+
+def add(app: typer.Typer) -> None:
+    for command in (apply, delete, wait, refresh, retry, pause, resume):
+        app.command()(command)
+
+
+def apply(
+    ctx: typer.Context,
+    files: options.Files,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
+    revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Store blueprints, all or none; a running service then makes it so."""
+    from controlplane.cli import sources
+
+    session = options.session(ctx, output)
+    texts = session.load(files)
+    with session.connect(home) as client:
+        value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
+        if not wait:
+            show(value, views.applied(value), session.output)
+            return
+        states = [_settled(client, flow, branch) for flow in value["revisions"]]
+    found = {"state": states[0]["state"], "dataflows": [f for s in states for f in s["dataflows"]], "drivers": []}
+    show(found, views.status(found), session.output)
+    raise typer.Exit(0 if all(s["state"] in FINE for s in states) else failures.ERROR)
+
+
+def delete(
+    ctx: typer.Context,
+    dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
+    revision: Annotated[int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """End a dataflow. What it computed stays."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.delete(dataflow, branch=branch, revision=revision)
+    show(value, views.fields(value), session.output)
+
+
+def wait(
+    ctx: typer.Context,
+    target: options.Target = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date or paused."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = _settled(client, target, branch)
+    show(value, views.status(value), session.output)
+    raise typer.Exit(0 if value["state"] in FINE else failures.ERROR)
+
+
+def _settled(client: Headgate, target: str | None, branch: str) -> dict[str, Any]:
+    """The status once nothing of it moves any more; looked at again at each event."""
+    value = client.status(target, branch=branch)
+    for _ in client.events() if _moves(value) else ():
+        value = client.status(target, branch=branch)
+        if not _moves(value):
+            break
+    return value
+
+
+def _moves(value: Mapping[str, Any]) -> bool:
+    things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
+    return any(t["state"] in MOVING for t in things)
+
+
+def refresh(
+    ctx: typer.Context,
+    target: options.Target = None,
+    accept_deletes: options.AcceptDeletes = False,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """List sources now."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes)
+    show(value, views.fields(value), session.output)
+
+
+def retry(
+    ctx: typer.Context,
+    target: options.Target = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Try failed work again."""
+    _wish(ctx, "retry", target, home, branch, output)
+
+
+def pause(
+    ctx: typer.Context,
+    target: options.Target = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Start nothing more; what is committed stays readable."""
+    _wish(ctx, "pause", target, home, branch, output)
+
+
+def resume(
+    ctx: typer.Context,
+    target: options.Target = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Take back a pause."""
+    _wish(ctx, "resume", target, home, branch, output)
+
+
+def _wish(
+    ctx: typer.Context, name: str, target: str | None, home: options.Home, branch: str, output: options.Form
+) -> None:
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = {"retry": client.retry, "pause": client.pause, "resume": client.resume}[name](target, branch=branch)
+    show(value, views.fields(value), session.output)

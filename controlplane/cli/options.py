@@ -1,0 +1,47 @@
+"""Arguments and options that several commands share, so that they read and mean the same everywhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from controlplane.cli.session import Output, Session
+
+
+class Form(StrEnum):
+    """How an answer is written."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    md = "md"
+
+
+Files: TypeAlias = Annotated[list[Path], typer.Argument(help="Blueprints.", show_default=False)]
+Home: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Folder of the control plane; default $HEADGATE_HOME, else ./.headgate.")
+]
+As: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Form of the answer on standard output.")]
+Branch: TypeAlias = Annotated[str, typer.Option("--branch", "-b", help="Branch.")]
+Target: TypeAlias = Annotated[
+    str | None, typer.Argument(metavar="[DATAFLOW[.DATASET]]", help="Everything by default.", show_default=False)
+]
+Dataset: TypeAlias = Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET", show_default=False)]
+DetailedExit: TypeAlias = Annotated[
+    bool, typer.Option("--detailed-exitcode", help="Exit with 2 where there is work to do.")
+]
+AcceptDeletes: TypeAlias = Annotated[
+    bool, typer.Option("--accept-deletes", help="Confirm a loss of source objects that waits for confirmation.")
+]
+
+
+def session(ctx: typer.Context, output: Form = Form.table) -> Session:
+    """The session of this invocation; from here on errors come in the form of `output`."""
+    found = ctx.find_object(Session)
+    assert found is not None
+    form: Output = output.value
+    found.output = form
+    return found

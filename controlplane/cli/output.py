@@ -1,0 +1,151 @@
+"""How answers are shown: JSON and YAML as they are; tables and Markdown from a view. Data goes to standard output.
+
+Does not belong here: which columns an answer has (views).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from controlplane.cli.session import Output
+
+STYLES = {
+    "up_to_date": "green",
+    "paused": "cyan",
+    "building": "yellow",
+    "stale": "yellow",
+    "waiting": "yellow",
+    "held": "cyan",
+    "failed": "bold red",
+    "blocked": "red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under headings. Numbers are aligned to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Text as it is."""
+
+    lines: tuple[str, ...]
+
+
+View = Sequence[Table | Lines]
+
+
+def show(value: Any, view: View, output: Output, out: TextIO | None = None) -> None:
+    """Write an answer in the form that was asked for."""
+    out = out or sys.stdout
+    match output:
+        case "json":
+            out.write(json.dumps(value, indent=2, ensure_ascii=not _is_utf8(out)) + "\n")
+        case "yaml":
+            import yaml
+
+            yaml.safe_dump(value, out, sort_keys=False, allow_unicode=_is_utf8(out), width=1000)
+        case "md":
+            out.write("\n".join(_markdown(part) for part in view))
+        case "table":
+            _tables(view, out)
+
+
+def printable(value: object) -> str:
+    """Text of unknown origin for a terminal: without control characters, in one line."""
+    text = "" if value is None else str(value)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def is_fancy(out: TextIO) -> bool:
+    """Whether colours and moving things may be written here."""
+    return out.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _is_utf8(out: TextIO) -> bool:
+    return (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def _tables(view: View, out: TextIO) -> None:
+    for index, part in enumerate(view):
+        if index:
+            out.write("\n")
+        if is_fancy(out):
+            _rich(part, out)
+        else:
+            out.write(_plain(part))
+
+
+def _rich(part: Table | Lines, out: TextIO) -> None:
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False)
+    if isinstance(part, Lines):
+        for line in part.lines:
+            console.print(Text(printable(line)))
+        return
+    grid = Grid(title=printable(part.title) or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for index, column in enumerate(part.columns):
+        right = any(_is_number(row[index]) for row in part.rows)
+        grid.add_column(column, justify="right" if right else "left", header_style="dim", overflow="fold")
+    for row in part.rows:
+        grid.add_row(*(Text(_cell(v), style=STYLES.get(str(v), "")) for v in row))
+    console.print(grid)
+
+
+def _plain(part: Table | Lines) -> str:
+    """Columns padded with spaces, for pipes and files."""
+    if isinstance(part, Lines):
+        return "".join(printable(line) + "\n" for line in part.lines)
+    cells = [part.columns, *(tuple(map(_cell, row)) for row in part.rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(part.columns))]
+    right = [any(_is_number(row[i]) for row in part.rows) for i in range(len(part.columns))]
+    title = [printable(part.title)] if part.title else []
+    return "".join(line.rstrip() + "\n" for line in [*title, *(_padded(row, widths, right) for row in cells)])
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+
+
+def _markdown(part: Table | Lines) -> str:
+    if isinstance(part, Lines):
+        return "".join(printable(line) + "\n" for line in part.lines)
+    head = f"**{part.title}**\n\n" if part.title else ""
+    rows = [
+        part.columns,
+        ("---",) * len(part.columns),
+        *(tuple(_cell(v).replace("|", "\\|") for v in r) for r in part.rows),
+    ]
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if _is_number(value) else printable(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def problem_lines(errors: Iterable[dict[str, Any]]) -> list[str]:
+    """Problems as text: `FILE:LINE:COL: code: message (hint)`."""
+    return [_problem_line(e) for e in errors]
+
+
+def _problem_line(error: dict[str, Any]) -> str:
+    place = f"{error['file']}:{error['line']}:{error['column']}: " if error.get("file") else ""
+    hint = f" ({error['hint']})" if error.get("hint") else ""
+    return printable(f"{place}{error.get('code', 'error')}: {error.get('message', '')}{hint}")

@@ -1,0 +1,65 @@
+"""Progress on a terminal: one line that says what moves, drawn again as it changes; nothing elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+
+from controlplane.cli.output import is_fancy
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+
+class Pass(Protocol):
+    """What the loop tells after each pass."""
+
+    @property
+    def under_way(self) -> int: ...
+
+    @property
+    def states(self) -> Mapping[str, Any]: ...
+
+    @property
+    def publishing(self) -> int: ...
+
+
+class Progress:
+    """A bar of the datasets that are made, with the number of tasks under way."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._bars: Bars | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def show(self, found: Pass) -> None:
+        """The bar appears with the first task, so that a run with nothing to do stays silent."""
+        if not is_fancy(self._out) or (self._bars is None and not found.under_way):
+            return
+        counts = Counter(found.states.values())
+        done, total = counts["up_to_date"] + counts["paused"], sum(counts.values())
+        text = f"{found.under_way} tasks under way" if found.under_way else "publishing" if found.publishing else ""
+        bars, task = self._started()
+        bars.update(task, completed=done, total=total, text=text)
+
+    def _started(self) -> tuple[Bars, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        if self._bars is None or self._task is None:
+            columns = (TextColumn("datasets"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bars = Progress(
+                *columns, TextColumn("{task.fields[text]}"), console=Console(file=self._out), transient=True
+            )
+            self._bars.start()
+            self._task = self._bars.add_task("", text="")
+        return self._bars, self._task

@@ -1,0 +1,28 @@
+"""Ending in good order: the first SIGINT or SIGTERM asks for it, the second ends the process as usual."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def ending(ask: Callable[[], None]) -> Iterator[None]:
+    """Call `ask` at the first signal, in a thread of its own: a handler must not wait for locks that it interrupts."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        for each, before in earlier.items():
+            signal.signal(each, before)
+        threading.Thread(target=ask, name="ending").start()
+
+    earlier = {number: signal.signal(number, handle) for number in ENDING}
+    try:
+        yield
+    finally:
+        for each, before in earlier.items():
+            signal.signal(each, before)

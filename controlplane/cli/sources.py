@@ -1,0 +1,89 @@
+"""Blueprints from files: read, with the texts that they name, and given absolute names, as the API wants them.
+
+Does not belong here: what blueprints mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controlplane.core.blueprint import file_references, parse
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+
+if TYPE_CHECKING:
+    from controlplane.client import Document
+    from controlplane.operations.blueprints import Source
+
+MOST_BYTES = 5_000_000
+
+
+class Unreadable(HeadgateError):
+    """A file that was named on the command line cannot be read."""
+
+    code = "unreadable-file"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One blueprint: its path as it was typed, its text, and the texts of files that it names."""
+
+    path: Path
+    text: str
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The absolute name, which tells the server what relative paths are relative to."""
+        return str(self.path.absolute())
+
+
+def load(paths: Sequence[Path]) -> tuple[Text, ...]:
+    """All blueprints, or InvalidBlueprint or Unreadable. A named file that is not there is left to validation."""
+    problems: list[Problem] = []
+    texts: list[Text] = []
+    for path in paths:
+        try:
+            texts.append(_load(path))
+        except InvalidBlueprint as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InvalidBlueprint(tuple(problems))
+    return tuple(texts)
+
+
+def _load(path: Path) -> Text:
+    raw = _read(path)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        parse(raw, file=str(path), files={})  # knows the place of the bad byte, and raises
+        raise
+    return Text(path, text, dict(_referenced(path.parent, file_references(text))))
+
+
+def _read(path: Path) -> bytes:
+    """At most one byte more than a blueprint may have: enough to refuse it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror or error}") from error
+
+
+def _referenced(folder: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for name in names:
+        if (folder / name).is_file():
+            yield name, _read(folder / name).decode(errors="surrogateescape").encode("utf-8", "replace").decode()
+
+
+def as_documents(texts: Iterable[Text]) -> list[Document]:
+    return [{"name": t.name, "text": t.text, "files": dict(t.files)} for t in texts]
+
+
+def as_sources(texts: Iterable[Text]) -> list[Source]:
+    from controlplane.operations.blueprints import Source
+
+    return [Source(t.name, t.text, t.files) for t in texts]

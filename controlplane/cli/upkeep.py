@@ -1,0 +1,90 @@
+"""Commands for who keeps a control plane: tokens and the database."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from controlplane import settings
+from controlplane.cli import options, views
+from controlplane.cli.output import Lines, show
+from controlplane.cli.session import Output
+from controlplane.home import Home
+
+
+class Scope(StrEnum):
+    """What a token may do."""
+
+    admin = "admin"
+    driver = "driver"
+
+
+def add(app: typer.Typer) -> None:
+    token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
+    for command in (create, listing, revoke):
+        token.command("list" if command is listing else None)(command)
+    app.add_typer(token, name="token")
+    db = typer.Typer(help="The metadata database.", no_args_is_help=True)
+    for command in (upgrade, version):
+        db.command()(command)
+    app.add_typer(db, name="db")
+
+
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
+    scope: Annotated[list[Scope], typer.Option(help="What it may do.")] = [Scope.admin],  # noqa: B006  # read only
+    ttl_s: Annotated[float | None, typer.Option(help="Seconds until it ends; never by default.")] = None,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Make a token. Its text is shown once."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.create_token(name, [s.value for s in scope], ttl_s=ttl_s)
+    show(value, views.fields(value), session.output)
+
+
+def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """List tokens, without their texts."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.tokens()
+    show(value, views.tokens(value), session.output)
+
+
+def revoke(
+    ctx: typer.Context,
+    id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """End a token now."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        client.revoke_token(id)
+    value = {"revoked": id}
+    show(value, views.fields(value), session.output)
+
+
+def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """Bring the database to this version's schema."""
+    session = options.session(ctx, output)
+    found = settings.read(home)
+    Home(found.home).prepare()
+    session.means.upgrade(found.database_url)
+    _show_version(session.output, session.means.version(found.database_url))
+
+
+def version(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """Show the schema's version."""
+    session = options.session(ctx, output)
+    found = settings.read(home)
+    Home(found.home).prepare()
+    _show_version(session.output, session.means.version(found.database_url))
+
+
+def _show_version(output: Output, found: str | None) -> None:
+    show({"version": found}, [Lines((found or "no schema yet: headgate db upgrade",))], output)

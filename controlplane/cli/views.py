@@ -1,0 +1,160 @@
+"""From answers of the API to tables and lines for people. Pure; one function per kind of answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.cli.output import Lines, Table, View
+
+Json = Mapping[str, Any]
+DATASET_COLUMNS = ("name", "state", "generation", "partitions", "rows")
+TARGET_COLUMNS = ("name", "state", "synced_generation", "target")
+PARTITIONS_SHOWN = 3
+MESSAGE_LINES = 12
+
+
+def summary(value: Json) -> View:
+    """What a run did."""
+    tasks = value["tasks"]
+    counts = ", ".join(f"{tasks[k]} {k}" for k in ("executed", "adopted", "written", "retried", "failed", "other"))
+    spark = "Spark started" if value["spark_started"] else "no Spark"
+    head = f"{value['state']} in {value['wall_s']:.1f} s: {counts}; {spark}"
+    return [*_things(value["datasets"], value["targets"]), *_errors(value["errors"]), Lines((head,))]
+
+
+def status(value: Json) -> View:
+    """State by dataflow, and where drivers are in trouble."""
+    parts: list[Table | Lines] = []
+    for flow in value["dataflows"]:
+        title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
+        parts += [Lines((title,)), *_things(flow["datasets"], flow["targets"])]
+    drivers = [d for d in value["drivers"] if d.get("reason")]
+    parts += [_table("drivers", ("pool", "state", "reason"), drivers)] if drivers else []
+    errors = [d for f in value["dataflows"] for d in (*f["datasets"], *f["targets"]) if d.get("error")]
+    shown = [dict(d["error"], dataset=d["name"]) for d in errors]
+    return [*parts, *_errors(shown)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
+
+
+def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | Lines]:
+    found: list[Table | Lines] = []
+    if datasets:
+        found.append(_table("", DATASET_COLUMNS, datasets))
+    if targets:
+        found.append(_table("", TARGET_COLUMNS, targets))
+    return found
+
+
+def _errors(errors: Sequence[Json]) -> list[Table | Lines]:
+    """Of each error its place, Spark's condition and the first lines of the message; the log has the rest."""
+    return [Lines(tuple(line for e in errors for line in _failure(e, e.get("dataset"))))] if errors else []
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Json]) -> Table:
+    heads = tuple(c.replace("_", " ") for c in columns)
+    return Table(title, heads, tuple(tuple(row.get(c) for c in columns) for row in rows))
+
+
+def plan(value: Json) -> View:
+    """What would run, and the cause of each item."""
+    if not value["items"]:
+        return [Lines(("nothing to do",))]
+    columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
+    rows = tuple(
+        (i["dataset"], i["action"], i["cause"], _yes(i["certain"]), i["tasks"], _keys(i)) for i in value["items"]
+    )
+    total = f"{value['certain']} tasks for certain, {value['possible']} possible"
+    return [Table("", columns, rows), Lines((total,))]
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "possibly"
+
+
+def _keys(item: Json) -> str:
+    keys = item["partitions"]
+    shown = ", ".join(k or "(whole)" for k in keys[:PARTITIONS_SHOWN])
+    return shown + (f", ... {len(keys) - PARTITIONS_SHOWN} more" if len(keys) > PARTITIONS_SHOWN else "")
+
+
+def applied(value: Json) -> View:
+    revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
+    return [Lines(revisions), *plan(value["plan"])]
+
+
+def why(value: Json) -> View:
+    """A chain that reads from the dataset to its causes, nearest first."""
+    name = value["dataset"] + (f"/{value['partition']}" if value.get("partition") else "")
+    head = f"{name} is {value['state']}" + (f", generation {value['generation']}" if value.get("generation") else "")
+    cause = [f"cause: {value['cause']}"] if value.get("cause") else []
+    reason = [str(value["reason"])] if value.get("reason") else []
+    chain = [f"{'  ' * depth}<- {_because(item)}" for depth, item in enumerate(value["because"], 1)]
+    sources = [f"source: {_source(s)}" for s in value.get("sources") or ()]
+    return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
+
+
+def _source(source: Json) -> str:
+    objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
+    return f"{source['dataset']} of {source['location']}{objects}"
+
+
+def _because(item: Json) -> str:
+    modes = ", ".join(f"{n} {m['mode']}" for n, m in (item.get("modes") or {}).items())
+    parts = [f"{item['dataset']}: {item['action']} because of {item['cause']}"]
+    parts += [f"in {_keys(item)}"] if item.get("partitions") else []
+    parts += [_change(item["because"])] if item.get("because") else []
+    parts += [f"reads {modes}"] if modes else []
+    return "; ".join(parts)
+
+
+def _change(change: Json) -> str:
+    before, after = ((change.get(k) or "nothing")[:12] for k in ("from", "to"))
+    return f"{change['dataset']} went from {before} to {after}"
+
+
+def _failure(error: Json | None, subject: str | None = None) -> list[str]:
+    if not error:
+        return []
+    place = f"{error['file']}:{error.get('line') or 0}:{error.get('column') or 0}: " if error.get("file") else ""
+    names = " ".join(str(error[k]) for k in ("condition", "sqlstate") if error.get(k))
+    head = f"error: {place}{f'{subject}: ' if subject else ''}{names or error.get('code', '')}"
+    return [head, *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES])]
+
+
+def history(value: Json) -> View:
+    columns = ("at", "generation", "cause", "partitions", "rows", "revision")
+    rows = tuple((_time(i.get("at")), *(i.get(c) for c in columns[1:])) for i in value["items"])
+    return [Table("", columns, rows)]
+
+
+def tokens(items: Sequence[Json]) -> View:
+    columns = ("id", "name", "scopes", "made", "expires", "state")
+    rows = tuple(
+        (i["id"], i["name"], ", ".join(i["scopes"]), _time(i["at"]), _time(i["expires"]), _token_state(i))
+        for i in items
+    )
+    return [Table("", columns, rows)]
+
+
+def _token_state(item: Json) -> str:
+    return "revoked" if item.get("revoked") else "live"
+
+
+def records(rows: Sequence[Json], columns: Sequence[str]) -> View:
+    return [Table("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
+
+
+def fields(value: Json) -> View:
+    """Any small answer: its fields, one a line."""
+    return [Lines(tuple(f"{k.replace('_', ' ')}: {_text(v)}" for k, v in value.items() if v is not None))]
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _time(at: float | str | None) -> str:
+    if isinstance(at, int | float):
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return at or ""

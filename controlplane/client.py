@@ -1,0 +1,239 @@
+"""The Python SDK: one method per call of the REST API. Errors come as ApiError with the server's problem.
+
+    with Headgate("http://127.0.0.1:8420", token) as headgate:
+        headgate.apply([{"name": "/data/flights.yaml", "text": text}])
+        headgate.status()["state"]
+
+Does not belong here: files, terminals, processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, NotRequired, Self, TypeAlias, TypedDict
+from urllib.parse import quote
+
+import httpx2
+
+Json: TypeAlias = dict[str, Any]
+Format: TypeAlias = Literal["json", "csv", "arrow"]
+
+CONNECT_TIMEOUT_S = 10.0
+TIMEOUT_S = 120.0
+QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
+
+
+class Document(TypedDict):
+    """One blueprint to send: `name` is its absolute file name, `files` the texts that it names by relative path."""
+
+    name: str
+    text: str
+    files: NotRequired[dict[str, str]]
+
+
+class ApiError(Exception):
+    """The server refused. `problem` is its problem document: type, title, status, detail, request_id, errors."""
+
+    def __init__(self, status: int, problem: Json) -> None:
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
+        self.status, self.problem = status, problem
+
+    @property
+    def code(self) -> str:
+        return str(self.problem.get("type", "")).removeprefix("urn:headgate:")
+
+
+class Headgate:
+    """A connection to one control plane. Safe to use from several threads."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        headers = {"Authorization": f"Bearer {token}", "User-Agent": "headgate"}
+        timeout = httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not _is_loopback(url))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # dataflows
+    def apply(
+        self,
+        documents: Iterable[Document],
+        *,
+        branch: str = "main",
+        dry_run: bool = False,
+        revision: int | None = None,
+        key: str | None = None,
+    ) -> Json:
+        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet)."""
+        query = {"branch": branch, "dry_run": str(dry_run).lower()}
+        headers = _match(revision) | _key(key)
+        return self._post("/v1/blueprints", {"blueprints": list(documents)}, query, headers)
+
+    def validate(self, documents: Iterable[Document]) -> list[Json]:
+        """All problems of these blueprints."""
+        found: list[Json] = self._post("/v1/validate", {"blueprints": list(documents)})["errors"]
+        return found
+
+    def dataflows(self, branch: str = "main") -> list[Json]:
+        found: list[Json] = self._get(f"/v1/branches/{_segment(branch)}/dataflows")["items"]
+        return found
+
+    def dataflow(self, name: str, branch: str = "main") -> Json:
+        return self._get(f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}")
+
+    def delete(self, name: str, *, branch: str = "main", revision: int | None = None) -> Json:
+        path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"
+        return _value(self._http.delete(path, headers=_match(revision)))
+
+    def plan(self, *, branch: str = "main", dataflows: Iterable[str] = ()) -> Json:
+        """The whole plan: pages are put together."""
+        query: Json = {"dataflow": list(dataflows), "limit": 1000}
+        plan = page = self._get(f"/v1/branches/{_segment(branch)}/plan", query)
+        while page["next"] is not None:
+            page = self._get(f"/v1/branches/{_segment(branch)}/plan", query | {"after": page["next"]})
+            plan["items"] += page["items"]
+        return plan | {"next": None}
+
+    # looking
+    def status(self, target: str | None = None, *, branch: str = "main") -> Json:
+        return self._get(f"/v1/branches/{_segment(branch)}/status", _given(target=target))
+
+    def dataset(self, name: str, *, branch: str = "main") -> Json:
+        return self._get(_dataset(branch, name))
+
+    def partitions(self, name: str, *, branch: str = "main", after: str | None = None, limit: int = 100) -> Json:
+        return self._get(f"{_dataset(branch, name)}/partitions", _given(after=after, limit=limit))
+
+    def history(self, name: str, *, branch: str = "main", before: int | None = None, limit: int = 100) -> Json:
+        return self._get(f"{_dataset(branch, name)}/history", _given(before=before, limit=limit))
+
+    def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> Json:
+        return self._get(f"{_dataset(branch, name)}/why", _given(partition=partition))
+
+    @contextmanager
+    def records(
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        format: Format = "json",
+        partition: str | None = None,
+        generation: int | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Iterator[bytes]]:
+        """Records of one committed generation as parts of a body."""
+        query = _given(format=format, partition=partition, generation=generation, limit=limit)
+        with self._http.stream("GET", f"{_dataset(branch, name)}/records", params=query) as response:
+            if response.status_code >= 400:
+                response.read()
+                _value(response)
+            yield response.iter_bytes()
+
+    # operating
+    def refresh(self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False) -> Json:
+        return self._post(
+            f"/v1/branches/{_segment(branch)}/refresh", {"target": target, "accept_deletes": accept_deletes}
+        )
+
+    def retry(self, target: str | None = None, *, branch: str = "main") -> Json:
+        return self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target})
+
+    def pause(self, target: str | None = None, *, branch: str = "main") -> Json:
+        return self._post(f"/v1/branches/{_segment(branch)}/pause", {"target": target})
+
+    def resume(self, target: str | None = None, *, branch: str = "main") -> Json:
+        return self._post(f"/v1/branches/{_segment(branch)}/resume", {"target": target})
+
+    def events(self, after: int | None = None, *, follow: bool = True) -> Iterator[Json | None]:
+        """Events after an id (None: from now on), in order; None in between shows that the connection lives."""
+        query = _given(after=after, follow=str(follow).lower())
+        timeout = httpx2.Timeout(QUIET_LIMIT_S, connect=CONNECT_TIMEOUT_S)
+        with self._http.stream("GET", "/v1/events", params=query, timeout=timeout) as response:
+            if response.status_code >= 400:
+                response.read()
+                _value(response)
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+                elif line.startswith(":"):
+                    yield None
+
+    # tokens and health
+    def create_token(self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None) -> Json:
+        """Make a token; its text is under `token`, in this answer only."""
+        return self._post("/v1/tokens", {"name": name, "scopes": list(scopes), "ttl_s": ttl_s})
+
+    def tokens(self) -> list[Json]:
+        found: list[Json] = self._get("/v1/tokens")["items"]
+        return found
+
+    def revoke_token(self, id: str) -> None:
+        _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
+
+    def is_ready(self) -> bool:
+        try:
+            return self._http.get("/readyz").status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        return _value(self._http.get(path, params=query))
+
+    def _post(
+        self, path: str, body: Json, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Json:
+        return _value(self._http.post(path, json=body, params=query, headers=headers))
+
+
+def _value(response: httpx2.Response) -> Json:
+    if response.status_code >= 400:
+        raise ApiError(response.status_code, _problem(response))
+    return {} if response.status_code == 204 else response.json()
+
+
+def _problem(response: httpx2.Response) -> Json:
+    """The problem document, also where something between us and the server answered with another shape."""
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and "type" in found:
+        return found
+    detail = f"{response.url.host} answered {response.status_code}, and not as Headgate does"
+    return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
+
+
+def _given(**query: Any) -> Json:
+    return {k: v for k, v in query.items() if v is not None}
+
+
+def _match(revision: int | None) -> dict[str, str]:
+    if revision is None:
+        return {}
+    return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
+
+
+def _key(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key} if key else {}
+
+
+def _dataset(branch: str, name: str) -> str:
+    return f"/v1/branches/{_segment(branch)}/datasets/{_segment(name)}"
+
+
+def _segment(text: str) -> str:
+    """One segment of a path, whatever the text holds."""
+    return quote(text, safe="").replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
+
+
+def _is_loopback(url: str) -> bool:
+    """A server on this machine is never asked through a proxy."""
+    return httpx2.URL(url).host in ("127.0.0.1", "localhost", "::1")

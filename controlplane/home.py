@@ -1,0 +1,135 @@
+"""The home folder: its layout, the lock that one process holds on it for life, the address and token left for clients.
+
+Does not belong here: what is stored in the database or the lake.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from controlplane.core.errors import HomeLocked
+
+LOCK_PAUSES_S = (0.0, 0.02, 0.1)  # `is_held` of another process holds the lock for an instant
+
+
+class Holder(TypedDict):
+    """Who holds a home: `url` is empty until the API listens."""
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths below one folder. Nothing is created before `prepare`."""
+
+    path: Path
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def run(self) -> Path:
+        return self.path / "run"
+
+    @property
+    def token_file(self) -> Path:
+        return self.path / "token"
+
+    @property
+    def server_file(self) -> Path:
+        return self.path / "server.json"
+
+    def prepare(self) -> None:
+        """Create the folders, closed to other users."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.logs, self.run, self.path / "lake"):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    def lock(self) -> Lock:
+        """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
+        self.prepare()
+        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not any(_try_lock(handle, pause_s) for pause_s in LOCK_PAUSES_S):
+            os.close(handle)
+            raise HomeLocked(_refusal(self.path, self.holder()))
+        lock = Lock(handle, self)
+        self.announce("")
+        return lock
+
+    def is_held(self) -> bool:
+        """Whether another process holds this home right now; creates nothing."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def holder(self) -> Holder | None:
+        """Who says that it holds this home; true only while `is_held`."""
+        try:
+            record = json.loads(self.server_file.read_bytes())
+            return Holder(url=str(record["url"]), pid=int(record["pid"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def announce(self, url: str) -> None:
+        """Leave address and process id for clients."""
+        _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid())))
+
+    def token(self) -> str | None:
+        try:
+            return self.token_file.read_text("ascii").strip() or None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def keep_token(self, text: str) -> None:
+        _replace(self.token_file, text + "\n")
+
+
+class Lock:
+    """An exclusive hold of a home. `release` is for orderly ends; the end of the process does as well."""
+
+    def __init__(self, handle: int, home: Home) -> None:
+        self._handle, self._home = handle, home
+
+    def release(self) -> None:
+        self._home.server_file.unlink(missing_ok=True)
+        os.close(self._handle)
+
+
+def _try_lock(handle: int, pause_s: float) -> bool:
+    time.sleep(pause_s)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+    draft.replace(path)
+
+
+def _refusal(path: Path, holder: Holder | None) -> str:
+    who = f"process {holder['pid']}" if holder else "another process"
+    where = f" (serving at {holder['url']})" if holder and holder["url"] else ""
+    return f"{path} is held by {who}{where}: stop it first, or give another folder with --home"

@@ -1,0 +1,101 @@
+"""Who may call what: every route of the application, without a token and with the wrong one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from controlplane.api import driver
+from controlplane.api.app import create_app
+from controlplane.api.auth import PUBLIC
+from controlplane.operations import tokens
+from controlplane.operations.context import Context
+from tests.unit.api.world import World
+
+
+def flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """Routes, those of included routers among them."""
+    for route in routes:
+        included = getattr(route, "original_router", None)
+        yield from flat(included.routes) if included else (route,)
+
+
+def routes(world: World) -> list[tuple[str, str]]:
+    """Every method and path that the application answers, with something plausible in place of parameters."""
+    found = [("POST", path) for path in driver.ROUTES]
+    for route in flat(create_app(world.services).routes):
+        path = re.sub(r"\{[a-z]+\}", "x", route.path)
+        found += [(method, path) for method in sorted(route.methods) if method != "HEAD"]
+    return found
+
+
+def test_all_routes_but_four_are_closed(world: World) -> None:
+    with world.http() as http:
+        http.headers.pop("Authorization")
+        answers = {(m, p): http.request(m, p, content=b"{}") for m, p in routes(world)}
+    assert {p for (_, p), a in answers.items() if a.status_code != 401} == PUBLIC
+    closed = [a for (_, p), a in answers.items() if p not in PUBLIC]
+    assert len(closed) > 20
+    assert all(a.headers["www-authenticate"].startswith("Bearer") for a in closed)
+    assert all(a.json()["type"] == "urn:headgate:unauthenticated" for a in closed)
+
+
+def test_a_drivers_token_opens_drivers_routes_only(world: World) -> None:
+    with world.http(world.driver) as http:
+        answers = {(m, p): http.request(m, p, content=b"{}") for m, p in routes(world)}
+    for (_, path), answer in answers.items():
+        if path in PUBLIC:
+            assert answer.status_code == 200
+        elif path.startswith("/v1/driver/"):
+            assert answer.status_code == 422, path  # let in, and then the body is not what it should be
+        else:
+            assert answer.json()["type"] == "urn:headgate:forbidden", path
+
+
+def test_an_admins_token_does_not_open_drivers_routes(world: World) -> None:
+    with world.http() as http:
+        found = [http.request(m, p, content=b"{}").status_code for m, p in routes(world) if p.startswith("/v1/driver/")]
+    assert found == [403, 403, 403]
+
+
+def test_every_route_but_four_looks_at_the_token_before_the_body(world: World) -> None:
+    app = create_app(world.services)
+    api = [r for r in flat(app.routes) if isinstance(r, APIRoute)]
+    assert {r.path for r in api if type(r) is APIRoute} <= PUBLIC
+    with world.http("hg_wrong") as http:
+        assert http.post("/v1/blueprints", content=b"{" * 1000).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer x", "Bearer hg_", "Basic aGc6aGc=", "hg_x", "Bearer hg_\u00ff"]
+)
+def test_other_headers_are_refused(world: World, header: str) -> None:
+    with world.http() as http:
+        answer = http.get("/v1/branches/main/status", headers={b"Authorization": header.encode("latin-1")})
+    assert answer.status_code == 401
+
+
+def test_a_revoked_or_expired_token_is_refused(world: World) -> None:
+    context = Context(world.services.store)
+    text, token = tokens.create(context, "short", ("admin",))
+    gone, _ = tokens.create(context, "gone", ("admin",), ttl_s=-1.0)
+    with world.http(text) as http:
+        assert http.get("/v1/tokens").status_code == 200
+        assert http.delete(f"/v1/tokens/{token.id}").status_code == 204
+        assert http.get("/v1/tokens").status_code == 401
+    with world.http(gone) as http:
+        assert http.get("/v1/tokens").status_code == 401
+
+
+def test_failures_are_counted(world: World) -> None:
+    with world.http("hg_wrong") as http:
+        http.get("/v1/tokens")
+    with world.http() as http:
+        text = http.get("/metrics").text
+    assert "headgate_token_failures_total 1.0" in text
+    assert 'headgate_http_answers_total{status="401"} 1.0' in text
+    assert 'headgate_datasets{state="' not in text

@@ -1,0 +1,262 @@
+"""Shapes of requests and errors: one problem shape, limits, names, entity tags, idempotency."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from controlplane.client import ApiError, Document
+from tests.unit.api.world import BLUEPRINT, World
+
+FIELDS = {"type", "title", "status", "detail", "request_id", "errors"}
+
+
+def document(text: str = BLUEPRINT) -> dict:
+    return {"blueprints": [{"name": "/data/shop.yaml", "text": text}]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "/nothing", None, 404, "not-found"),
+        ("GET", "/v1/blueprints", None, 405, "method-not-allowed"),
+        ("PUT", "/livez", None, 405, "method-not-allowed"),
+        ("POST", "/v1/blueprints", b"{", 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b"", 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b"\xff\xfe", 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b'{"blueprints": []}', 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b"[" * 100_000, 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b'{"blueprints": ' + b"9" * 5000 + b"}", 422, "invalid-request"),
+        ("POST", "/v1/blueprints", json.dumps(document("a: \ud800")).encode(), 422, "invalid-request"),
+        ("POST", "/v1/branches/main/refresh", b'{"target": 5}', 422, "invalid-request"),
+        ("POST", "/v1/branches/main/refresh", b'{"typo": 5}', 422, "invalid-request"),
+        ("POST", "/v1/branches/main/refresh", b'{"force": true}', 422, "not-supported"),
+        ("POST", "/v1/branches/main/refresh", b'{"target": "no.such"}', 404, "not-found"),
+        ("GET", "/v1/branches/main/plan?after=x", None, 422, "invalid-request"),
+        ("GET", "/v1/branches/main/plan?limit=0", None, 422, "invalid-request"),
+        ("GET", "/v1/branches/main/datasets/a.b/history?before=99999999999999999999999", None, 422, "invalid-request"),
+        ("GET", "/v1/branches/main/datasets/a.b/records?format=xml", None, 422, "invalid-request"),
+        ("GET", "/v1/branches/main/datasets/a.b", None, 404, "not-found"),
+        ("GET", "/v1/branches/main/datasets/a.b/why", None, 404, "not-found"),
+        ("GET", "/v1/branches/main/datasets/a.b/partitions", None, 404, "not-found"),
+        ("GET", "/v1/events?after=-1", None, 422, "invalid-request"),
+        ("POST", "/v1/tokens", b'{"name": "a\\u0000"}', 422, "invalid-request"),
+        ("POST", "/v1/tokens", b'{"name": "a", "scopes": ["root"]}', 422, "invalid-request"),
+        ("DELETE", "/v1/tokens/none", None, 404, "not-found"),
+    ],
+)
+def test_errors_have_one_shape(
+    world: World, method: str, path: str, body: bytes | None, status: int, code: str
+) -> None:
+    with world.http() as http:
+        answer = http.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["type"]) == (status, f"urn:headgate:{code}")
+    assert set(answer.json()) == FIELDS
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "a/b", "a b", "\u0000", "'; DROP TABLE x", "😀", "A.b.c", "A.b", "x" * 3000, "%2F", "a.b\n"]
+)
+def test_hostile_names_name_nothing(world: World, name: str) -> None:
+    encoded = quote(name, safe="").replace(".", "%2E")
+    with world.http() as http:
+        for path in (
+            f"branches/main/dataflows/{encoded}",
+            f"branches/main/datasets/{encoded}",
+            f"branches/{encoded}/plan",
+        ):
+            answer = http.get(f"/v1/{path}")
+            assert answer.status_code == 404, path
+            assert answer.json()["type"] == "urn:headgate:not-found"
+
+
+@pytest.mark.parametrize("given", ["mine-1", "x" * 65, "a b", "\u00e9"])
+def test_request_ids_are_taken_over_if_harmless(world: World, given: str) -> None:
+    with world.http() as http:
+        found = http.get("/livez", headers={b"X-Request-ID": given.encode("latin-1")}).headers["x-request-id"]
+    assert (found == given) == (given == "mine-1")
+
+
+def test_what_breaks_is_told_by_its_id_only(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.services.store.close()
+    with world.http() as http:
+        answer = http.post("/v1/validate", content=b'{"blueprints": [{"text": "x"}]}', headers={"X-Request-ID": "r1"})
+    assert answer.status_code in (200, 500)
+    if answer.status_code == 500:
+        assert answer.json()["request_id"] == "r1"
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+def megabytes(count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        yield b" " * 1_000_000
+
+
+def test_a_huge_body_is_refused_whether_its_size_is_told_or_not(world: World) -> None:
+    with world.http() as http:
+        told = http.post("/v1/blueprints", content=b" " * 6_000_000)
+        streamed = http.post("/v1/blueprints", content=megabytes(100))
+        after = http.get("/livez")
+    for answer in (told, streamed):
+        assert (answer.status_code, answer.json()["type"]) == (413, "urn:headgate:too-large")
+    assert after.status_code == 200
+
+
+def test_a_declared_size_alone_is_enough_to_be_refused(world: World) -> None:
+    parts = urlsplit(world.url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as raw:
+        head = [
+            "POST /v1/validate HTTP/1.1",
+            "Host: x",
+            f"Authorization: Bearer {world.admin}",
+            "Content-Length: 100000000",
+        ]
+        raw.sendall("\r\n".join([*head, "", ""]).encode())
+        assert raw.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+# --- blueprints -----------------------------------------------------------------------------------
+
+
+def test_revisions_are_entity_tags(world: World) -> None:
+    with world.http() as http:
+        first = http.post("/v1/blueprints", json=document(), headers={"If-None-Match": "*"})
+        assert (first.status_code, first.json()["revisions"], first.headers["etag"]) == (200, {"shop": 1}, '"1"')
+        assert http.get("/v1/branches/main/dataflows/shop").headers["etag"] == '"1"'
+        changed = document(BLUEPRINT.replace("100", "200"))
+        stale = http.post("/v1/blueprints", json=changed, headers={"If-Match": '"7"'})
+        assert (stale.status_code, stale.json()["type"]) == (412, "urn:headgate:stale-revision")
+        assert http.post("/v1/blueprints", json=changed, headers={"If-None-Match": "*"}).status_code == 412
+        assert http.post("/v1/blueprints", json=changed, headers={"If-Match": "x"}).status_code == 422
+        second = http.post("/v1/blueprints", json=changed, headers={"If-Match": '"1"'})
+        assert second.headers["etag"] == '"2"'
+        assert http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"1"'}).status_code == 412
+        assert http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"2"'}).status_code == 200
+        assert http.get("/v1/branches/main/dataflows/shop").status_code == 404
+
+
+def test_bare_yaml_is_one_blueprint(world: World) -> None:
+    with world.http() as http:
+        answer = http.post("/v1/blueprints", content=BLUEPRINT, headers={"Content-Type": "application/yaml"})
+        assert answer.json()["revisions"] == {"shop": 1}
+        bad = http.post("/v1/blueprints", content=b"a: \xff", headers={"Content-Type": "application/yaml"})
+        assert (bad.status_code, bad.json()["errors"][0]["code"]) == (422, "invalid-encoding")
+        other = http.post("/v1/blueprints", content=b"x", headers={"Content-Type": "text/plain"})
+        assert other.status_code == 422
+
+
+def test_a_set_is_refused_whole_with_every_problem(world: World) -> None:
+    with world.client() as client:
+        bad: Document = {"name": "/data/bad.yaml", "text": "dataflow: Bad\ncomponents:\n  x: {red: 1}\n"}
+        with pytest.raises(ApiError) as caught:
+            client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}, bad])
+        assert (caught.value.status, caught.value.code) == (422, "invalid-blueprint")
+        errors = caught.value.problem["errors"]
+        assert len(errors) >= 2
+        assert all(set(e) == {"file", "line", "column", "code", "message", "hint"} for e in errors)
+        assert {e["file"] for e in errors} == {"/data/bad.yaml"}
+        assert client.dataflows() == []
+        assert client.validate([bad]) == errors
+        assert client.validate([{"name": "/data/shop.yaml", "text": BLUEPRINT}]) == []
+
+
+def test_a_dry_run_stores_nothing(world: World) -> None:
+    with world.client() as client:
+        answer = client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}], dry_run=True)
+        assert answer["plan"]["state"] == "work"
+        assert client.dataflows() == []
+
+
+def test_plans_come_in_pages(world: World) -> None:
+    with world.http() as http:
+        http.post("/v1/blueprints", json=document())
+        whole = http.get("/v1/branches/main/plan").json()
+        assert whole["next"] is None
+        assert len(whole["items"]) == 2
+        first = http.get("/v1/branches/main/plan?limit=1").json()
+        second = http.get(f"/v1/branches/main/plan?limit=1&after={first['next']}").json()
+    assert first["items"] + second["items"] == whole["items"]
+    assert second["next"] is None
+
+
+# --- idempotency ----------------------------------------------------------------------------------
+
+
+def test_the_same_key_and_body_give_the_same_answer(world: World) -> None:
+    key = {"Idempotency-Key": "k1"}
+    with world.http() as http:
+        first = http.post("/v1/blueprints", json=document(), headers=key)
+        http.post("/v1/blueprints", json=document(BLUEPRINT.replace("100", "200")))
+        again = http.post("/v1/blueprints", json=document(), headers=key)
+        assert (again.status_code, again.content, again.headers["etag"]) == (200, first.content, '"1"')
+        assert http.get("/v1/branches/main/dataflows/shop").json()["revision"] == 2
+        other = http.post("/v1/blueprints", json=document("other"), headers=key)
+        elsewhere = http.post("/v1/branches/main/refresh", json={}, headers=key)
+    for answer in (other, elsewhere):
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:idempotency-conflict")
+
+
+def test_a_refusal_is_repeated_too(world: World) -> None:
+    key = {"Idempotency-Key": "k2"}
+    with world.http() as http:
+        first = http.post("/v1/branches/main/retry", json={"target": "shop"}, headers=key)
+        http.post("/v1/blueprints", json=document())
+        again = http.post("/v1/branches/main/retry", json={"target": "shop"}, headers=key)
+    assert (first.status_code, again.status_code, again.content) == (404, 404, first.content)
+
+
+def test_keys_belong_to_tokens(world: World) -> None:
+    with world.client() as client, world.http() as http:
+        http.post("/v1/blueprints", json=document(), headers={"Idempotency-Key": "k"})
+        other = client.create_token("other")["token"]
+        with world.http(other) as stranger:
+            answer = stranger.post("/v1/branches/main/refresh", json={}, headers={"Idempotency-Key": "k"})
+    assert answer.status_code == 200
+
+
+def test_a_token_is_shown_once(world: World) -> None:
+    with world.client() as client, world.http() as http:
+        text = client.create_token("mine", ttl_s=60.0)["token"]
+        assert text.startswith("hg_")
+        assert text not in json.dumps(client.tokens())
+        refused = http.post("/v1/tokens", json={"name": "x"}, headers={"Idempotency-Key": "k"})
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:headgate:not-supported")
+
+
+# --- operating ------------------------------------------------------------------------------------
+
+
+def test_pausing_everything_pauses_every_dataflow(world: World) -> None:
+    with world.client() as client:
+        client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}])
+        assert client.pause()["targets"] == ["shop"]
+        assert client.status()["state"] == "paused"
+        assert client.resume("shop")["paused"] is False
+        assert client.status()["state"] != "paused"
+
+
+def test_each_change_leaves_who_and_which_request(world: World) -> None:
+    with world.http() as http:
+        http.post("/v1/blueprints", json=document(), headers={"X-Request-ID": "r-1"})
+    with world.services.store.read() as tx:
+        change = next(c for c in tx.changes() if c.action == "apply")
+    assert (change.actor, change.request_id, change.target) == ("test", "r-1", "shop")
+
+
+def test_readiness_follows_the_process(world: World) -> None:
+    with world.http() as http:
+        assert http.get("/readyz").json() == {"status": "ok"}
+        assert http.get("/schema/blueprint-v1.json").json()["type"] == "object"
+        assert "/v1/blueprints" in http.get("/openapi.json").json()["paths"]
+        world.services.stopping.set()
+        assert http.get("/readyz").status_code == 503
+        assert http.get("/livez").status_code == 200

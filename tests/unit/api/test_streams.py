@@ -1,0 +1,108 @@
+"""Waiting: events that can be taken up again, claims that wait for work."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+from controlplane.client import Document
+from controlplane.core.model import Event
+from tests.unit.api.world import World
+
+
+def put(world: World, *kinds: str) -> None:
+    with world.services.store.begin() as tx:
+        tx.put_events([Event(kind, "a.b", 1) for kind in kinds])
+    world.services.wake.notify()
+
+
+def test_events_are_taken_up_after_the_last_one_seen(world: World) -> None:
+    put(world, "one", "two", "three")
+    with world.client() as client:
+        events = [e for e in client.events(0, follow=False) if e]
+        assert [e["kind"] for e in events] == ["one", "two", "three"]
+        assert [e["kind"] for e in client.events(events[1]["id"], follow=False) if e] == ["three"]
+    with world.http() as http:
+        resumed = http.get("/v1/events?after=0&follow=false", headers={"Last-Event-ID": str(events[0]["id"])}).text
+    assert resumed.count("event: ") == 2
+    assert f"id: {events[2]['id']}\n" in resumed
+
+
+def test_a_waiting_reader_gets_new_events(world: World) -> None:
+    put(world, "old")
+    with world.client() as client:
+        stream = client.events()
+        assert next(stream) is None  # connected: what comes from now on is ours
+        put(world, "new")
+        assert [e["kind"] for e in islice(filter(None, stream), 1)] == ["new"]
+
+
+def test_a_reader_is_let_go_when_the_process_ends(world: World) -> None:
+    with world.client() as client:
+        stream = client.events()
+        next(stream)
+        world.services.stopping.set()
+        world.services.wake.notify()
+        assert all(e is None for e in stream)
+
+
+def test_a_claim_waits_and_returns_empty(world: World) -> None:
+    with world.http(world.driver) as http:
+        answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0})
+        assert (answer.status_code, answer.content) == (204, b"")
+        unknown = http.post("/v1/driver/claim", json={"contract": 99, "kinds": ["list"]})
+        assert (unknown.status_code, unknown.json()["type"]) == (426, "urn:headgate:unknown-contract")
+        assert http.post("/v1/driver/heartbeat", json={"attempts": ["a"]}).json() == {"fenced": ["a"], "drain": False}
+        fenced = http.post("/v1/driver/report", json={"attempt": "a", "results": []})
+        assert (fenced.status_code, fenced.json()["type"]) == (409, "urn:headgate:fenced")
+
+
+def test_waiting_claims_return_when_the_process_ends(world: World) -> None:
+    waiting = threading.Barrier(2)
+
+    def claim() -> int:
+        with world.http(world.driver) as http:
+            http.get("/livez")
+            waiting.wait()
+            return http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 25.0}).status_code
+
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(claim)
+        waiting.wait()
+        world.services.stopping.set()
+        world.services.wake.notify()
+        assert answer.result() == 503
+
+
+def test_a_claim_gets_work_that_comes_while_it_waits(world: World) -> None:
+    blueprint: Document = {"name": "/data/s.yaml", "text": SOURCE}
+    with ThreadPoolExecutor(1) as pool, world.client() as client, world.http(world.driver) as http:
+        body = {"contract": 1, "kinds": ["list"], "wait_s": 25.0}
+        answer = pool.submit(http.post, "/v1/driver/claim", json=body)
+        client.apply([blueprint])
+        client.refresh()
+        dispatch(world)
+        claim = answer.result().json()
+    assert claim["kind"] == "list"
+    assert claim["job"]["location"] == "/data/*.csv"
+    assert claim["lake"] == world.services.lake.uri
+
+
+SOURCE = """\
+dataflow: s
+components:
+  raw:
+    read: {connector: files, path: /data/*.csv, format: csv, schema: "a INT"}
+"""
+
+
+def dispatch(world: World) -> None:
+    """What a tick of the loop does with requested listings."""
+    from controlplane.operations import listings
+    from controlplane.operations.world import desired
+
+    with world.services.store.begin() as tx:
+        nodes = desired(tx, "main")
+        assert listings.dispatch(tx, "main", listings.sources(nodes, set(nodes.order))) == 1
+    world.services.wake.notify()

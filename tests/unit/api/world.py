@@ -1,0 +1,42 @@
+"""What tests of the API share: a running control plane seen from outside, and a blueprint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx2
+
+from controlplane.api.services import Services
+from controlplane.client import Headgate
+from dataplane.contract import Schema
+
+BLUEPRINT = """\
+dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: /data/orders/*.csv, format: csv, schema: "id INT, price INT"}
+  dear:
+    transform: {sql: SELECT * FROM orders WHERE price > 100}
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """One control plane without pools and loop."""
+
+    url: str
+    services: Services
+    admin: str
+    driver: str
+
+    def http(self, token: str | None = None) -> httpx2.Client:
+        headers = {"Authorization": f"Bearer {token or self.admin}"}
+        return httpx2.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30)
+
+    def client(self) -> Headgate:
+        return Headgate(self.url, self.admin)
+
+
+def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
+    yield f"{format} {limit} {len(files)}".encode()

@@ -1,0 +1,78 @@
+"""The home folder: one holder at a time, files for its owner only, messages that say what to do."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.errors import HomeLocked
+from controlplane.home import Home
+
+HOLD = """
+import sys
+from pathlib import Path
+from controlplane.home import Home
+home = Home(Path(sys.argv[1]))
+lock = home.lock()
+home.announce("http://127.0.0.1:1")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds a home until it is ended."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_holder_is_told_who_holds_it_and_what_to_do(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert not home.is_held()
+    with held(home.path) as process:
+        assert home.is_held()
+        assert home.holder() == {"url": "http://127.0.0.1:1", "pid": process.pid}
+        with pytest.raises(HomeLocked) as caught:
+            home.lock()
+        for part in (str(process.pid), "http://127.0.0.1:1", "--home", str(home.path)):
+            assert part in str(caught.value)
+
+
+def test_a_killed_holder_leaves_the_home_free(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with held(home.path) as process:
+        process.kill()
+        process.wait()
+        assert not home.is_held()
+        home.lock().release()
+    assert home.holder() is None
+
+
+def test_what_is_secret_is_for_its_owner_only(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    os.umask(os.umask(0o022))
+    lock = home.lock()
+    home.keep_token("hg_x")
+    assert home.token() == "hg_x"
+    assert stat.S_IMODE(home.token_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(home.server_file.stat().st_mode) == 0o600
+    lock.release()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": "x"}', '{"url": "x", "pid": "many"}'])
+def test_a_broken_server_file_names_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "server.json").write_text(text)
+    assert Home(tmp_path).holder() is None

@@ -1,0 +1,107 @@
+"""How answers are shown."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from controlplane.cli import failures, views
+from controlplane.cli.output import Lines, Table, show
+from controlplane.core.errors import InvalidBlueprint, Problem
+
+SUMMARY = {
+    "state": "failed",
+    "tasks": {"executed": 27, "adopted": 0, "written": 12, "retried": 0, "failed": 1, "other": 4},
+    "spark_started": True,
+    "wall_s": 21.4,
+    "datasets": [{"name": "f.daily", "state": "up_to_date", "generation": 1, "partitions": 12, "rows": 36500}],
+    "targets": [{"name": "f.out", "state": "blocked", "synced_generation": 0, "target": "/out"}],
+    "errors": [
+        {
+            "dataset": "f.x",
+            "file": "f.yaml",
+            "line": 3,
+            "column": 9,
+            "condition": "DIVIDE_BY_ZERO",
+            "sqlstate": "22012",
+            "message": "Division by zero.",
+        }
+    ],
+}
+
+
+def shown(value: object, view: list[Table | Lines], form: str) -> str:
+    out = io.StringIO()
+    show(value, view, form, out)  # type: ignore[arg-type]  # texts of the parameters above
+    return out.getvalue()
+
+
+def test_a_summary_as_text() -> None:
+    assert shown(SUMMARY, [*views.summary(SUMMARY)], "table") == (
+        "name     state       generation  partitions    rows\n"
+        "f.daily  up_to_date           1          12  36,500\n"
+        "\n"
+        "name   state    synced generation  target\n"
+        "f.out  blocked                  0  /out\n"
+        "\n"
+        "error: f.yaml:3:9: f.x: DIVIDE_BY_ZERO 22012\n"
+        "  Division by zero.\n"
+        "\n"
+        "failed in 21.4 s: 27 executed, 0 adopted, 12 written, 0 retried, 1 failed, 4 other; Spark started\n"
+    )
+
+
+def test_json_and_yaml_are_the_answer_itself() -> None:
+    import yaml
+
+    assert json.loads(shown(SUMMARY, [], "json")) == SUMMARY
+    assert yaml.safe_load(shown(SUMMARY, [], "yaml")) == SUMMARY
+
+
+def test_markdown_keeps_cells_apart() -> None:
+    text = shown({}, [Table("t", ("a", "b"), (("x|y", 1000),))], "md")
+    assert text == "**t**\n\n| a | b |\n| --- | --- |\n| x\\|y | 1,000 |\n"
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    text = shown({}, [Table("", ("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
+    assert text == "a\n\\x1b[31mred\\n\n\n\\x07\n"
+
+
+def test_a_chain_of_causes_reads_downwards() -> None:
+    value = {
+        "dataset": "f.daily",
+        "partition": "2013-01.csv",
+        "state": "stale",
+        "generation": 2,
+        "cause": "input",
+        "reason": None,
+        "because": [
+            {
+                "dataset": "f.daily",
+                "action": "compute",
+                "cause": "input",
+                "partitions": ["2013-01.csv"],
+                "modes": {"legs": {"mode": "each", "reason": "one row-wise scope"}},
+                "because": {"dataset": "f.legs", "from": None, "to": "ab" * 32},
+            }
+        ],
+        "sources": [{"dataset": "f.raw", "location": "/data/*.csv", "objects": ["file:///data/2013-01.csv"]}],
+        "error": None,
+    }
+    assert shown(value, [*views.why(value)], "table") == (
+        "f.daily/2013-01.csv is stale, generation 2\n"
+        "cause: input\n"
+        "  <- f.daily: compute because of input; in 2013-01.csv; "
+        "f.legs went from nothing to abababababab; reads legs each\n"
+        "source: f.raw of /data/*.csv: file:///data/2013-01.csv\n"
+    )
+
+
+def test_a_failure_names_files_as_they_were_typed() -> None:
+    error = InvalidBlueprint((Problem("/w/a.yaml", 1, 2, "unknown-key", "red", "read?"),))
+    value = failures.document(error, {"/w/a.yaml": "a.yaml"})
+    assert value["type"] == "urn:headgate:invalid-blueprint"
+    assert value["errors"] == [
+        {"file": "a.yaml", "line": 1, "column": 2, "code": "unknown-key", "message": "red", "hint": "read?"}
+    ]
