@@ -1,0 +1,121 @@
+"""What the set-up scripts say on machines that lack something; run for real, with a PATH of stubs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TOOLS = ("cat", "cksum", "dirname", "make", "rm", "sed", "sh", "tr")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with the tools of any machine, and neither Python nor Java."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in TOOLS:
+        folder.joinpath(tool).symlink_to(str(which(tool)))
+    return folder
+
+
+@pytest.fixture
+def run(programs: Path) -> Run:
+    def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        variables = {"PATH": str(programs), **environment}
+        return subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def stub(path: Path, *says: str) -> None:
+    """A program that prints lines on stderr, as `java -version` does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + "".join(f"echo '{line}' >&2\n" for line in says))
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1", "26-ea"])
+def test_a_java_that_will_do(programs: Path, run: Run, version: str) -> None:
+    stub(programs / "java", "Picked up JAVA_TOOL_OPTIONS: -Dx=11", f'openjdk version "{version}" 2025-04-15', "OpenJDK")
+    done = run("scripts/check-java")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(("version", "found"), [("11.0.22", "11"), ("1.8.0_402", "8"), ("16", "16")])
+def test_a_java_that_is_too_old(programs: Path, run: Run, version: str, found: str) -> None:
+    stub(programs / "java", f'openjdk version "{version}" 2024-01-16', "OpenJDK Runtime Environment")
+    done = run("scripts/check-java")
+    assert done.returncode == 1
+    assert one_line(done).startswith(f"headgate: Java 17 or newer is needed, found {found} (PATH): install one")
+
+
+def test_no_java(run: Run) -> None:
+    assert "found none (PATH)" in one_line(run("scripts/check-java"))
+
+
+def test_a_java_that_only_tells_where_to_get_one(programs: Path, run: Run) -> None:
+    stub(programs / "java", "The operation could not be completed. Unable to locate a Java Runtime.")
+    assert "found none (PATH)" in one_line(run("scripts/check-java"))
+
+
+def test_java_home_comes_first_as_it_does_for_spark(programs: Path, run: Run, tmp_path: Path) -> None:
+    stub(programs / "java", 'openjdk version "17.0.15"')
+    stub(tmp_path / "old" / "bin" / "java", 'openjdk version "11.0.22"')
+    assert f"found 11 (JAVA_HOME={tmp_path}/old)" in one_line(run("scripts/check-java", JAVA_HOME=f"{tmp_path}/old"))
+    assert f"found none (JAVA_HOME={tmp_path}/no)" in one_line(run("scripts/check-java", JAVA_HOME=f"{tmp_path}/no"))
+
+
+def test_make_stops_before_any_set_up_without_java(run: Run) -> None:
+    done = run("make", "demo")
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if not line.startswith("make")] == [
+        one_line(run("scripts/check-java"))
+    ]
+
+
+def test_no_python(run: Run) -> None:
+    assert "Python 3.11 or newer is needed, found none: install one" in one_line(run("scripts/find-python"))
+
+
+def python(path: Path, version: str, is_new: bool) -> None:
+    """A stub that answers both questions of the script, which version it is and if that will do, and can no more."""
+    answers = f"-c*exit*) exit {0 if is_new else 1};; -c*) echo {version};; *) exit 1;;"
+    path.write_text(f'#!/bin/sh\ncase "$1$2" in {answers} esac\n')
+    path.chmod(0o755)
+
+
+def test_a_python_that_is_too_old(programs: Path, run: Run) -> None:
+    python(programs / "python3", "3.9.18", is_new=False)
+    assert "found 3.9.18 (python3): install one" in one_line(run("scripts/find-python"))
+
+
+def test_the_newest_python_that_runs_is_taken(programs: Path, run: Run) -> None:
+    programs.joinpath("python3.14").symlink_to("/bin/false")  # as a shim of a version that is not installed
+    python(programs / "python3.12", "3.12.1", is_new=True)
+    python(programs / "python3", "3.9.18", is_new=False)
+    assert run("scripts/find-python").stdout.strip() == str(programs / "python3.12")
+    assert "found 3.9.18 (python3)" in one_line(run("scripts/find-python", PYTHON="python3"))
+
+
+def test_a_python_without_venv(programs: Path, run: Run, tmp_path: Path) -> None:
+    """On a copy of the scripts alone, since they work in the folder that they lie in."""
+    checkout = tmp_path / "checkout"
+    checkout.joinpath("scripts").mkdir(parents=True)
+    for script in ROOT.joinpath("scripts").iterdir():
+        checkout.joinpath("scripts", script.name).symlink_to(script)
+    python(programs / "python3", "3.12.1", is_new=True)
+    line = one_line(run(str(checkout / "scripts" / "find-uv")))
+    assert line.endswith("cannot make virtual environments: install its venv module (apt install python3-venv)")
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What a failed script said: exactly one line, on stderr."""
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    return line
