@@ -14,7 +14,7 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.volatility import Volatile, volatile
 from dataplane.contract import digest
 
-_LEFT_OUT = frozenset({"ctx", "kind", "type_comment"})
+_LEFT_OUT = frozenset({"ctx", "type_comment"})
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

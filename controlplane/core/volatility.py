@@ -190,8 +190,9 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
     parts = origin.split(".")
     if parts[0] == "pyspark" and "functions" in parts[:-1] and parts[-1] in _SPARK_FUNCTIONS:
         return f"{parts[-1]}()"
-    if any(origin == name or origin.startswith(name + ".") for name in _ORIGINS):
-        return origin
+    for name in _ORIGINS:
+        if origin == name or origin.startswith(name + "."):
+            return name
     if isinstance(node, ast.Attribute):
         if node.attr in _SESSION_READS and _is_session(node.value):
             return f"spark.{node.attr}"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unit
             "SELECT a FROM f TABLESAMPLE (10 ROWS) REPEATABLE (1) WHERE a",
             "SELECT a FROM v0 TABLESAMPLE (10 ROWS) REPEATABLE (1) AS f WHERE a",
         ),
-        ("SELECT 1 FROM f, o.ds d WHERE a IN (SELECT k FROM f)", "SELECT 1 FROM v0 AS f, v1 d WHERE a IN (SELECT k FROM v0 AS f)"),
+        ("SELECT 1 FROM f, o.ds d, (SELECT 2 FROM f) x", "SELECT 1 FROM v0 AS f, v1 d, (SELECT 2 FROM v0 AS f) x"),
         ("WITH f AS (SELECT * FROM f) SELECT * FROM f", "WITH f AS (SELECT * FROM v0 AS f) SELECT * FROM f"),
         ("SELECT v:a.b FROM f JOIN o.ds", "SELECT v:a.b FROM v0 AS f JOIN v1 AS ds"),
         ("SELECT a FROM other", "SELECT a FROM other"),

@@ -1,0 +1,39 @@
+# Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help demo test check soak bench lock clean setup java
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
+
+demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
+	@$(BIN)/headgate demo
+
+test: java setup  ## every test, on real Spark and real servers that they start themselves
+	@$(BIN)/python -m pytest tests
+
+check: setup  ## format, lint, types, import contracts, unit and property tests; under a minute
+	@$(BIN)/ruff format --quiet --check || { $(BIN)/ruff format --check; exit 1; }
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest --quiet -n 2 tests/unit tests/property
+
+soak: java setup  ## property tests and random faults for much longer, with new seeds
+	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property"
+
+bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
+	@$(BIN)/python benchmarks/loop.py
+
+lock:  ## make requirements.lock anew from pyproject.toml
+	@scripts/lock
+
+clean:  ## remove what was made here; downloads stay in the user's cache
+	@rm -rf .venv .venv-uv .headgate .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup:
+	@scripts/setup
+
+java:
+	@scripts/check-java

@@ -1,0 +1,292 @@
+"""A data plane in this process: takes claims and reports as a driver and a worker do, with SQLite in Spark's place.
+
+It lists with the product's own code, reads CSV with the standard library, and dies, stutters and lies where it is told
+to. Does not belong here: what the results should be (model).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from controlplane.core.errors import Fenced, NotFound
+from controlplane.operations import work
+from controlplane.operations.context import Context
+from dataplane.contract import (
+    CONTRACT,
+    DRIVER_KINDS,
+    MANIFEST,
+    MASK,
+    WORKER_KINDS,
+    Claim,
+    Content,
+    Json,
+    Kind,
+    Schema,
+    TaskError,
+    TaskResult,
+    TaskSpec,
+    column_names,
+    label_of,
+)
+from dataplane.listing import list_files
+from dataplane.versions import Versions
+from tests.property.model import Columns, Fragment, Key, Row, Value, content, parse_key, task_key
+
+Fault: TypeAlias = Literal["none", "dies", "dies late", "dies between", "stutters", "straggles"]
+
+
+class MemoryLake:
+    """Objects in a dictionary."""
+
+    uri = "memory:lake"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def read(self, path: str) -> bytes:
+        if path not in self.objects:
+            raise NotFound(f"no object {path}")
+        return self.objects[path]
+
+    def put_if_absent(self, path: str, body: bytes) -> bool:
+        return self.objects.setdefault(path, body) is body
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return {path: len(body) for path, body in self.objects.items() if path.startswith(f"{prefix}/")}
+
+    def link(self, source: str, target: str) -> None:
+        self.put_if_absent(target, self.read(source))
+
+    def delete_prefix(self, prefix: str) -> None:
+        for path in self.sizes(prefix):
+            del self.objects[path]
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        start = f"{prefix}/" if prefix else ""
+        return iter(sorted({p[len(start) :].split("/")[0] for p in self.objects if p.startswith(start)}))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A task whose result was committed. `key` names it as the model does."""
+
+    dataset: str
+    partition: str
+    key: Key
+
+
+@dataclass(slots=True)
+class Engine:
+    """`canonical` gives the plain form of a query's text; `on_listed` hears of every listing that was reported."""
+
+    ctx: Context
+    lake: MemoryLake
+    canonical: Mapping[str, str]
+    on_listed: Callable[[str], None]
+    advance: Callable[[float], None]
+    done: list[Work] = field(default_factory=list)
+    targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
+    _claims: int = 0
+
+    def step(self, fault: Fault = "none", kinds: Iterable[Kind] = WORKER_KINDS | DRIVER_KINDS) -> bool:
+        """Take one claim to its end, with this fault on the way; False if there was nothing to claim."""
+        self._claims += 1
+        driver = f"driver-{self._claims}"
+        claim = work.claim(self.ctx, driver, CONTRACT, sorted(kinds), lake=self.lake.uri)
+        if claim is None:
+            return False
+        self._check_unknown(claim)
+        works = {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None}
+        self._end(claim, driver, [self._result(claim, t) for t in claim["tasks"]], fault)
+        self._count(works)
+        return True
+
+    # --- what a claim is ------------------------------------------------------------------------
+
+    def _check_unknown(self, claim: Claim) -> None:
+        keys = [bytes.fromhex(t["task"]) for t in claim["tasks"]]
+        with self.ctx.store.read() as tx:
+            known = tx.traces(keys) if claim["kind"] in ("parse", "transform") else {}
+        assert not known, f"{claim['dataset']}: dispatched although it has a trace (I6)"
+
+    def _work(self, claim: Claim, task: TaskSpec) -> Work | None:
+        match claim["kind"]:
+            case "parse":
+                texts = [path_of(o["uri"]).read_text() for o in task["objects"] if path_of(o["uri"]).exists()]
+                key = parse_key(texts, column_names(task["columns"]), claim["job"]["options"].get("nullValue", ""))
+            case "transform":
+                job = claim["job"]
+                slots = {n: self._slot(job, task, n) for n in job["inputs"]}
+                key = task_key(self.canonical[job["sql"]], job["params"], slots)
+            case _:
+                return None
+        return Work(claim["dataset"], task["partition"], key)
+
+    def _slot(self, job: Json, task: TaskSpec, name: str) -> Key:
+        given = job["inputs"][name]
+        return given["mode"], content(self._fragments(job, task, name)), column_names(given["schema"])
+
+    def _fragments(self, job: Json, task: TaskSpec, name: str) -> list[Fragment]:
+        is_each = job["inputs"][name]["mode"] == "each"
+        paths = task["slots"][name] if is_each else job["shared"][name]
+        return [self.fragment(path) for path in paths]
+
+    def fragment(self, path: str) -> Fragment:
+        found = json.loads(self.lake.read(path))
+        return Fragment(tuple(found["columns"]), tuple(map(tuple, found["rows"])))
+
+    def _count(self, works: Mapping[str, Work]) -> None:
+        with self.ctx.store.read() as tx:
+            traces = tx.traces([bytes.fromhex(task) for task in works])
+        self.done += [w for task, w in works.items() if bytes.fromhex(task) in traces]
+
+    # --- how an attempt ends ----------------------------------------------------------------------
+
+    def _end(self, claim: Claim, driver: str, results: list[TaskResult], fault: Fault) -> None:
+        kept = results[::2] if fault == "dies between" else results
+        if claim["kind"] in ("parse", "transform") and fault != "dies":
+            manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": kept, "versions": {}}
+            self.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
+        if fault.startswith("dies") or fault == "straggles":
+            self._rescue(claim, fault)
+        if fault in ("none", "stutters"):
+            self._report(claim, driver, results)
+        if fault in ("straggles", "stutters"):
+            self._report_in_vain(claim, driver, results)
+        if claim["kind"] == "list":
+            self.on_listed(claim["job"]["listing"])
+
+    def _report(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
+        work.report(self.ctx, driver, claim["attempt"], results, lake=self.lake)
+
+    def _report_in_vain(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
+        try:
+            self._report(claim, driver, results)
+        except Fenced:
+            return
+        raise AssertionError("an attempt that is over was heard again (I2)")
+
+    def _rescue(self, claim: Claim, reason: str) -> None:
+        with self.ctx.store.read() as tx:
+            attempt = tx.attempts([claim["attempt"]])[claim["attempt"]]
+        work.adopt(self.ctx, attempt, self.lake, reason=reason)
+
+    # --- doing it ---------------------------------------------------------------------------------
+
+    def _result(self, claim: Claim, task: TaskSpec) -> TaskResult:
+        result: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
+        try:
+            match claim["kind"]:
+                case "list":
+                    result["result"] = list_files(claim["job"], Versions())
+                case "infer":
+                    names = [c for o in task["objects"] for c in o["columns"] or ()]
+                    result["result"] = {"schema": schema_of(tuple(dict.fromkeys(names)))}
+                case "analyse":
+                    result["result"] = {"schema": schema_of(self._query(claim["job"], {}).columns)}
+                case "write":
+                    result["result"] = self._write(claim["job"], task)
+                case "parse" if any(_version(o["uri"]) != o["version"] for o in task["objects"]):
+                    result["state"] = "void"
+                case "parse":
+                    self._store(claim, task, parse(task, claim["job"]["options"]), result)
+                case "transform":
+                    given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
+                    self._store(claim, task, self._query(claim["job"], given), result)
+        except (ValueError, sqlite3.Error) as e:
+            result |= {"state": "failed", "error": _user_error(str(e))}
+        return result
+
+    def _query(self, job: Json, given: Mapping[str, Sequence[Fragment]]) -> Fragment:
+        with sqlite3.connect(":memory:") as connection:
+            for name, i in job["inputs"].items():
+                columns = column_names(i["schema"]) or ("_nothing",)
+                marks = ", ".join("?" * len(columns))
+                connection.execute(f"CREATE TABLE {i['view']} ({', '.join(columns)})")
+                rows = (row for f in given.get(name, ()) for row in f.under(columns))
+                connection.executemany(f"INSERT INTO {i['view']} VALUES ({marks})", rows)
+            cursor = connection.execute(job["sql"], job["params"])
+            return Fragment(tuple(d[0] for d in cursor.description), tuple(cursor.fetchall()))
+
+    def _store(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
+        path = f"{claim['prefix']}/_fragment={label_of(bytes.fromhex(task['task']))}/0.parquet"
+        body = json.dumps({"columns": rows.columns, "rows": rows.rows}).encode()
+        result |= {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": []}
+        if rows.rows:
+            self.lake.put_if_absent(path, body)
+            result["files"] = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": None}]
+
+    def _write(self, job: Json, task: TaskSpec) -> Json:
+        target = self.targets.setdefault(job["path"], {})
+        if task.get("remove"):
+            target.pop(task["partition"], None)
+            return {"rows": 0, "bytes": 0}
+        columns = column_names(job["schema"])
+        target[task["partition"]] = tuple(r for p in task["files"] for r in self.fragment(p).under(columns))
+        return {"rows": len(target[task["partition"]]), "bytes": 0}
+
+
+def schema_of(columns: Columns) -> Schema:
+    """Names that begin with s are texts, all others numbers."""
+    kinds = ((c, "string" if c.startswith("s") else "long") for c in columns)
+    return {
+        "type": "struct",
+        "fields": [{"name": c, "type": kind, "nullable": True, "metadata": {}} for c, kind in kinds],
+    }
+
+
+def fingerprint(fragment: Fragment) -> Content:
+    hashes = [hashlib.sha256(repr((fragment.columns, row)).encode()).digest() for row in fragment.rows]
+    sums = (sum(int.from_bytes(h[at : at + 8], "big") for h in hashes) & MASK for at in (0, 8))
+    return Content(len(hashes), *sums)
+
+
+def parse(task: TaskSpec, options: Mapping[str, str]) -> Fragment:
+    """The rows of a task's files; ValueError for a line that is none."""
+    columns, null = column_names(task["columns"]), options.get("nullValue", "")
+    rows: list[Row] = []
+    for source in task["objects"]:
+        header, *lines = csv.reader(io.StringIO(path_of(source["uri"]).read_text()))
+        for line in lines:
+            if len(line) != len(header):
+                raise ValueError(f"malformed line in {source['name']}: {line}")
+            cells = dict(zip(header, line, strict=True))
+            rows.append(tuple(_value(c, cells.get(c, ""), null) for c in columns))
+    return Fragment(columns, tuple(rows))
+
+
+def _value(column: str, text: str, null: str) -> Value:
+    if text in ("", null):
+        return None
+    return text if column.startswith("s") else int(text)
+
+
+def path_of(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
+
+
+def _version(uri: str) -> str:
+    path = path_of(uri)
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.exists() else "gone"
+
+
+def _user_error(message: str) -> TaskError:
+    return {
+        "kind": "user",
+        "condition": "BROKEN",
+        "sqlstate": None,
+        "message": message,
+        "file": None,
+        "line": None,
+        "column": None,
+        "detail": "",
+    }

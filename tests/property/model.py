@@ -1,0 +1,386 @@
+"""What must be true, worked out the slow and obvious way: rows from scratch, and a key for each piece of work.
+
+Imports nothing of the product, on purpose: it is what the product is held against. Does not belong here: chance
+(changes), running anything (engine), comparing (world).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Value: TypeAlias = int | str | None
+Columns: TypeAlias = tuple[str, ...]
+Row: TypeAlias = tuple[Value, ...]
+Key: TypeAlias = tuple[object, ...]  # names a piece of work: the code, and all data that it reads
+Content: TypeAlias = frozenset[tuple[tuple[Columns, Row], int]]  # a multiset of rows, each with its columns' names
+
+# --- source files --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A CSV file. `style` writes the same rows as other bytes; a broken one holds a line that is no row."""
+
+    columns: Columns
+    rows: tuple[Row, ...]
+    style: int = 0
+    broken: bool = False
+
+    @property
+    def text(self) -> str:
+        lines = [",".join(self.columns), *(",".join(map(self._cell, row)) for row in self.rows)]
+        return "".join(f"{line}\n" for line in [*lines, *(["boom"] if self.broken else [])])
+
+    def _cell(self, value: Value) -> str:
+        return "" if value is None else f'"{value}"' if self.style else str(value)
+
+
+Folder: TypeAlias = Mapping[str, File]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One partition's rows under the columns that it was written with."""
+
+    columns: Columns
+    rows: tuple[Row, ...]
+
+    def under(self, columns: Columns) -> Iterator[Row]:
+        """The rows as a reader of these columns sees them; what is not there is NULL."""
+        places = [self.columns.index(c) if c in self.columns else None for c in columns]
+        return (tuple(None if p is None else row[p] for p in places) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    columns: Columns
+    partitions: Mapping[str, Fragment]
+
+    def rows(self) -> list[Row]:
+        return [row for f in self.partitions.values() for row in f.under(self.columns)]
+
+
+def content(fragments: Iterable[Fragment]) -> Content:
+    return frozenset(Counter((f.columns, row) for f in fragments for row in f.rows).items())
+
+
+# --- components ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """CSV files of a folder: one partition for each name, or, `grouped`, for each text before the name's first `-`."""
+
+    folder: str
+    grouped: bool = False
+    declared: Columns | None = None
+    null: str = ""  # a text that is read as NULL
+
+    def key_of(self, name: str) -> str:
+        return _escaped(name.split("-")[0] if self.grouped else name)
+
+
+def _escaped(text: str) -> str:
+    safe = re.compile(r"[A-Za-z0-9._-]")
+    return "".join(c if safe.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Row by row. `columns` None is `*`; `shift` is added to v; only rows with more than `above` in v stay."""
+
+    source: str
+    columns: Columns | None = None
+    shift: int = 0
+    above: int | None = None
+    named: bool = False  # `above` comes as a parameter
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.source: "each"}
+
+    @property
+    def sql(self) -> str:
+        items = ", ".join(self._item(c) for c in self.columns) if self.columns else "*"
+        limit = ":low" if self.named else self.above
+        return f"SELECT {items} FROM {self.source}" + ("" if self.above is None else f" WHERE v > {limit}")
+
+    def _item(self, column: str) -> str:
+        return f"v + {self.shift} AS v" if column == "v" and self.shift else column
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        given = inputs[self.source]
+        columns = self.columns or given.columns
+        rows = (dict(zip(given.columns, row, strict=True)) for row in given.rows)
+        kept = (r for r in rows if self.above is None or _above(r["v"], self.above))
+        shift = self.shift if self.columns else 0
+        return Fragment(columns, tuple(tuple(_plus(r[c], shift * (c == "v")) for c in columns) for r in kept))
+
+
+def _plus(value: Value, more: int) -> Value:
+    return value + more if isinstance(value, int) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Each row of `left` with the rows of `right` that have its k; `outer` keeps rows that meet none."""
+
+    left: str
+    right: str
+    name: str  # of the column that is added
+    outer: bool = False
+    star: bool = False
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.right: "all"} | {self.left: "all" if self.left == self.right else "each"}
+
+    @property
+    def sql(self) -> str:
+        items = "l.*" if self.star else "l.k, l.v"
+        kind = "LEFT JOIN" if self.outer else "JOIN"
+        return f"SELECT {items}, r.v AS {self.name} FROM {self.left} AS l {kind} {self.right} AS r ON l.k = r.k"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        left, right = inputs[self.left], inputs[self.right]
+        own = left.columns if self.star else ("k", "v")
+        matches: dict[Value, list[Value]] = {}
+        for k, v in right.under(("k", "v")):
+            matches.setdefault(k, []).append(v)
+        rows = []
+        for row, (k,) in zip(left.under(own), left.under(("k",)), strict=True):
+            found = [] if k is None else matches.get(k, [])
+            rows += [(*row, v) for v in found or ([None] if self.outer else [])]
+        return Fragment((*own, self.name), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Rows of `left` whose k stands in `right`."""
+
+    left: str
+    right: str
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.right: "all"} | {self.left: "all" if self.left == self.right else "each"}
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT k, v FROM {self.left} WHERE k IN (SELECT k FROM {self.right})"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        known = {k for (k,) in inputs[self.right].under(("k",)) if k is not None}
+        return Fragment(("k", "v"), tuple(r for r in inputs[self.left].under(("k", "v")) if r[0] in known))
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Sums by k, or over everything: then there is always one row."""
+
+    source: str
+    by_key: bool = True
+    above: int | None = None
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.source: "all"}
+
+    @property
+    def sql(self) -> str:
+        where = "" if self.above is None else f" WHERE v > {self.above}"
+        if self.by_key:
+            return f"SELECT k, sum(v) AS v, count(*) AS n FROM {self.source}{where} GROUP BY k"
+        return f"SELECT max(k) AS k, sum(v) AS v, count(v) AS n FROM {self.source}{where}"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        rows = [r for r in inputs[self.source].under(("k", "v")) if self.above is None or _above(r[1], self.above)]
+        if not self.by_key:
+            values = [v for _, v in rows if isinstance(v, int)]
+            biggest = max((k for k, _ in rows if isinstance(k, int)), default=None)
+            return Fragment(("k", "v", "n"), ((biggest, _sum(values), len(values)),))
+        groups: dict[Value, list[Value]] = {}
+        for k, v in rows:
+            groups.setdefault(k, []).append(v)
+        return Fragment(("k", "v", "n"), tuple((k, _sum(vs), len(vs)) for k, vs in groups.items()))
+
+
+def _above(value: Value, least: int) -> bool:
+    return isinstance(value, int) and value > least
+
+
+def _sum(values: Sequence[Value]) -> int | None:
+    numbers = [v for v in values if isinstance(v, int)]
+    return sum(numbers) if numbers else None
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The rows of two inputs, one after the other."""
+
+    first: str
+    second: str
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return dict.fromkeys((self.first, self.second), "all")
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT k, v FROM {self.first} UNION ALL SELECT k, v FROM {self.second}"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        return Fragment(("k", "v"), tuple(r for n in (self.first, self.second) for r in inputs[n].under(("k", "v"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A write component: an external copy of `source`."""
+
+    source: str
+
+
+Transform: TypeAlias = Pick | Join | Among | Total | Both
+Component: TypeAlias = Read | Transform | Copy
+Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
+
+
+def names_of(component: Component) -> tuple[str, ...]:
+    """The inputs as the component names them."""
+    match component:
+        case Read():
+            return ()
+        case Copy(source=source):
+            return (source,)
+        case _:
+            return tuple(component.modes)
+
+
+def params_of(component: Transform) -> dict[str, int]:
+    return {"low": component.above} if isinstance(component, Pick) and component.named and component.above else {}
+
+
+def qualified(flow: str, name: str) -> str:
+    return name if "." in name else f"{flow}.{name}"
+
+
+def everything(flows: Flows) -> dict[str, Component]:
+    return {f"{flow}.{name}": c for flow, parts in flows.items() for name, c in parts.items()}
+
+
+def inputs_of(dataset: str, component: Component) -> dict[str, str]:
+    """Name in the text -> dataset."""
+    return {name: qualified(dataset.split(".")[0], name) for name in names_of(component)}
+
+
+def named_columns(component: Transform, columns: Columns) -> Columns:
+    """What of an input's columns the code can see: those that it names, or all if it holds a `*` for columns."""
+    if "*" in component.sql.replace("count(*)", ""):
+        return columns
+    words = set(re.findall(r"\w+", component.sql))
+    return tuple(c for c in columns if c in words)
+
+
+# --- truth and thrift ----------------------------------------------------------------------------
+
+
+def read(component: Read, files: Folder, pinned: Columns | None) -> tuple[Dataset, dict[str, Key]]:
+    """All files, from scratch, under a schema that only grows; and the key of each partition's work."""
+    groups: dict[str, list[File]] = {}
+    for name in sorted(files):
+        groups.setdefault(component.key_of(name), []).append(files[name])
+    known = pinned or component.declared or ()
+    found = (c for key in sorted(groups) for f in groups[key] for c in f.columns)
+    columns = tuple(dict.fromkeys((*known, *found)))
+    partitions, keys = {}, {}
+    for key, group in groups.items():
+        own = tuple(c for c in columns if any(c in f.columns for f in group))
+        keys[key] = parse_key([f.text for f in group], own, component.null)
+        rows = (row for f in group for row in Fragment(f.columns, f.rows).under(own))
+        partitions[key] = Fragment(own, tuple(tuple(_nulled(v, component.null) for v in row) for row in rows))
+    return Dataset(columns, partitions), keys
+
+
+def _nulled(value: Value, null: str) -> Value:
+    return None if null and str(value) == null else value
+
+
+def parse_key(texts: Iterable[str], own: Columns, null: str) -> Key:
+    return "parse", null, tuple(sorted(texts)), own
+
+
+def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key]) -> Key:
+    """`slots`: name -> (mode, content, columns that are seen)."""
+    return "transform", sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
+
+
+def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
+    """One run for each partition of the input that is read by partitions; one run without such an input."""
+    modes = component.modes
+    each = [name for name, mode in modes.items() if mode == "each"]
+    whole = {name: list(inputs[name].partitions.values()) for name in modes}
+    runs = {k: whole | {each[0]: [f]} for k, f in inputs[each[0]].partitions.items()} if each else {"": whole}
+    partitions, keys = {}, {}
+    seen = {name: named_columns(component, inputs[name].columns) for name in modes}
+    contents = {name: content(whole[name]) for name in modes if name not in each}
+    for key, given in runs.items():
+        slots: dict[str, Key] = {
+            name: (mode, content(given[name]) if name in each else contents[name], seen[name])
+            for name, mode in modes.items()
+        }
+        keys[key] = task_key(component.sql, params_of(component), slots)
+        tables = {n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()}
+        partitions[key] = component.run(tables)
+    columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
+    return Dataset(columns, partitions), keys
+
+
+def _rows(fragments: Iterable[Fragment], columns: Columns) -> tuple[Row, ...]:
+    return tuple(row for f in fragments for row in f.under(columns))
+
+
+Derived: TypeAlias = dict[str, tuple[Dataset, dict[str, Key]]]
+
+
+def derive(flows: Flows, reads: Mapping[str, Dataset], wanted: Iterable[str] | None = None) -> Derived:
+    """Every transform (or those wanted, and what they need) over these read datasets, with the keys of its work."""
+    components, found = everything(flows), dict[str, tuple[Dataset, dict[str, Key]]]()
+
+    def dataset(name: str) -> Dataset:
+        return reads[name] if name in reads else visit(name)[0]
+
+    def visit(name: str) -> tuple[Dataset, dict[str, Key]]:
+        if name not in found:
+            component = components[name]
+            assert not isinstance(component, Read | Copy)
+            found[name] = transform(component, {n: dataset(d) for n, d in inputs_of(name, component).items()})
+        return found[name]
+
+    for name in components if wanted is None else wanted:
+        if not isinstance(components[name], Read | Copy):
+            visit(name)
+    return found
+
+
+def downstream(flows: Flows, roots: Iterable[str]) -> set[str]:
+    """These datasets and all that is made of them."""
+    components, found = everything(flows), set(roots)
+    grown = True
+    while grown:
+        more = {d for d, c in components.items() if not found.isdisjoint(inputs_of(d, c).values())} - found
+        found |= more
+        grown = bool(more)
+    return found
+
+
+def sources(flows: Flows, dataset: str) -> frozenset[str]:
+    """The read components that a dataset is made of."""
+    components = everything(flows)
+    if isinstance(components[dataset], Read):
+        return frozenset({dataset})
+    above = inputs_of(dataset, components[dataset]).values()
+    return frozenset(s for d in above for s in sources(flows, d))
