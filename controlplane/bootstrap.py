@@ -10,19 +10,20 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from controlplane import logs
 from controlplane.home import Home
 from controlplane.settings import Settings
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from controlplane.api.services import Services
+    from controlplane.api.serving import Serving
     from controlplane.core.model import Driver
     from controlplane.operations.context import Context
     from controlplane.ports import DriverPool, Publisher, Store
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["look", "run", "serve"]
 LOOPBACK = "127.0.0.1"
-THREADS = 256  # each waiting claim or stream of events holds one
-END_TIMEOUT_S = 5
 DRIVER_TOKEN_S = 30 * 86400.0
 
 
@@ -48,6 +47,7 @@ class Server:
         self._address = (host, port)
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None
+        self._serving: Serving | None = None
         self.stopping = threading.Event()
 
     def __enter__(self) -> Self:
@@ -73,16 +73,26 @@ class Server:
         self.token = _first_token(self.home, self.store)
         if self.role != "look":
             self._ends.callback(self.publisher.close)
-        api = Api(self._services, bound, self.interrupt, eager=self.role != "run")
-        self._ends.callback(api.stop)
+        self._ends.callback(self._end_api)
         if self.role != "look":
             self._ends.callback(self.pool.close)
             self.home.announce(self.url)
             self.pool.scale("worker", 1)  # it starts while we go on, and waits at the socket
-        api.start()
+        self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._start_loop().join)
         self._ends.callback(self.interrupt)
+
+    def _serve_api(self, bound: socket.socket) -> None:
+        from controlplane.api.serving import Serving
+
+        self._serving = Serving(self._services(), bound, self.interrupt, eager=self.role != "run")
+        self._serving.start()
+
+    def _end_api(self) -> None:
+        """After the pool, whose last reports it takes. After a run nobody is left who waits for an answer."""
+        if self._serving is not None:
+            self._serving.stop(at_once=self.role == "run")
 
     def interrupt(self) -> None:
         """Begin to end: claims, streams and the loop return soon. Any thread may call it."""
@@ -151,6 +161,7 @@ class Server:
         from controlplane.lake.objects import open_lake
         from controlplane.reconciler.loop import Reconciler
 
+        logs.tame()
         return Reconciler(self.store, open_lake(self.settings.lake), self.publisher, self.pool, self.wake, **options)
 
     def _services(self) -> Services:
@@ -173,87 +184,19 @@ class Server:
         return self._loop
 
 
-class Api(threading.Thread):
-    """The API in a thread of its own. The socket listens already, so clients may connect before it runs.
-
-    `eager`: build the whole application at once, not when somebody first asks for more than drivers do.
-    """
-
-    def __init__(
-        self,
-        services: Callable[[], Services],
-        bound: socket.socket,
-        on_failure: Callable[[], None],
-        *,
-        eager: bool = True,
-    ) -> None:
-        super().__init__(name="api", daemon=True)
-        self._services, self._bound, self._on_failure, self._eager = services, bound, on_failure, eager
-        self._made = threading.Event()
-        self._server: uvicorn.Server | None = None
-        self.failure: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            self._server = _uvicorn(self._services(), eager=self._eager)
-            self._made.set()
-            self._server.run(sockets=[self._bound])
-        except Exception as error:  # noqa: BLE001  # handed to who waits for us
-            self.failure = error
-            self._on_failure()
-        finally:
-            self._made.set()
-
-    def stop(self) -> None:
-        """Let requests under way finish, and end. Raises what the thread failed with."""
-        if self.ident is None:
-            return
-        self._made.wait()
-        if self._server is not None:
-            self._server.should_exit = True
-        self.join()
-        if self.failure is not None:
-            raise self.failure
-
-
-def _uvicorn(services: Services, *, eager: bool) -> uvicorn.Server:
-    import anyio.to_thread
-    import uvicorn
-
-    from controlplane.api.edge import Edge
-
-    class Threaded(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-            await super().startup(sockets)
-
-    edge = Edge(services)
-    if eager:
-        edge.load()
-    config = uvicorn.Config(
-        edge,
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=END_TIMEOUT_S,
-    )
-    return Threaded(config)
-
-
 class Watched:
-    """A pool that remembers which Spark drivers it has seen."""
+    """A pool that remembers which Spark drivers it has seen.
+
+    Children are started from one thread that lives as long as they may: on Linux they end with it.
+    """
 
     def __init__(self, pool: DriverPool) -> None:
         self._pool, self.name = pool, pool.name
+        self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
         self.drivers: set[str] = set()
 
     def scale(self, kind: str, wanted: int) -> None:
-        self._pool.scale(kind, wanted)
+        self._hand.submit(self._pool.scale, kind, wanted).result()
 
     def poll(self) -> tuple[Driver, ...]:
         found = self._pool.poll()
@@ -262,6 +205,7 @@ class Watched:
 
     def close(self) -> None:
         self._pool.close()
+        self._hand.shutdown()
 
 
 class Elsewhere:

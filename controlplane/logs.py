@@ -44,6 +44,12 @@ def get(name: str) -> Log:
     return Log(name)
 
 
+def tame() -> None:
+    """Keep lines of whoever has loaded structlog already away from standard output, and quiet."""
+    if "structlog" in sys.modules and not sys.modules["structlog"].is_configured():
+        configure(level=logging.WARNING)
+
+
 def configure(*, level: int = logging.INFO) -> None:
     """Send everything, the lines of other libraries too, to standard error."""
     import structlog

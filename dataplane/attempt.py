@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as Threads
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -48,6 +49,7 @@ class Attempt:
     threads: Threads
     cancelled: threading.Event
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _made: list[Links] = field(default_factory=list)
 
     @property
     def job(self) -> Mapping[str, Json]:
@@ -59,7 +61,13 @@ class Attempt:
         return self.lake / self.claim["prefix"]
 
     def links(self) -> Links:
-        return Links(self.scratch / f"links-{next(self._numbers)}")
+        made = Links(self.scratch / f"links-{next(self._numbers)}")
+        self._made.append(made)
+        return made
+
+    def renamed(self, text: str) -> str:
+        """A text, such as an error's, with the paths of files in place of those of links."""
+        return reduce(lambda found, links: links.renamed(found), self._made, text)
 
     def staging(self) -> Path:
         """A folder for one job's output; hidden from anybody who lists fragments."""

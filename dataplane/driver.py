@@ -20,8 +20,9 @@ from pyspark.sql import SparkSession
 
 from dataplane.attempt import Cancelled
 from dataplane.client import Client, Ended, Fenced, Refused
-from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, failpoint
+from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.executor import Executor
+from dataplane.java import NoJava, require_java
 from dataplane.manifest import write_manifest
 from dataplane.read.inspect import local_file
 from dataplane.scratch import open_scratch, sweep
@@ -38,13 +39,18 @@ def run(client: Client) -> int:
     """Work until told to end; the exit status. Nothing of ours is left running or lying about."""
     sweep()
     scratch, _lock = open_scratch()
-    driver = Driver(client, lambda: start(scratch, conf_from_environment()), scratch)
+    driver = Driver(client, lambda: _start(scratch), scratch)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.drain())
     try:
         return driver.run()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(scratch: Path) -> SparkSession:
+    require_java()
+    return start(scratch, conf_from_environment())
 
 
 class Driver:
@@ -99,6 +105,10 @@ class Driver:
         began = time.monotonic()
         try:
             self._spark.set_result(self._start_spark())
+        except NoJava as e:
+            log.error("event=no-java reason=%s", json.dumps(str(e)))
+            self._spark.set_exception(e)  # each task is answered with it: waiting would help nobody
+            return
         except BaseException as e:
             self._spark.set_exception(e)
             raise
@@ -174,7 +184,11 @@ class Driver:
                 self._changed.notify_all()
 
     def _execute(self, claim: Claim) -> dict[str, int]:
-        executor = self._executor(claim["lake"])
+        try:
+            executor = self._executor(claim["lake"])
+        except NoJava as e:
+            self._client.report(claim["attempt"], [_refusal(t, e) for t in claim["tasks"]])
+            return {"failed": len(claim["tasks"])}
         with self._lock:
             if claim["attempt"] in self._fenced:
                 raise Cancelled(claim["attempt"])
@@ -186,10 +200,10 @@ class Driver:
         return dict(Counter(r["state"] for r in results))
 
     def _hand_in(self, claim: Claim, results: Sequence[TaskResult]) -> None:
-        failpoint("driver-before-manifest")
         if claim["kind"] in MANIFEST_KINDS:
+            failpoint("driver-before-manifest")
             write_manifest(Path(local_file(claim["lake"])), claim, results)
-        failpoint("driver-after-manifest")
+            failpoint("driver-after-manifest")
         failpoint("driver-before-report")
         try:
             self._client.report(claim["attempt"], results)
@@ -200,3 +214,22 @@ class Driver:
 
 
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
+
+
+def _refusal(task: TaskSpec, reason: NoJava) -> TaskResult:
+    """A failure that trying again does not mend; a later `run` or `retry` tries again."""
+    return {
+        "task": task["task"],
+        "epoch": task["epoch"],
+        "state": "failed",
+        "error": {
+            "kind": "user",
+            "condition": "java-missing",
+            "sqlstate": None,
+            "message": str(reason),
+            "file": None,
+            "line": None,
+            "column": None,
+            "detail": "",
+        },
+    }

@@ -57,7 +57,9 @@ class Executor:
                 case "transform":
                     return self._transform(attempt)
                 case "infer":
-                    return _without_files(attempt, lambda task: infer(attempt, task), _explain_reading)
+                    return _without_files(
+                        attempt, lambda task: infer(attempt, task), lambda e: _explain_reading(attempt, e)
+                    )
                 case "analyse":
                     return _analysed(attempt)
                 case other:
@@ -132,8 +134,8 @@ class Executor:
         return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
 
 
-def _explain_reading(error: BaseException) -> TaskError:
-    return explain(error, Source(reads="sources"))
+def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:
+    return explain(error, Source(reads="sources", renamed=attempt.renamed))
 
 
 def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
@@ -155,7 +157,7 @@ def _measured(attempt: Attempt, outcomes: Outcomes) -> dict[str, Fragment | Task
         return {**errors, **measure(attempt, written)}
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
-        error: TaskError = {**explain(e), "kind": "infrastructure"}
+        error: TaskError = {**explain(e, Source(renamed=attempt.renamed)), "kind": "infrastructure"}
         return {**errors, **dict.fromkeys(written, error)}
 
 

@@ -36,6 +36,13 @@ class Links:
         os.symlink(target, alias)
         self.targets[alias] = target
 
+    def renamed(self, text: str) -> str:
+        """A text with the files' own paths in place of links."""
+        if str(self.folder) not in text:
+            return text
+        pattern = re.escape(str(self.folder)) + r"/[\w=./-]*\w"
+        return re.sub(pattern, lambda found: self.targets.get(found[0], found[0]), text)
+
     def __bool__(self) -> bool:
         return bool(self.targets)
 

@@ -48,15 +48,16 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 class Source:
     """What a user wrote, and how places in what ran lead back to it.
 
-    `files` gives the user's name of a code file for the name it was compiled under. `names` are texts of ours in
-    messages, such as views and links, and what to call them instead.
+    `files` gives the user's name of a code file for the name it was compiled under, `views` the input's name for that
+    of its view; `renamed` puts files' own paths in place of links.
     """
 
     sql: str | None = None  # the text that ran
     edits: Sequence[Edit] = ()
     original: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, str] = field(default_factory=dict)
+    renamed: Callable[[str], str] = str
     reads: Literal["lake", "sources"] = "lake"  # a broken file of the lake is no fault of the user
 
 
@@ -105,11 +106,12 @@ def _record(
 
 
 def _renamed(text: str, source: Source) -> str:
-    for ours, theirs in source.names.items():
-        text = text.replace(ours, theirs)
-    for compiled, name in source.files.items():
-        text = text.replace(compiled, name)
-    return text
+    """A text with the user's words for what we gave names to."""
+    for view, name in source.views.items():
+        text = re.sub(rf"\b{re.escape(view)}\b", name.replace("\\", r"\\"), text)
+    for compiled, path in source.files.items():
+        text = text.replace(compiled, path)
+    return source.renamed(text)
 
 
 # --- Spark --------------------------------------------------------------------------------------
@@ -224,6 +226,3 @@ def _last_line(message: str) -> str:
     """The error itself out of the text of a Python traceback."""
     lines = [line for line in re.split(r"\s*SQLSTATE: ", message)[0].splitlines() if line.strip()]
     return next((line.strip() for line in reversed(lines) if not line.startswith((" ", "\t"))), message)
-
-
-Explain: TypeAlias = Callable[[BaseException], TaskError]

@@ -22,9 +22,14 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     for kind in (HeadgateError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
+    app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
     return app
+
+
+async def _fault(request: Request, _: Exception) -> Response:
+    return problems.of_fault(problems.request_id(request))
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -5,8 +5,10 @@ Plain ASGI: a `run` serves its worker and driver from here alone, and does not w
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ class Call:
     context: Context
     driver: str
     body: dict[str, Any]
+    gone: threading.Event  # set when the driver has hung up: it is dead, or will ask again
 
     def take(self, name: str, is_fine: Callable[[Any], bool], default: Any = None) -> Any:
         """A field of the body, if it has the shape that it must have."""
@@ -77,7 +80,19 @@ class DriverApp:
             raise HTTPException(404, "Not Found")
         if request.method != "POST":
             raise HTTPException(405, "Method Not Allowed", {"Allow": "POST"})
-        return await run_in_threadpool(handle, self._call(request, token, await request.body()))
+        call = self._call(request, token, await request.body())
+        watching = asyncio.ensure_future(self._watch(request.receive, call.gone))
+        try:
+            return await run_in_threadpool(handle, call)
+        finally:
+            watching.cancel()
+
+    async def _watch(self, receive: Receive, gone: threading.Event) -> None:
+        """Notice that the driver hangs up, so that no work is handed to the dead."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        self._services.wake.notify()
 
     def _call(self, request: Request, token: Token, raw: bytes) -> Call:
         try:
@@ -87,7 +102,7 @@ class DriverApp:
         if not isinstance(body, dict):
             raise Refused("invalid-request", "the body is not a JSON object")
         context = self._services.context(token, problems.request_id(request))
-        return Call(self._services, context, token.subject, body)
+        return Call(self._services, context, token.subject, body, threading.Event())
 
 
 def _claim(call: Call) -> Response:
@@ -104,7 +119,7 @@ def _wait_for(call: Call, contract: int, kinds: list[Kind], wait_s: float) -> Cl
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
     end = time.monotonic() + wait_s
     wake, stopping = call.services.wake, call.services.stopping
-    while not stopping.is_set():
+    while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count
         found = work.claim(call.context, call.driver, contract, kinds, lake=call.services.lake.uri)
         left = end - time.monotonic()

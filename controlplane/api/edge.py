@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
@@ -51,6 +51,8 @@ class Edge:
         app = self._drivers if scope["path"].startswith(PREFIX) else self._app
         try:
             await app(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            return  # nobody is left to be answered
         except Exception as error:  # noqa: BLE001  # the last place that can turn it into an answer
             await exchange.broken(error)
 
@@ -90,6 +92,7 @@ class _Exchange:
         self._is_refused = False
         self._is_complete = False
         self._is_started = False
+        self._is_answered = False
 
     async def receive(self) -> Message:
         """The next part of the body; 413 as soon as it is known to be too large, so that it is never held in memory."""
@@ -117,6 +120,7 @@ class _Exchange:
             await self._discard()
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
+        self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def _discard(self) -> None:
         left = DISCARD_LIMIT_BYTES
@@ -129,10 +133,11 @@ class _Exchange:
         """Log what broke under the request's id; the client learns only the id."""
         request_id = self._scope["headgate.request_id"]
         log.error("request failed", path=self._scope["path"], request_id=request_id, exc_info=error)
+        if self._is_answered:
+            return
         if self._is_started:
             raise error
-        value = problems.body(500, "internal", "something broke; the log has it under this request id", request_id)
-        await JSONResponse(value, 500, media_type=problems.MEDIA_TYPE)(self._scope, self.receive, self.send)
+        await problems.of_fault(request_id)(self._scope, self.receive, self.send)
 
 
 def _request_id(scope: Scope) -> str:

@@ -84,6 +84,12 @@ def of_http(error: HTTPException, request: Request) -> JSONResponse:
     return JSONResponse(value, error.status_code, error.headers, media_type=MEDIA_TYPE)
 
 
+def of_fault(request_id: str) -> JSONResponse:
+    """The answer to what nobody foresaw: no more than where to look."""
+    value = body(500, "internal", "something broke; the log has it under this request id", request_id)
+    return JSONResponse(value, 500, media_type=MEDIA_TYPE)
+
+
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
     problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {e['msg']}") for e in errors]

@@ -26,9 +26,16 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
         return {**problem, "errors": errors or _single(code, str(error))}
     if isinstance(error, InvalidBlueprint):
         found = [asdict(replace(p, file=names.get(p.file, p.file))) for p in error.problems]
-        return _document(error.code, f"{len(found)} problem(s)", found)
-    code = _code(error)
-    return _document(code, str(error), _single(code, str(error)))
+        return _document(error.code, f"{len(found)} {'problem' if len(found) == 1 else 'problems'}", found)
+    code, words = _code(error), _words(error)
+    return _document(code, words, _single(code, words))
+
+
+def _words(error: Exception) -> str:
+    """What the error says, in one line, and of whom."""
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    asked = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
+    return f"{asked.url}: {text}" if asked is not None else text
 
 
 def _code(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,8 @@ import typer
 
 from controlplane.cli import failures, options, views
 from controlplane.cli.output import Lines, problem_lines, show
+from controlplane.cli.session import Session
+from controlplane.core.errors import InvalidBlueprint, Problem
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
@@ -35,16 +38,21 @@ def add(app: typer.Typer) -> None:
 
 def validate(ctx: typer.Context, files: options.Files, output: options.As = options.Form.table) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
-    from controlplane.cli import sources
-    from controlplane.operations import blueprints
-
     session = options.session(ctx, output)
-    found = blueprints.validate(sources.as_sources(session.load(files)))
-    problems = [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in found]
+    problems = [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in _problems(session, files)]
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems}
     show(value, [Lines(tuple(problem_lines(problems)) or (count,))], session.output)
     raise typer.Exit(failures.ERROR if problems else 0)
+
+
+def _problems(session: Session, files: Sequence[Path]) -> tuple[Problem, ...]:
+    from controlplane.cli import sources
+
+    try:
+        return sources.validate(session.load(files))
+    except InvalidBlueprint as error:
+        return error.problems
 
 
 def plan(

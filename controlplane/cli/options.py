@@ -27,7 +27,7 @@ Home: TypeAlias = Annotated[
 As: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Form of the answer on standard output.")]
 Branch: TypeAlias = Annotated[str, typer.Option("--branch", "-b", help="Branch.")]
 Target: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="[DATAFLOW[.DATASET]]", help="Everything by default.", show_default=False)
+    str | None, typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False)
 ]
 Dataset: TypeAlias = Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET", show_default=False)]
 DetailedExit: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -140,12 +140,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def problem_lines(errors: Iterable[dict[str, Any]]) -> list[str]:
-    """Problems as text: `FILE:LINE:COL: code: message (hint)`."""
+def problem_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Problems as text: `FILE:LINE:COL: code: message (hint)`; where there is no file, our name stands there."""
     return [_problem_line(e) for e in errors]
 
 
-def _problem_line(error: dict[str, Any]) -> str:
-    place = f"{error['file']}:{error['line']}:{error['column']}: " if error.get("file") else ""
+def _problem_line(error: Mapping[str, Any]) -> str:
+    place = f"{error['file']}:{error['line']}:{error['column']}: " if error.get("file") else "headgate: "
     hint = f" ({error['hint']})" if error.get("hint") else ""
     return printable(f"{place}{error.get('code', 'error')}: {error.get('message', '')}{hint}")

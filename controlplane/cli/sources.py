@@ -41,7 +41,8 @@ class Text:
 
 
 def load(paths: Sequence[Path]) -> tuple[Text, ...]:
-    """All blueprints, or InvalidBlueprint or Unreadable. A named file that is not there is left to validation."""
+    """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
+    others too. A file that a blueprint names and that is not there is left to validation."""
     problems: list[Problem] = []
     texts: list[Text] = []
     for path in paths:
@@ -50,8 +51,15 @@ def load(paths: Sequence[Path]) -> tuple[Text, ...]:
         except InvalidBlueprint as error:
             problems.extend(error.problems)
     if problems:
-        raise InvalidBlueprint(tuple(problems))
+        raise InvalidBlueprint((*problems, *validate(texts)))
     return tuple(texts)
+
+
+def validate(texts: Iterable[Text]) -> tuple[Problem, ...]:
+    """All problems that can be found without a server."""
+    from controlplane.operations import blueprints
+
+    return blueprints.validate(as_sources(texts))
 
 
 def _load(path: Path) -> Text:

@@ -44,7 +44,11 @@ def take(session: Session, folder: Path | None, by: By) -> int:
     _say(Lines((f"Working in {place}.", "Getting the data of the example: all flights out of New York in 2013.")))
     late = _lay_out(place, by)
     with session.means.start(settings.read(place / ".headgate"), "run") as server, ending(server.interrupt):
-        values = [_visit(session, server, place, stop) for stop in _stops(place, late) if not server.stopping.is_set()]
+        values: list[dict[str, Any]] = []
+        for stop in _stops(place, late):
+            values.append(_visit(session, server, place, stop, values[-1] if values else None))
+            if values[-1]["state"] != "up_to_date":
+                break
         if all(v["state"] == "up_to_date" for v in values):
             _results(server)
     tables = [d["table"] for d in values[-1]["datasets"] if d["table"]]
@@ -80,15 +84,21 @@ def _stops(place: Path, late: tuple[Path, Path]) -> Iterator[Stop]:
     yield Stop("Its revert", "All of it was computed before: a change of pointers.", lambda: blueprint.write_text(text))
 
 
-def _visit(session: Session, server: Running, place: Path, stop: Stop) -> dict[str, Any]:
+def _visit(session: Session, server: Running, place: Path, stop: Stop, before: dict[str, Any] | None) -> dict[str, Any]:
     _heading(stop)
     stop.change()
     started = time.monotonic()
     with Progress(sys.stderr) as progress:
         wish = once.Wish(session.load([place / BLUEPRINT]))
         value = once.make(server, wish, progress.show, since=started)
-    show(value, views.summary(value), "table")
+    show(value, views.summary(value if before is None else _news(value, before)), "table")
     return value
+
+
+def _news(value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The same, with only those datasets and targets that have moved on."""
+    news = {kind: [t for t in value[kind] if t not in before[kind]] for kind in ("datasets", "targets")}
+    return {**value, **news}
 
 
 def _heading(stop: Stop) -> None:

@@ -44,7 +44,7 @@ def create(
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = client.create_token(name, [s.value for s in scope], ttl_s=ttl_s)
-    show(value, views.fields(value), session.output)
+    show(value, views.token(value), session.output)
 
 
 def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:

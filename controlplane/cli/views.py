@@ -137,6 +137,13 @@ def tokens(items: Sequence[Json]) -> View:
     return [Table("", columns, rows)]
 
 
+def token(value: Json) -> View:
+    """A new token, with its text in a line of its own."""
+    expires = f", ends {_time(value['expires'])}" if value.get("expires") else ""
+    words = f"{value['id']} {value['name']} ({', '.join(value['scopes'])}){expires}; the token is shown only now"
+    return [Lines((value["token"], words))]
+
+
 def _token_state(item: Json) -> str:
     return "revoked" if item.get("revoked") else "live"
 

@@ -57,7 +57,8 @@ def past(world: World, desired: Desired, dataset: str, partition: str | None = N
     for name in upstream(desired, dataset):
         if isinstance(desired.nodes[name], Sink):
             continue
-        if item := _last_change(world, desired, name, partition):
+        kept = partition if partition is not None and _kept(desired, dataset, name) else None
+        if item := _last_change(world, desired, name, kept):
             items.append(item)
     return tuple(items)
 
@@ -65,7 +66,7 @@ def past(world: World, desired: Desired, dataset: str, partition: str | None = N
 def _last_change(world: World, desired: Desired, dataset: str, partition: str | None) -> Item | None:
     """The step to the newest generation; with a partition, the newest one that changed it among recent states."""
     states = list(world.history(dataset))
-    for newer, older in zip(states, [*states[1:], None], strict=True):
+    for newer, older in zip(states, [*states[1:], None], strict=False):  # no state, no change
         if older is not None and older.generation == newer.generation and older.root == newer.root:
             continue
         before = older.root if older else tree.EMPTY_ROOT

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,9 @@ class LocalPool:
         self._children: dict[str, Child] = {}
         self._backoff: dict[str, Backoff] = {"driver": Backoff(), "worker": Backoff()}
         self._lock = threading.Lock()
+        self._spawner = ThreadPoolExecutor(
+            1, "spawner"
+        )  # children may be told to end with the thread that started them
         self._closed = False
 
     def scale(self, kind: str, wanted: int) -> None:
@@ -103,21 +107,15 @@ class LocalPool:
                 _wait_for_end(child, deadline)
                 self._bury(child)
             self._children.clear()
+            self._spawner.shutdown()
 
     def _start(self, kind: Kind) -> None:
         id = f"{kind}-{uuid4().hex[:12]}"
         token_file = self._write_token(id)
         log = self._home / "logs" / f"{id}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                [*self._command, kind],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=self._environment | self._addresses(token_file),
-                start_new_session=True,
-            )
+        environment = self._environment | self._addresses(token_file)
+        process = self._spawner.submit(_spawn, [*self._command, kind], environment, log).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
         self._children[id] = Child(driver, process, token_file, log, self._monotonic())
@@ -157,6 +155,18 @@ class LocalPool:
             child.process.stdin.close()
         child.token_file.unlink(missing_ok=True)
         return status
+
+
+def _spawn(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def _lives(child: Child) -> bool:

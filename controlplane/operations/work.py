@@ -136,6 +136,7 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult
     if known is None or known.driver != driver:
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
     failpoint("before-commit")
+    failpoint(f"before-commit-{known.kind}")
     outcome = take_in(ctx, known, results, lake, by="executed")
     ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}

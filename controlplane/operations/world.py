@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -14,6 +16,7 @@ from dataplane.contract import Json, Schema
 HISTORY = 8  # recent states in which a consistent combination of inputs is looked for
 CACHED = 16
 _compiled: dict[object, Desired] = {}
+_compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
@@ -24,14 +27,22 @@ def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
 def compile_cached(revisions: Iterable[Revision], namespace: str) -> Desired:
     """Compile, or take what equal revisions compiled to before."""
     ordered = sorted(revisions, key=lambda r: r.dataflow)
-    key = (namespace, tuple((r.branch, r.dataflow, r.number, r.at, r.file, r.text) for r in ordered))
-    found = _compiled.get(key)
-    if found is None:
-        found = compile_revisions(ordered, namespace=namespace)
+    semantics = int(os.environ.get("HEADGATE_SEMANTICS", "1"))  # an operator's number that re-keys on purpose
+    key = (namespace, semantics, tuple(map(_identity, ordered)))
+    with _compiling:
+        found = _compiled.get(key)
+        if found is not None:
+            return found
+        found = compile_revisions(ordered, namespace=namespace, semantics=semantics)
         while len(_compiled) >= CACHED:
             _compiled.pop(next(iter(_compiled)), None)
         _compiled[key] = found
-    return found
+        return found
+
+
+def _identity(revision: Revision) -> tuple[object, ...]:
+    files, uids = tuple(sorted(revision.files.items())), tuple(sorted(revision.uids.items()))
+    return (revision.branch, revision.dataflow, revision.number, revision.file, revision.text, files, uids)
 
 
 class Overlay:

@@ -65,10 +65,9 @@ class _Batch:
         self._attempt, self._schema = attempt, schema
         self._format, self._options = attempt.job["format"], attempt.job["options"]
         self._result = _with_metadata(schema, attempt.job["metadata"])
-        self._targets: dict[str, str] = {}  # of all links ever made, for errors in words
 
     def explain(self, error: BaseException) -> TaskError:
-        return explain(error, Source(reads="sources", names=self._targets))
+        return explain(error, Source(reads="sources", renamed=self._attempt.renamed))
 
     def refused(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
         """Errors of tasks whose files Spark would misread without a word."""
@@ -128,7 +127,6 @@ class _Batch:
         links = self._attempt.links()
         for number, (label, found) in enumerate(objects):
             links.add(local_file(found["uri"]), label, number if numbered else None)
-        self._targets |= links.targets
         return links
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:

@@ -37,10 +37,11 @@ _SIMPLE = {
 
 def check_orc(path: str, schema: Schema) -> None:
     """TaskFailure if a column of the file has a type that does not fit the wanted one, or it is no ORC file."""
-    try:
-        found = pyarrow.orc.ORCFile(path).schema
-    except pyarrow.ArrowException as e:
-        raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable ORC file: {e}", file=path) from e
+    with open(path, "rb") as file:
+        try:
+            found = pyarrow.orc.ORCFile(file).schema
+        except (pyarrow.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
+            raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable ORC file: {e}", file=path) from e
     for column in schema["fields"]:
         at = found.get_field_index(column["name"])
         if at >= 0 and not _fits(found.field(at).type, column["type"]):

@@ -42,7 +42,7 @@ def analyse_python(attempt: Attempt) -> Schema | None:
             session = user_session(attempt.spark, job)
             return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
         except Exception as e:
-            raise Failed(explain_python(bundle, e)) from e
+            raise Failed(explain_python(attempt, bundle, e)) from e
 
 
 def _on_no_data(attempt: Attempt, transform: Callable[[], DataFrame]) -> Schema | None:

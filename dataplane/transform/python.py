@@ -32,11 +32,11 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Written | TaskError:
             return write_one(rows, attempt.prefix, task_label(task))
         except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
             attempt.check()
-            return explain_python(bundle, e)
+            return explain_python(attempt, bundle, e)
 
 
-def explain_python(bundle: Bundle, error: BaseException) -> TaskError:
-    return explain(error, Source(files=bundle.files))
+def explain_python(attempt: Attempt, bundle: Bundle, error: BaseException) -> TaskError:
+    return explain(error, Source(files=bundle.files, renamed=attempt.renamed))
 
 
 def user_session(spark: SparkSession, job: Mapping[str, Json]) -> SparkSession:

@@ -5,12 +5,12 @@ Does not belong here: editing queries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.attempt import Attempt, isolate, task_label
-from dataplane.contract import LABEL, Json, TaskError, TaskSpec
+from dataplane.contract import LABEL, TaskError, TaskSpec
 from dataplane.edits import Edit, unedited
 from dataplane.fragments import Written, storable, write_many, write_one
 from dataplane.session import task_session
@@ -66,10 +66,13 @@ def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
 
 
 def explain_sql(attempt: Attempt, error: BaseException) -> TaskError:
-    return explain(error, source_of(attempt.job))
+    return explain(error, source_of(attempt))
 
 
-def source_of(job: Mapping[str, Json]) -> Source:
+def source_of(attempt: Attempt) -> Source:
+    job = attempt.job
     views = {one["view"]: name for name, one in job["inputs"].items()}
     edits: Sequence[Edit] = job.get("edits") or ()
-    return Source(sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), names=views)
+    return Source(
+        sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), views=views, renamed=attempt.renamed
+    )

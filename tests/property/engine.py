@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,6 @@ class Engine:
     lake: MemoryLake
     canonical: Mapping[str, str]
     on_listed: Callable[[str], None]
-    advance: Callable[[float], None]
     done: list[Work] = field(default_factory=list)
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
     _claims: int = 0
@@ -126,7 +126,7 @@ class Engine:
             case "transform":
                 job = claim["job"]
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
-                key = task_key(self.canonical[job["sql"]], job["params"], slots)
+                key = task_key(self.canonical[_unrenamed(job["sql"])], job["params"], slots)
             case _:
                 return None
         return Work(claim["dataset"], task["partition"], key)
@@ -153,7 +153,7 @@ class Engine:
 
     def _end(self, claim: Claim, driver: str, results: list[TaskResult], fault: Fault) -> None:
         kept = results[::2] if fault == "dies between" else results
-        if claim["kind"] in ("parse", "transform") and fault != "dies":
+        if claim["kind"] in ("parse", "transform") and fault not in ("dies", "straggles"):
             manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": kept, "versions": {}}
             self.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
         if fault.startswith("dies") or fault == "straggles":
@@ -162,7 +162,7 @@ class Engine:
             self._report(claim, driver, results)
         if fault in ("straggles", "stutters"):
             self._report_in_vain(claim, driver, results)
-        if claim["kind"] == "list":
+        if claim["kind"] == "list" and fault in ("none", "stutters"):
             self.on_listed(claim["job"]["listing"])
 
     def _report(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
@@ -233,6 +233,11 @@ class Engine:
         columns = column_names(job["schema"])
         target[task["partition"]] = tuple(r for p in task["files"] for r in self.fragment(p).under(columns))
         return {"rows": len(target[task["partition"]]), "bytes": 0}
+
+
+def _unrenamed(sql: str) -> str:
+    """The user's text: datasets of other flows are read through views such as `a__d1 AS d1`."""
+    return re.sub(r"\b([a-z])__(d\d+)( AS d\d+)?\b", r"\1.\2", sql)
 
 
 def schema_of(columns: Columns) -> Schema:

@@ -261,7 +261,11 @@ def names_of(component: Component) -> tuple[str, ...]:
 
 
 def params_of(component: Transform) -> dict[str, int]:
-    return {"low": component.above} if isinstance(component, Pick) and component.named and component.above else {}
+    match component:
+        case Pick(named=True, above=int(above)):
+            return {"low": above}
+        case _:
+            return {}
 
 
 def qualified(flow: str, name: str) -> str:

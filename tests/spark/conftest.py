@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Claim, Kind, Schema, TaskResult, TaskSpec, canonical_schema, label_of
+from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
 from dataplane.executor import Executor
 from dataplane.session import start, stop
 
@@ -67,16 +70,16 @@ class Lake:
             "columns": None if columns is None else list(columns),
         }
 
-    def fragment(self, query: str, label: str = "0" * 32) -> list[str]:
-        """Write a query's rows as a fragment would be; its files."""
-        folder = self.root / f"given-{next(self._numbers)}" / f"_fragment={label}"
-        self.spark.sql(query).write.parquet(str(folder))
-        return sorted(str(p.relative_to(self.root)) for p in folder.glob("*.parquet"))
+    def table(self, table: pa.Table) -> list[str]:
+        """Write rows as a fragment of some earlier attempt would be; its files."""
+        file = self.root / f"given-{next(self._numbers)}" / f"_fragment={'0' * 32}" / "part-0.parquet"
+        file.parent.mkdir(parents=True)
+        pyarrow.parquet.write_table(table, file)
+        return [str(file.relative_to(self.root))]
 
     def rows(self, result: TaskResult) -> list[dict[str, Any]]:
         """The rows of a result's fragment, sorted by their text."""
-        assert result["state"] == "done", result
-        files = [str(self.root / f["path"]) for f in result["files"]]
+        files = [str(self.root / f["path"]) for f in done(result)["files"]]
         rows = self.spark.read.option("mergeSchema", "true").parquet(*files).collect() if files else []
         return sorted((r.asDict(recursive=True) for r in rows), key=repr)
 
@@ -101,4 +104,36 @@ def schema_of(spark: SparkSession, ddl: str) -> Schema:
     """Canonical JSON of a schema in words."""
     from pyspark.sql.types import StructType
 
-    return canonical_schema(StructType.fromDDL(ddl).jsonValue())
+    return canonical_schema(json.loads(StructType.fromDDL(ddl).json()))
+
+
+def done(result: TaskResult) -> TaskResult:
+    assert result["state"] == "done", result.get("error", result)
+    return result
+
+
+def failed(result: TaskResult) -> TaskError:
+    assert result["state"] == "failed", result
+    return result["error"]
+
+
+def query(sql: str, **job: Any) -> dict[str, Any]:
+    """The job of a SQL transform, without inputs unless told otherwise."""
+    return {
+        "language": "sql",
+        "sql": sql,
+        "edits": [],
+        "batch_sql": None,
+        "batch_input": None,
+        "params": {},
+        "spark": {"ansi": True, "case_sensitive": False, "timezone": "UTC"},
+        "inputs": {},
+        "shared": {},
+        **job,
+    }
+
+
+def read(format: str, **job: Any) -> dict[str, Any]:
+    """The job of a parse or an inference."""
+    options = {"header": True} if format == "csv" else {}
+    return {"format": format, "options": options, "metadata": [], "on_bad_record": "fail", "timezone": "UTC", **job}

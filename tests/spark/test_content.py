@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from dataplane.content import content_of, content_query, unsupported
 from dataplane.contract import EMPTY, Content, canonical_schema
 from dataplane.session import reading_session
-from tests.spark.conftest import Lake
+from tests.spark.conftest import Lake, done, query
 
 DOUBLE_ZERO = "CAST('-0.0' AS DOUBLE)"
 
@@ -102,25 +102,11 @@ def test_names_with_backticks_and_dots(spark: SparkSession) -> None:
 
 
 def test_variants_are_told_apart_by_type(lake: Lake) -> None:
-    variants = ["date'2020-01-01'", "'2020-01-01'", "NULL", "map('k', '2020-01-01')"]
+    variants = ["date'2020-01-01'", "'2020-01-01'", "CAST(NULL AS INT)", "map('k', '2020-01-01')"]
     texts = [f"SELECT array(to_variant_object(named_struct('a', {v}))) AS v" for v in (variants[0], *variants)]
-    found = [lake.run("transform", query(t), [{}])[0]["content"] for t in texts]
+    found = [done(lake.run("transform", query(t), [{}])[0])["content"] for t in texts]
     assert found[0] == found[1]
     assert len({tuple(c) for c in found}) == len(variants)
-
-
-def query(sql: str) -> dict:
-    return {
-        "language": "sql",
-        "sql": sql,
-        "edits": [],
-        "batch_sql": None,
-        "batch_input": None,
-        "params": {},
-        "spark": {"ansi": True, "case_sensitive": False, "timezone": "UTC"},
-        "inputs": {},
-        "shared": {},
-    }
 
 
 def test_types_that_no_fragment_holds_are_named() -> None:

@@ -90,7 +90,7 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
 
 
 def fragment(number: int, **other: Any) -> Fragment:
-    content = Content(number, 2**64 - number, 2**63 + number)
+    content = Content(number, 2**64 - 1 - number, 2**63 + number)
     file = FileEntry(
         path=f"default/flights/daily/_frags/aa/{number}.parquet", size=2**33, rows=number, stats={"é": 1.5}
     )

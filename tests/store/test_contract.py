@@ -297,13 +297,21 @@ def test_a_restarted_server_is_found_again(postgres: Postgres, stores: dict[str,
         fill(tx)
         before = seen(tx)
     postgres.stop()
-    with pytest.raises(ConnectionError), world.read() as tx:
-        tx.now()
     postgres.start()
     with world.read() as tx:
         assert seen(tx) == before
     with world.begin() as tx:
         tx.put_events([event("back")])
+
+
+def test_a_server_that_is_away_is_told(postgres: Postgres, stores: dict[str, Store]) -> None:
+    world = World(stores["postgresql"], uuid.uuid4().hex)
+    postgres.stop()
+    with pytest.raises(ConnectionError), world.read() as tx:
+        tx.now()
+    postgres.start()
+    with world.read() as tx:
+        assert tx.now() > 0
 
 
 def test_a_server_that_dies_in_between_is_told(postgres: Postgres, stores: dict[str, Store]) -> None:

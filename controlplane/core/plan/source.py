@@ -77,12 +77,12 @@ def _decide(planning: Planning, node: Source, listing: Listing, state: State | N
         return Decision(node.dataset, "up_to_date")
     pinned = planning.world.pinned(node.dataset)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
-    build = ids.build_key(node.logic, {"objects": root})
-    found = planning.world.build_trace(build)
-    if found is not None and (known is None or node.with_metadata(known) == found[1]):
+    build = ids.build_key(node.logic, {"objects": root, "pinned": schema_id(known) if known else None})
+    if found := planning.world.build_trace(build):
         return _adopt(planning, node, state, consumed, found, build)
     change = _change(planning, node, state, root)
-    parts = planning.world.source_partitions(listing.id, list(change.present))
+    stored = planning.world.source_partitions(listing.id, list(change.present))
+    parts = {key: stored[key] for key in change.present}  # in the order of keys, on every store
     settled = _schema(planning, node, known, parts, change)
     if isinstance(settled, Decision):
         return settled

@@ -66,18 +66,16 @@ def decide(planning: Planning, node: Transform) -> Decision:
 
 def _after(planning: Planning, node: Transform, decision: Decision) -> Decision:
     """Add what may follow from inputs that are still at work, and that an input cannot be relied on."""
-    bound = _bound(planning, node)
-    if bound is None:
-        return decision
-    item = _possible(node, bound)
     if decision.status != "up_to_date" or decision.items:
         return decision
-    blocked = _blocking(planning, node)
+    bound, blocked = _bound(planning, node), _blocking(planning, node)
     if blocked:
-        return Decision(
-            node.dataset, "blocked", blocked_by=blocked, reason=f"{blocked} is {planning.decisions[blocked].status}"
-        )
-    return Decision(node.dataset, "stale", items=(item,), pending=bound, reason="an input is being computed")
+        reason = f"{blocked} is {planning.decisions[blocked].status}"
+        return Decision(node.dataset, "blocked", blocked_by=blocked, reason=reason, pending=bound)
+    if bound is None:
+        return decision
+    items = (_possible(node, bound),)
+    return Decision(node.dataset, "stale", items=items, pending=bound, reason="an input is being computed")
 
 
 # --- inputs ---------------------------------------------------------------------------------------

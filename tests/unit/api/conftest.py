@@ -10,28 +10,27 @@ from pathlib import Path
 import pytest
 
 from controlplane.api.services import Services
-from controlplane.bootstrap import Api
+from controlplane.api.serving import Serving
 from controlplane.lake.objects import open_lake
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
-from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store
-from tests.unit.api.world import World, render
+from tests.unit.api.world import TellingWake, World, render
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     stopping = threading.Event()
-    services = Services(open_store("memory:"), open_lake(str(tmp_path)), Wake(), render, stopping=stopping)
+    wake = TellingWake()
+    services = Services(open_store("memory:"), open_lake(str(tmp_path)), wake, render, stopping=stopping)
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        api = Api(lambda: services, bound, stopping.set)
+        api = Serving(services, bound, stopping.set)
         api.start()
-        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver)
+        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake)
         stopping.set()
         services.wake.notify()
         api.stop()
-    assert api.failure is None
     services.store.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from urllib.parse import urlsplit
 
 from controlplane.client import Document
 from controlplane.core.model import Event
@@ -59,17 +61,13 @@ def test_a_claim_waits_and_returns_empty(world: World) -> None:
 
 
 def test_waiting_claims_return_when_the_process_ends(world: World) -> None:
-    waiting = threading.Barrier(2)
-
     def claim() -> int:
         with world.http(world.driver) as http:
-            http.get("/livez")
-            waiting.wait()
             return http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 25.0}).status_code
 
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(claim)
-        waiting.wait()
+        world.wake.waiting.acquire()
         world.services.stopping.set()
         world.services.wake.notify()
         assert answer.result() == 503
@@ -80,6 +78,7 @@ def test_a_claim_gets_work_that_comes_while_it_waits(world: World) -> None:
     with ThreadPoolExecutor(1) as pool, world.client() as client, world.http(world.driver) as http:
         body = {"contract": 1, "kinds": ["list"], "wait_s": 25.0}
         answer = pool.submit(http.post, "/v1/driver/claim", json=body)
+        world.wake.waiting.acquire()
         client.apply([blueprint])
         client.refresh()
         dispatch(world)
@@ -106,3 +105,26 @@ def dispatch(world: World) -> None:
         nodes = desired(tx, "main")
         assert listings.dispatch(tx, "main", listings.sources(nodes, set(nodes.order))) == 1
     world.services.wake.notify()
+
+
+def test_no_work_is_handed_to_a_driver_that_hung_up(world: World) -> None:
+    parts = urlsplit(world.url)
+    body = json.dumps({"contract": 1, "kinds": ["list"], "wait_s": 25.0}).encode()
+    head = [
+        "POST /v1/driver/claim HTTP/1.1",
+        "Host: x",
+        f"Authorization: Bearer {world.driver}",
+        f"Content-Length: {len(body)}",
+    ]
+    with socket.create_connection((parts.hostname or "", parts.port or 0)) as raw:
+        raw.sendall("\r\n".join([*head, "", ""]).encode() + body)
+        world.wake.waiting.acquire()
+        seen = world.wake.count
+    world.services.wake.wait(10.0, seen)  # the server noticed, and woke whoever waits
+    with world.client() as client:
+        client.apply([{"name": "/data/s.yaml", "text": SOURCE}])
+        client.refresh()
+    dispatch(world)
+    with world.services.store.read() as tx:
+        assert tx.backlog() == {"list": 1}
+        assert tx.attempts() == {}

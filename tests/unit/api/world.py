@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import httpx2
 
 from controlplane.api.services import Services
 from controlplane.client import Headgate
+from controlplane.reconciler.wake import Wake
 from dataplane.contract import Schema
 
 BLUEPRINT = """\
@@ -29,6 +31,7 @@ class World:
     services: Services
     admin: str
     driver: str
+    wake: TellingWake
 
     def http(self, token: str | None = None) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {token or self.admin}"}
@@ -36,6 +39,18 @@ class World:
 
     def client(self) -> Headgate:
         return Headgate(self.url, self.admin)
+
+
+class TellingWake(Wake):
+    """A wake that tells when somebody begins to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Semaphore(0)
+
+    def wait(self, timeout_s: float, seen: int | None = None) -> None:
+        self.waiting.release()
+        super().wait(timeout_s, seen)
 
 
 def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:

@@ -11,16 +11,26 @@ from pathlib import Path
 
 from dataplane import lifeline
 
+RELATIVES = {
+    "family": lambda: subprocess.Popen(["sleep", "1000"]),
+    "jvm": lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE),  # ends, as a JVM does, when its pipe from us does
+}
+
 
 def main() -> None:
     lifeline.hold()
     orders = os.environ["HEADGATE_SECRET_ORDERS"]
     if orders == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    family = [subprocess.Popen(["sleep", "1000"]).pid] if orders == "family" else []
+    relatives = [RELATIVES[orders]()] if orders in RELATIVES else []
     token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text()
     environment = {k: v for k, v in os.environ.items() if "HEADGATE" in k or "secret" in v}
-    seen = {"pids": [os.getpid(), *family], "kind": sys.argv[1], "token": token, "environment": environment}
+    seen = {
+        "pids": [os.getpid(), *(r.pid for r in relatives)],
+        "kind": sys.argv[1],
+        "token": token,
+        "environment": environment,
+    }
     with open(os.environ["HEADGATE_SECRET_REPORT"], "w", encoding="utf-8") as report:
         report.write(json.dumps(seen) + "\n")
     match orders:

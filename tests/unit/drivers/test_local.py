@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from select import poll
@@ -18,6 +19,7 @@ from controlplane.core.model import Driver
 from controlplane.drivers.local import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff, LocalPool, inherited
 
 HERE = Path(__file__).parent
+FAILSAFE_MS = 60_000  # a broken pool is to fail its tests, not to hang them
 
 
 class World:
@@ -70,7 +72,7 @@ def wait_for_end(pid: int) -> None:
     try:
         events = poll()
         events.register(handle)
-        events.poll()
+        assert events.poll(FAILSAFE_MS), f"process {pid} does not end"
     finally:
         os.close(handle)
 
@@ -123,7 +125,7 @@ def _poll_until_ended(pool: LocalPool, pids: set[int]) -> tuple[Driver, ...]:
     events = poll()
     for handle in handles:
         events.register(handle)
-    events.poll()
+    assert events.poll(FAILSAFE_MS), "none of the processes ends"
     for handle in handles:
         os.close(handle)
     return pool.poll()
@@ -220,13 +222,33 @@ def test_closing_does_not_wait_for_the_stubborn_for_ever(world: World) -> None:
 
 def test_children_end_with_a_parent_that_was_killed(world: World) -> None:
     with subprocess.Popen(
-        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("family")
+        [sys.executable, HERE / "parent.py", world.home, HERE / "child.py"], env=world.environment("jvm")
     ) as parent:
         pids = [*world.report()["pids"], *world.report()["pids"]]
         parent.kill()
     assert len(pids) == 4
     for pid in pids:
         wait_for_end(pid)
+
+
+def test_children_stay_when_the_thread_that_asked_for_them_ends(world: World) -> None:
+    pool = world.pool("stay")
+    pids: list[int] = []
+
+    def ask() -> None:
+        pool.scale("worker", 1)
+        pids.extend(world.report()["pids"])
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asking.join()
+    while Path(f"/proc/self/task/{asking.native_id}").exists():
+        os.sched_yield()  # Python's thread has ended; the kernel's is about to
+    assert not only(pool.poll()).ended
+    (pid,) = pids
+    os.kill(pid, signal.SIGTERM)
+    wait_for_end(pid)
+    assert only(pool.poll()).reason == "killed by SIGTERM"
 
 
 def test_what_children_inherit() -> None:

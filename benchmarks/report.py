@@ -1,0 +1,75 @@
+"""From costs to ratios, and to a table of them beside their targets.
+
+Does not belong here: running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any
+TITLES = {
+    "first": "first run / script",
+    "served": "one late file through a warm `serve` / script",
+    "late": "one late file by a cold `run`, less an empty session / script",
+    "nothing": "`run` with nothing to do, seconds",
+}
+TARGETS: Mapping[str, Mapping[str, float]] = {
+    "month": {"first": 1.3, "served": 0.35, "late": 0.35, "nothing": 1.5},
+    "day": {"first": 2.0, "served": 0.35, "late": 0.35, "nothing": 1.5},
+}
+REST = {"rss_mb": 150.0, "cpu_share": 0.01}
+
+
+def summary(rounds: Sequence[Json], served: Sequence[Json], rest: Sequence[Json]) -> Json:
+    """Median and worst of each ratio, of wall time and of CPU time; ratios are taken within a round."""
+    measured = {name: {unit: _spread(_ratios(name, unit, rounds, served)) for unit in UNITS} for name in TITLES}
+    return {**measured, "rest": rest[0] if rest else None}
+
+
+UNITS = ("wall_s", "cpu_s")
+
+
+def _ratios(name: str, unit: str, rounds: Sequence[Json], served: Sequence[Json]) -> list[float]:
+    scripts = [r["handwritten"][unit] for r in rounds]
+    match name:
+        case "served":
+            return [s[unit] / median(scripts) for s in served]
+        case "late":
+            return [(r["late"][unit] - r["empty_session"][unit]) / r["handwritten"][unit] for r in rounds]
+        case "nothing":
+            return [r["nothing"][unit] for r in rounds]
+        case _:
+            return [r[name][unit] / r["handwritten"][unit] for r in rounds]
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": round(median(values), 3), "worst": round(max(values), 3)}
+
+
+def table(result: Json) -> list[str]:
+    """Markdown."""
+    told = "{spark} on {java}, Python {python}, {cores} cores, load {load[0]}"
+    return [
+        f"Measured {result['at'][:10]} at {result['commit']}: Spark {told.format(**result)}.",
+        "",
+        "| files by | what | target | wall: median (worst) | CPU: median (worst) |",
+        "|---|---|---|---|---|",
+        *(line for by, shape in result["shapes"].items() for line in _lines(by, shape["summary"])),
+        *(line for shape in result["shapes"].values() for line in _rest_lines(shape["summary"]["rest"])),
+    ]
+
+
+def _lines(by: str, found: Json) -> Iterator[str]:
+    for name, title in TITLES.items():
+        wall, cpu = (found[name][unit] for unit in UNITS)
+        shown = (f"{v['median']:.2f} ({v['worst']:.2f})" for v in (wall, cpu))
+        yield f"| {by} | {title} | {TARGETS[by][name]} | {' | '.join(shown)} |"
+
+
+def _rest_lines(rest: Json) -> Iterator[str]:
+    if rest:
+        yield f"| | control plane at rest, MB | {REST['rss_mb']:.0f} | {rest['rss_mb']:.0f} | |"
+        yield f"| | control plane at rest, share of a core | 1 % | | {rest['cpu_share']:.2%} |"

@@ -1,0 +1,103 @@
+"""The HTTP server in a thread of its own.
+
+Does not belong here: routes, and what is behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio.to_thread
+import uvicorn
+
+from controlplane.api.edge import Edge
+from controlplane.api.services import Services
+
+THREADS = 256  # each waiting claim or stream of events holds one
+TICK_S = 1.0
+GRACE_S = 5
+KEEP_ALIVE_S = 75
+
+
+class Listener(uvicorn.Server):
+    """Ticks once a second instead of ten times, and ends when it is told to instead of at the next tick."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _end: asyncio.Event
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        await super().startup(sockets)
+
+    async def main_loop(self) -> None:
+        self._end, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        while not self.should_exit:
+            await self.on_tick(0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._end.wait(), TICK_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if not self.force_exit:
+            await super().shutdown(sockets)
+
+    def end(self, *, at_once: bool) -> None:
+        """From any thread. `at_once`: do not wait for requests under way."""
+        self.force_exit, self.should_exit = at_once, True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is over already
+                self._loop.call_soon_threadsafe(self._end.set)
+
+
+class Serving(threading.Thread):
+    """Serves on a socket that listens already, so that clients may connect before this thread runs.
+
+    `eager`: build the whole application at once, not when somebody first asks for more than drivers do.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        bound: socket.socket,
+        on_failure: Callable[[], None],
+        *,
+        eager: bool = True,
+    ) -> None:
+        super().__init__(name="api", daemon=True)
+        self._bound, self._on_failure, self._eager = bound, on_failure, eager
+        self._edge = Edge(services)
+        self._listener = Listener(
+            uvicorn.Config(
+                self._edge,
+                http="h11",
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            if self._eager:
+                self._edge.load()
+            self._listener.run(sockets=[self._bound])
+        except Exception as error:  # noqa: BLE001  # handed to who waits for us
+            self.failure = error
+            self._on_failure()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Let requests under way finish, and end. Raises what the thread failed with."""
+        self._listener.end(at_once=at_once)
+        if self.ident is not None:
+            self.join()
+        if self.failure is not None:
+            raise self.failure

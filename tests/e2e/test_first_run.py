@@ -1,0 +1,79 @@
+"""The whole of the flights data: every dataset is right, whoever reads it, and a second run does nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import closing
+from tests.e2e.tables import DATASETS, Rows, Truth, all_by_spark, by_deltalake, by_duckdb, by_parquet, by_polars
+from tests.e2e.workspace import Run, Workspace, example
+
+MONTHS = 12
+ROW_WISE = ("legs", "named", "delays")  # one task per file of flights in each
+WHOLE = ("weather_hours", "by_carrier", "by_route", "daily", "trend")  # one task over everything in each
+DIMENSIONS = ("airlines", "airports", "planes")  # one file each
+
+
+@pytest.fixture(scope="module")
+def flights(module_folder: Path, monthly: Path) -> Iterator[Workspace]:
+    with closing(example(module_folder / "flights")) as workspace:
+        shutil.copytree(monthly, workspace.folder / "data")
+        yield workspace
+
+
+@pytest.fixture(scope="module")
+def first(flights: Workspace) -> Run:
+    return flights.run()
+
+
+@pytest.fixture(scope="module")
+def truth(flights: Workspace) -> Truth:
+    return Truth(flights.folder / "data")
+
+
+def test_the_first_run_executes_each_task_once(first: Run) -> None:
+    first.assert_up_to_date()
+    parsed = 2 * MONTHS + len(DIMENSIONS)  # flights and weather come in a file per month
+    assert first.tasks == {"executed": parsed + len(ROW_WISE) * MONTHS + len(WHOLE), "written": 1}
+    assert first.value["spark_started"] is True
+    assert {d["generation"] for d in first.datasets.values()} == {1}
+    assert {n for n, d in first.datasets.items() if d["partitions"] == MONTHS} == {"flights", "weather", *ROW_WISE}
+    assert first.datasets["flights"]["rows"] == 336_776
+
+
+@pytest.mark.parametrize("read", [by_deltalake, by_duckdb, by_polars])
+def test_tables_equal_what_duckdb_computes_from_the_raw_files(
+    flights: Workspace, first: Run, truth: Truth, read: Rows
+) -> None:
+    assert set(first.datasets) == set(DATASETS)
+    for name, dataset in first.datasets.items():
+        assert dataset["table"] == (flights.lake / "default" / "flights" / name).as_uri()
+    truth.assert_all(flights.lake / "default" / "flights", read=read)
+
+
+def test_spark_itself_reads_the_same(flights: Workspace, first: Run, truth: Truth, tmp_path: Path) -> None:
+    tables = {name: flights.lake / "default" / "flights" / name for name in DATASETS}
+    for name, folder in all_by_spark(tables, tmp_path).items():
+        truth.assert_equal(name, by_parquet(folder))
+
+
+def test_the_copy_holds_the_same(flights: Workspace, first: Run, truth: Truth) -> None:
+    (file,) = (flights.folder / "out" / "daily" / "_").glob("*.csv")
+    lines = file.read_text().splitlines()
+    assert lines[0].replace('"', "") == "date,flights,cancelled,late,in_rain,mean_dep_delay,mean_arr_delay"
+    found = sorted((line.split(",")[0].strip('"'), int(line.split(",")[1])) for line in lines[1:])
+    assert found == [(str(d), n) for d, n in truth.rows("SELECT date, flights FROM daily ORDER BY date")]
+
+
+def test_a_second_run_does_nothing(flights: Workspace, first: Run) -> None:
+    again = flights.run()
+    again.assert_idle()
+    assert again.tasks == {}
+    assert again.roots == first.roots
+    assert flights.ask("plan", "flights.yaml", "--detailed-exitcode")["state"] == "nothing"
+    flights.assert_tidy()
+    flights.assert_alone()

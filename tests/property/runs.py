@@ -1,0 +1,66 @@
+"""Whole random runs by seed, and the command that replays one: `python -m tests.property.runs SEED [KIND] [URL]`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.property.changes import Changes
+from tests.property.world import World, no_faults
+
+MEMORY = "memory:"
+
+
+def calm(seed: int, url: str = MEMORY) -> None:
+    """Changes come while nothing is under way; drivers die and stutter in every third run."""
+    def go(world: World, changes: Changes) -> None:
+        def settle() -> None:
+            world.settle(changes.faults() if seed % 3 == 0 else no_faults)
+
+        settle()
+        for _ in range(changes.chance.randint(10, 25)):
+            changes.step()
+            settle()
+        list(changes.mend())
+        settle()
+
+    _run("calm", go, seed, url)
+
+
+def busy(seed: int, url: str = MEMORY) -> None:
+    """Files change while work on earlier changes is under way."""
+
+    def go(world: World, changes: Changes) -> None:
+        world.settle()
+        for _ in range(changes.chance.randint(4, 10)):
+            for _ in range(changes.chance.randint(1, 8)):
+                changes.change_file()
+                world.advance(changes.chance)
+            world.settle()
+
+    _run("busy", go, seed, url)
+
+
+KINDS = {"calm": calm, "busy": busy}
+
+
+def _run(kind: str, go: Callable[[World, Changes], None], seed: int, url: str) -> None:
+    home = Path(tempfile.mkdtemp(prefix="headgate-property-"))
+    world = World(home, url)
+    changes = Changes(seed, world)
+    try:
+        changes.begin()
+        go(world, changes)
+    except Exception as e:
+        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.property.runs {seed} {kind} {url}")
+        raise
+    finally:
+        world.close()
+        shutil.rmtree(home)
+
+
+if __name__ == "__main__":
+    KINDS[(sys.argv[2:3] or ["calm"])[0]](int(sys.argv[1]), (sys.argv[3:4] or [MEMORY])[0])

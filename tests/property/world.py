@@ -1,0 +1,385 @@
+"""One small world: folders of files, blueprints, a store and the engine, and the model beside them.
+
+After each `settle` everything that the product says is compared with the model. Does not belong here: chance
+(changes), what is true (model).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.dataflow import Source
+from controlplane.core.model import State
+from controlplane.core.plan import Commit, Keep, Plan
+from controlplane.operations import blueprints, listings, operate
+from controlplane.operations.context import Context
+from controlplane.operations.settle import Pass, settle
+from controlplane.operations.world import desired, plan_now
+from controlplane.ports import Store, Tx
+from controlplane.store import open_store, upgrade
+from dataplane.contract import column_names
+from tests.property import model
+from tests.property.engine import Engine, Fault, MemoryLake
+from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Key, Read
+
+BRANCH = "main"
+PASSES = 80  # more than any world here takes to come to rest (I7)
+LONG_S = 100.0  # longer than any pause between tries
+Lineage: TypeAlias = tuple[object, ...]
+Faults: TypeAlias = Callable[[], Fault]
+
+
+class Violation(AssertionError):
+    """The product and the model disagree."""
+
+
+def require(holds: bool, *words: object) -> None:
+    if not holds:
+        raise Violation(" ".join(map(str, words)))
+
+
+def no_faults() -> Fault:
+    return "none"
+
+
+@dataclass(slots=True)
+class Rest:
+    """What the last settled world was made of."""
+
+    reads: dict[str, tuple[Component, Folder, Dataset]] = field(default_factory=dict)
+    lineages: dict[str, Lineage] = field(default_factory=dict)
+    is_clean: bool = True  # nothing was left out
+
+
+class World:
+    """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
+
+    def __init__(self, home: Path, url: str = "memory:") -> None:
+        self.home, self._now = home, 1_000_000.0
+        upgrade(url)
+        self.store: Store = open_store(url, lambda: self._now)
+        self.lake = MemoryLake()
+        self.ctx = Context(self.store, lake=self.lake.uri)
+        self.canonical: dict[str, str] = {}
+        self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed)
+        self.folders: dict[str, dict[str, File]] = {}
+        self.flows: dict[str, dict[str, Component]] = {}
+        self.paused: set[str] = set()
+        self.seen: set[Key] = set()
+        self._pins: dict[str, tuple[Component, model.Columns]] = {}
+        self._listings: dict[bytes, Folder] = {}  # root -> what was listed
+        self._rest = Rest()
+        self._is_busy = False  # work went on since the last rest
+        self._known: set[str] = set()  # datasets that have been at rest once
+
+    def close(self) -> None:
+        self.store.close()
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def put(self, folder: str, name: str, file: File) -> None:
+        path = self.home / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text)
+        self.folders.setdefault(folder, {})[name] = file
+
+    def remove(self, folder: str, name: str) -> None:
+        (self.home / folder / name).unlink()
+        del self.folders[folder][name]
+
+    def rename(self, folder: str, name: str, other: str) -> None:
+        (self.home / folder / name).rename(self.home / folder / other)
+        self.folders[folder][other] = self.folders[folder].pop(name)
+
+    def touch(self, folder: str, name: str) -> None:
+        os.utime(self.home / folder / name, (self._now, self._now))
+
+    def _listed(self, id: str) -> None:
+        """Remember what the folder held under the root that its listing came to."""
+        with self.store.read() as tx:
+            nodes = desired(tx, BRANCH).nodes.values()
+            node = next((n for n in nodes if isinstance(n, Source) and n.listing.hex() == id), None)
+            found = tx.listings([bytes.fromhex(id)])[bytes.fromhex(id)]
+        if node is not None and found.root is not None:
+            self._listings[found.root] = dict(self.folders[Path(node.location).parent.name])
+
+    # --- wishes -----------------------------------------------------------------------------------
+
+    def apply(self, flows: Flows, styles: Mapping[str, int]) -> None:
+        """Make these the dataflows, each component's text written in its style."""
+        for gone in [f for f in self.flows if f not in flows]:
+            blueprints.delete(self.ctx, BRANCH, gone)
+            self.paused = {d for d in self.paused if not d.startswith(f"{gone}.")}
+        texts = [(flow, self._text(flow, parts, styles)) for flow, parts in flows.items()]
+        sources = [blueprints.Source(f"/{flow}.yaml", text, {}) for flow, text in texts]
+        blueprints.apply(self.ctx, BRANCH, sources)
+        self.flows = {flow: dict(parts) for flow, parts in flows.items()}
+
+    def _text(self, flow: str, parts: Mapping[str, Component], styles: Mapping[str, int]) -> str:
+        written = {name: self._component(flow, c, styles.get(f"{flow}.{name}", 0)) | {"description": name} for name, c in parts.items()}
+        return json.dumps({"dataflow": flow, "components": written}, indent=1, ensure_ascii=False)
+
+    def _component(self, flow: str, component: Component, style: int) -> dict[str, object]:
+        match component:
+            case Read():
+                return {"read": self._read(component)}
+            case Copy(source=source):
+                path = str(self.home / "targets" / f"{flow}.to_{source}")
+                return {"write": {"connector": "files", "from": source, "path": path, "format": "json"}}
+            case _:
+                text = restyled(component.sql, style)
+                self.canonical[text] = component.sql
+                return {"transform": {"sql": text, "params": model.params_of(component)}}
+
+    def _read(self, read: Read) -> dict[str, object]:
+        options = {"header": True} | ({"nullValue": read.null} if read.null else {})
+        body: dict[str, object] = {"connector": "files", "path": f"{self.home}/{read.folder}/*.csv", "format": "csv", "options": options}
+        if read.grouped:
+            body["partition"] = "{part}-*.csv"
+        if read.declared:
+            body["schema"] = ", ".join(f"{c} {'STRING' if c.startswith('s') else 'BIGINT'}" for c in read.declared)
+        return body
+
+    def pause(self, dataset: str, *, paused: bool) -> None:
+        (operate.pause if paused else operate.resume)(self.ctx, BRANCH, dataset)
+        (self.paused.add if paused else self.paused.discard)(dataset)
+
+    # --- coming to rest ---------------------------------------------------------------------------
+
+    def settle(self, faults: Faults = no_faults) -> None:
+        """List everything, go on until nothing is left to do, and compare the world with the model."""
+        operate.refresh(self.ctx, BRANCH, None)
+        last = self._run(faults)
+        self._check(last.plan)
+
+    def _run(self, faults: Faults) -> Pass:
+        for _ in range(PASSES):
+            last, worked = self.once(), False
+            while self.engine.step(faults()):
+                worked = True
+            if worked or last.changed:
+                continue
+            if not last.under_way and not self._is_listing():
+                return last
+            self._now += LONG_S
+        raise Violation(f"no rest after {PASSES} passes (I7)")
+
+    def once(self) -> Pass:
+        """One pass of the loop, without the engine; what it commits is true of its own cut."""
+        with self.store.begin() as tx:
+            nodes = desired(tx, BRANCH)
+            listings.dispatch(tx, BRANCH, listings.sources(nodes, nodes.order))
+        last = settle(self.store, self.ctx.namespace, BRANCH, None)
+        for decision in last.plan.decisions:
+            if isinstance(decision.step, Commit):
+                self._check_cut(decision.step.state)
+        return last
+
+    def _is_listing(self) -> bool:
+        with self.store.read() as tx:
+            nodes = desired(tx, BRANCH)
+            known = tx.listings(n.listing for n in listings.sources(nodes, nodes.order))
+        return any(map(listings.is_open, known.values()))
+
+    def advance(self, chance: random.Random) -> None:
+        """Some of the work: perhaps a listing, a pass or two, a few claims."""
+        self._is_busy = True
+        if chance.random() < 0.6:
+            operate.refresh(self.ctx, BRANCH, None)
+        for _ in range(chance.randint(1, 3)):
+            self.once()
+            for _ in range(chance.randint(0, 4)):
+                self.engine.step()
+            self._now += chance.choice([0.0, 2.0])
+
+    # --- comparing --------------------------------------------------------------------------------
+
+    def _check(self, plan: Plan) -> None:
+        exempt = self._exempt()
+        reads = self._reads(exempt)
+        derived = model.derive(self.flows, {d: found for d, (found, _) in reads.items()}, self._transforms(exempt))
+        truth = {d: found for d, (found, _) in (reads | derived).items()}
+        self._check_truth(truth)
+        self._check_targets(truth)
+        self._check_rest(plan, exempt)
+        self._check_thrift(reads, derived, exempt)
+        self._remember(reads, exempt)
+
+    def _transforms(self, exempt: set[str]) -> list[str]:
+        components = model.everything(self.flows)
+        return [d for d, c in components.items() if d not in exempt and not isinstance(c, Read | Copy)]
+
+    def _exempt(self) -> set[str]:
+        """What cannot be up to date: paused, or reading a broken file; and all below."""
+        parts = model.everything(self.flows).items()
+        broken = {d for d, c in parts if isinstance(c, Read) and any(f.broken for f in self._files(c).values())}
+        return model.downstream(self.flows, self.paused | broken)
+
+    def _files(self, read: Read) -> Folder:
+        return self.folders[read.folder]
+
+    def _reads(self, exempt: set[str]) -> dict[str, tuple[Dataset, dict[str, Key]]]:
+        reads = {d: c for d, c in model.everything(self.flows).items() if isinstance(c, Read) and d not in exempt}
+        return {d: model.read(c, self._files(c), self._pinned(d, c)) for d, c in reads.items()}
+
+    def _pinned(self, dataset: str, read: Read) -> model.Columns | None:
+        settings, columns = self._pins.get(dataset, (None, ()))
+        return columns if settings == read else None
+
+    def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
+        with self.store.read() as tx:
+            states = tx.states(BRANCH)
+            for dataset, expected in truth.items():
+                require(dataset in states, dataset, "has no state")
+                self._check_dataset(tx, states[dataset], expected)
+
+    def _check_dataset(self, tx: Tx, state: State, expected: Dataset) -> None:
+        columns = column_names(state.schema)
+        require(columns == expected.columns, state.dataset, "has columns", columns, "and not", expected.columns)
+        found = {key: Counter(f.under(columns)) for key, f in self._partitions(tx, state)}
+        wanted = {key: Counter(f.under(columns)) for key, f in expected.partitions.items()}
+        require(found == wanted, state.dataset, "holds", found, "and not", wanted)
+        require(state.rows == len(expected.rows()), state.dataset, "counts", state.rows, "rows")
+
+    def _partitions(self, tx: Tx, state: State) -> Iterator[tuple[str, Fragment]]:
+        entries = list(tree.scan(tx, state.root))
+        fragments = tx.fragments({e.fragment for e in entries})
+        for entry in entries:
+            files = [self.engine.fragment(f["path"]) for f in fragments[entry.fragment].files]
+            columns = column_names(fragments[entry.fragment].schema)
+            yield entry.key, Fragment(columns, tuple(r for f in files for r in f.under(columns)))
+
+    def _check_cut(self, state: State) -> None:
+        """Rows of a state equal what its own cut gives; columns that are all NULL aside, which a pin may have added."""
+        components = model.everything(self.flows)
+        reads = {
+            d: model.read(c, self._listings[state.cut[d]], self._pinned(d, c))[0]
+            for d, c in components.items()
+            if isinstance(c, Read) and d in state.cut
+        }
+        wanted = {state.dataset: reads[state.dataset]} if state.dataset in reads else {}
+        if not wanted:
+            wanted = {state.dataset: model.derive(self.flows, reads, [state.dataset])[state.dataset][0]}
+        with self.store.read() as tx:
+            found = {key: Counter(_bare(f)) for key, f in self._partitions(tx, state)}
+        expected = {key: Counter(_bare(f)) for key, f in wanted[state.dataset].partitions.items()}
+        require(found == expected, state.dataset, "mixes cuts:", found, "and not", expected)
+
+    def _check_targets(self, truth: Mapping[str, Dataset]) -> None:
+        for dataset, component in model.everything(self.flows).items():
+            if isinstance(component, Copy):
+                source = model.qualified(dataset.split(".")[0], component.source)
+                if source in truth:
+                    self._check_target(dataset, truth[source], str(self.home / "targets" / dataset))
+
+    def _check_target(self, dataset: str, expected: Dataset, path: str) -> None:
+        found = {key: Counter(rows) for key, rows in self.engine.targets.get(path, {}).items()}
+        wanted = {key: Counter(f.under(expected.columns)) for key, f in expected.partitions.items()}
+        require(found == wanted, dataset, "was written as", found, "and not", wanted)
+
+    def _check_rest(self, plan: Plan, exempt: set[str]) -> None:
+        """Nothing is left to do (I7), and the plan says so twice in the same way (I8)."""
+        with self.store.read() as one, self.store.read() as two:
+            plans = [plan_now(tx, BRANCH, None)[0] for tx in (one, two)]
+        require(plans[0] == plans[1] and repr(plans[0]) == repr(plans[1]), "two plans of one world differ (I8)")
+        for decision in plans[0].decisions:
+            if decision.dataset in exempt:
+                require(decision.status != "up_to_date" or decision.dataset not in self._broken(exempt), decision)
+                continue
+            require(decision.status == "up_to_date", decision.dataset, "is", decision.status, decision.reason)
+            require(decision.step == Keep() and not decision.items, decision.dataset, "has work left (I7)", decision)
+
+    def _broken(self, exempt: set[str]) -> set[str]:
+        return exempt - model.downstream(self.flows, self.paused)
+
+    # --- thrift -----------------------------------------------------------------------------------
+
+    def _check_thrift(self, reads: model.Derived, derived: model.Derived, exempt: set[str]) -> None:
+        executed = Counter(w.key for w in self.engine.done)
+        again = [w for w in self.engine.done if executed[w.key] > 1 or w.key in self.seen]
+        require(not again, "computed again:", again)
+        needed = {k for _, keys in (reads | derived).values() for k in keys.values()} - self.seen
+        if not exempt and self._rest.is_clean and not self._is_busy and not self._returning():
+            wasted = [w for w in self.engine.done if w.key not in self._allowed(reads, derived)]
+            require(not wasted, "nobody needed", wasted)
+        missing = needed - executed.keys()
+        require(not missing, "not computed:", missing)
+        self.seen |= executed.keys()
+        self.engine.done.clear()
+
+    def _allowed(self, reads: model.Derived, derived: model.Derived) -> set[Key]:
+        """Keys that may have been needed on the way: where several sources changed, or code and a source, datasets
+        that read both may have been computed in between, over any mixture of old and new."""
+        allowed = {k for _, keys in (reads | derived).values() for k in keys.values()}
+        if self._moves_at_once():
+            return allowed
+        old = {d: self._rest.reads[d][2] for d in self._changed()}
+        new = {d: found for d, (found, _) in reads.items()}
+        for choice in itertools.product(*([d, None] for d in old)):
+            mixed = model.derive(self.flows, new | {d: old[d] for d in choice if d is not None})
+            allowed |= {k for _, keys in mixed.values() for k in keys.values()}
+        return allowed
+
+    def _returning(self) -> set[str]:
+        """Datasets that were given up and are wished for again: what they were made of then may be long gone."""
+        return (model.everything(self.flows).keys() & self._known) - self._rest.lineages.keys()
+
+    def _changed(self) -> set[str]:
+        """Read components with other files than last time."""
+        components = model.everything(self.flows)
+        known = ((d, c) for d, c in components.items() if isinstance(c, Read) and d in self._rest.reads)
+        return {d for d, c in known if self._rest.reads[d][0] == c and self._rest.reads[d][1] != self._files(c)}
+
+    def _moves_at_once(self) -> bool:
+        """No dataset can have been looked at between two changes of what it is made of."""
+        changed = self._changed()
+        if changed and self._lineages() != self._rest.lineages:
+            return False
+        return all(len(model.sources(self.flows, d) & changed) < 2 for d in model.everything(self.flows))
+
+    def _lineages(self) -> dict[str, Lineage]:
+        components, found = model.everything(self.flows), dict[str, Lineage]()
+        for dataset, c in components.items():
+            above = tuple(found[d] for d in model.inputs_of(dataset, c).values())
+            found[dataset] = (c if isinstance(c, Read | Copy) else (c.sql, tuple(model.params_of(c).items())), *above)
+        return found
+
+    def _remember(self, reads: model.Derived, exempt: set[str]) -> None:
+        components = model.everything(self.flows)
+        self._pins |= {d: (components[d], found.columns) for d, (found, _) in reads.items()}
+        kept = {}
+        for dataset, (found, _) in reads.items():
+            read = components[dataset]
+            assert isinstance(read, Read)
+            kept[dataset] = (read, dict(self._files(read)), found)
+        self._known |= components.keys()
+        self._is_busy = False
+        self._rest = Rest(kept, self._lineages(), not exempt)
+
+
+def _bare(fragment: Fragment) -> Iterable[frozenset[tuple[str, model.Value]]]:
+    for row in fragment.rows:
+        yield frozenset((c, v) for c, v in zip(fragment.columns, row, strict=True) if v is not None)
+
+
+def restyled(sql: str, style: int) -> str:
+    """The same query in other words: comments, white space, the case of keywords and functions."""
+    match style:
+        case 1:
+            return re.sub(r"\b[A-Z]{2,}\b", lambda m: m[0].lower(), sql)
+        case 2:
+            return sql.replace(" ", "  ").replace(",", " ,\n\t") + "\n-- the end"
+        case 3:
+            return "-- SELECT 1\n" + sql.replace(" FROM ", " /* from; here */ FROM\n").replace("sum(", "SUM(")
+        case _:
+            return sql

@@ -1,0 +1,293 @@
+"""Sources become fragments: every name, every format, and nothing wrong passes for data."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+import pytest
+
+from dataplane.contract import Content
+from dataplane.fragments import folder_of
+from tests.spark.conftest import Lake, done, failed, label, read, schema_of
+
+HOSTILE = [
+    "plain.csv",
+    "with space.csv",
+    "100%.csv",
+    "%41.csv",
+    "a+b.csv",
+    "a#b?c.csv",
+    "ünï-日本🎉.csv",
+    "glob[a]*{b,c}.csv",
+    "_hidden.csv",
+    ".dot.csv",
+    "a:b.csv",
+    "_fragment=zz/k=v.csv",
+    "quote'\"`.csv",
+    "new\nline.csv",
+    "back\\slash.csv",
+    "no-suffix",
+    f"{'x' * 200}.csv",
+]
+
+
+def parquet(**columns: list) -> bytes:
+    target = BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), target)
+    return target.getvalue()
+
+
+def orc(**columns: list) -> bytes:
+    target = BytesIO()
+    pyarrow.orc.write_table(pa.table(columns), target)
+    return target.getvalue()
+
+
+def naive(time: datetime) -> datetime:
+    """As Spark hands timestamps to Python, whose zone the tests' environment sets to UTC."""
+    return time.astimezone().replace(tzinfo=None)
+
+
+def test_one_job_reads_files_of_every_name(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT, b STRING")
+    tasks: list[dict] = [
+        {"columns": columns, "objects": [lake.source(name, f"a,b\n{i},{i}\n", ["a", "b"])]}
+        for i, name in enumerate(HOSTILE)
+    ]
+    claim = lake.claim("parse", read("csv", metadata=["name", "modified"]), tasks)
+    results = lake.executor.run(claim)
+    for i, (name, result) in enumerate(zip(HOSTILE, results, strict=True)):
+        (row,) = lake.rows(result)
+        modified = naive(datetime.fromtimestamp(tasks[i]["objects"][0]["modified_ms"] / 1000, UTC))
+        assert row == {"a": i, "b": str(i), "_source_name": name, "_source_modified": modified}
+        assert [f["name"] for f in result["schema"]["fields"]] == ["a", "b", "_source_name", "_source_modified"]
+    left = sorted(p.name for p in (lake.root / claim["prefix"]).rglob("*") if not p.name.endswith(".parquet"))
+    assert left == sorted(folder_of(Path(), label(i)).name for i in range(len(tasks)))
+
+
+def test_files_say_what_they_hold(lake: Lake) -> None:
+    types = "i INT, s STRING, d DATE, t TIMESTAMP, n DECIMAL(10,2), f DOUBLE, b BOOLEAN"
+    text = "i,s,d,t,n,f,b\n1,x,2020-01-02,2020-01-02T03:04:05.678901Z,1.50,NaN,true\n,y,1999-12-31,,-2.25,1.0,false\n"
+    task = {"columns": schema_of(lake.spark, types), "objects": [lake.source("a.csv", text, list("isdtnfb"))]}
+    (result,) = lake.run("parse", read("csv"), [task])
+    (entry,) = done(result)["files"]
+    assert (lake.root / entry["path"]).stat().st_size == entry["size"]
+    assert entry["rows"] == result["content"][0] == 2
+    assert entry["stats"] == {
+        "numRecords": 2,
+        "nullCount": {"i": 1, "s": 0, "d": 0, "t": 1, "n": 0, "f": 0, "b": 0},
+        "minValues": {"i": 1, "s": "x", "d": "1999-12-31", "t": "2020-01-02T03:04:05.678Z", "n": -2.25, "b": False},
+        "maxValues": {"i": 1, "s": "y", "d": "2020-01-02", "t": "2020-01-02T03:04:05.679Z", "n": 1.5, "b": True},
+    }
+
+
+def test_csv_with_a_header_is_matched_by_name(lake: Lake) -> None:
+    tasks = [
+        {
+            "columns": schema_of(lake.spark, "a INT, b STRING"),
+            "objects": [lake.source("1.csv", "b,a\nx,1\n", ["b", "a"])],
+        },
+        {"columns": schema_of(lake.spark, "a INT"), "objects": [lake.source("2.csv", "a\n2\n", ["a"])]},
+        {
+            "columns": schema_of(lake.spark, "a INT, b STRING, c INT"),
+            "objects": [
+                lake.source("3.csv", "z,a,b\nq,3,y\n", ["z", "a", "b"]),
+                lake.source("4.csv", "c,a\n5,4\n", None),
+            ],
+        },
+    ]
+    found = [lake.rows(r) for r in lake.run("parse", read("csv"), tasks)]
+    assert found[:2] == [[{"a": 1, "b": "x"}], [{"a": 2}]]
+    assert found[2] == [{"a": 3, "b": "y", "c": None}, {"a": 4, "b": None, "c": 5}]
+
+
+def test_csv_without_a_header_is_matched_by_place(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT, b STRING")
+    tasks = [{"columns": columns, "objects": [lake.source("1.csv", "1;x\n2;y\n", ["_c0", "_c1"])]}]
+    (result,) = lake.run("parse", read("csv", options={"sep": ";"}), tasks)
+    assert lake.rows(result) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+
+
+BAD = [
+    ("csv", "ragged.csv", b"a,b\n1,x\n2\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("csv", "long.csv", b"a,b\n1,x,3\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("csv", "type.csv", b"a,b\nzz,x\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("csv", "overflow.csv", b"a,b\n3000000000,x\n", "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("csv", "latin1.csv", "a,b\n1,\u00e9\n".encode("latin-1"), "MALFORMED_CHARACTER_CODING"),
+    ("json", "type.json", b'{"a": "zz", "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("json", "open.json", b'{"a": 1, "b": "x"\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("json", "float.json", b'{"a": 1.5, "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("parquet", "cut.parquet", parquet(a=[1], b=["x"])[:-20], "FAILED_READ_FILE.NO_HINT"),
+    ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH"),
+    ("orc", "type.orc", orc(a=["1"], b=["x"]), "ORC_TYPE_MISMATCH"),
+    ("orc", "cut.orc", orc(a=["1"], b=["x"])[:-20], "MALFORMED_FILE"),
+]
+GOOD = {
+    "csv": b"a,b\n7,good\n",
+    "json": b'{"a": 7, "b": "good"}\n',
+    "parquet": parquet(a=pa.array([7], pa.int32()), b=["good"]),
+    "orc": orc(a=pa.array([7], pa.int32()), b=["good"]),
+}
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "orc"])
+def test_only_what_is_broken_fails(lake: Lake, format: str) -> None:
+    columns = schema_of(lake.spark, "a INT, b STRING")
+    bad = [case[1:] for case in BAD if case[0] == format]
+    files = [(f"{i}.{format}", GOOD[format]) for i in range(3)] + [(name, content) for name, content, _ in bad]
+    tasks = [{"columns": columns, "objects": [lake.source(name, content, ["a", "b"])]} for name, content in files]
+    results = lake.run("parse", read(format), tasks)
+    assert [lake.rows(r) for r in results[:3]] == [[{"a": 7, "b": "good"}]] * 3
+    for (name, _, condition), result in zip(bad, results[3:], strict=True):
+        error = failed(result)
+        assert (error["kind"], error["condition"]) == ("user", condition)
+        assert error["message"].startswith(str(lake.sources / name))
+
+
+def test_the_message_names_the_value(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT, b STRING")
+    (result,) = lake.run(
+        "parse", read("csv"), [{"columns": columns, "objects": [lake.source("x.csv", "a,b\nzz,x\n", ["a", "b"])]}]
+    )
+    assert 'For input string: "zz"' in failed(result)["message"]
+
+
+def test_bad_records_can_be_dropped_and_are_counted(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT, b STRING")
+    tasks = [
+        {"columns": columns, "objects": [lake.source("1.csv", "a,b\n1,x\nzz,y\n2\n3,z\n", ["a", "b"])]},
+        {"columns": columns, "objects": [lake.source("2.csv", "a,b\n4,x\n", ["a", "b"])]},
+    ]
+    results = lake.run("parse", read("csv", on_bad_record="drop"), tasks)
+    assert [lake.rows(r) for r in results] == [[{"a": 1, "b": "x"}, {"a": 3, "b": "z"}], [{"a": 4, "b": "x"}]]
+    assert [r["metrics"]["dropped_rows"] for r in results] == [2, 0]
+
+
+def test_json_keeps_a_field_that_is_called_as_sparks_own(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "_corrupt_record STRING, m MAP<STRING, ARRAY<INT>>")
+    text = '{"_corrupt_record": "mine", "m": {"k": [1, null]}}\n{"m": null}\n'
+    (result,) = lake.run("parse", read("json"), [{"columns": columns, "objects": [lake.source("a.json", text)]}])
+    assert lake.rows(result) == [
+        {"_corrupt_record": "mine", "m": {"k": [1, None]}},
+        {"_corrupt_record": None, "m": None},
+    ]
+
+
+def test_columnar_files_give_the_asked_columns(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "n DECIMAL(5,2), A INT, gone DATE, `a.b` STRING")
+    data = {
+        "a": [0],
+        "A": pa.array([1], pa.int32()),
+        "n": pa.array([Decimal("1.25")], pa.decimal128(5, 2)),
+        "a.b": ["x"],
+    }
+    for format, content in (("parquet", parquet(**data)), ("orc", orc(A=data["A"], n=data["n"], **{"a.b": ["x"]}))):
+        task = {"columns": columns, "objects": [lake.source(f"f.{format}", content, list(data))]}
+        (result,) = lake.run("parse", read(format), [task])
+        assert lake.rows(result) == [{"n": Decimal("1.25"), "A": 1, "gone": None, "a.b": "x"}]
+
+
+def test_text_binary_and_compressed_files(lake: Lake) -> None:
+    text = {
+        "columns": schema_of(lake.spark, "value STRING"),
+        "objects": [lake.source("a.txt", "one\n\ntwo\n", ["value"])],
+    }
+    (result,) = lake.run("parse", read("text"), [text])
+    assert [r["value"] for r in lake.rows(result)] == ["", "one", "two"]
+    raw = {
+        "columns": schema_of(lake.spark, "content BINARY, length BIGINT"),
+        "objects": [lake.source("a.bin", b"\xff\x00")],
+    }
+    (result,) = lake.run("parse", read("binary"), [raw])
+    assert lake.rows(result) == [{"content": bytearray(b"\xff\x00"), "length": 2}]
+    packed = gzip.compress("a\n\u00e9\n".encode())
+    task = {"columns": schema_of(lake.spark, "a STRING"), "objects": [lake.source("a.csv.gz", packed, ["a"])]}
+    (result,) = lake.run("parse", read("csv"), [task])
+    assert lake.rows(result) == [{"a": "\u00e9"}]
+
+
+def test_encodings_are_the_readers(lake: Lake) -> None:
+    task = {
+        "columns": schema_of(lake.spark, "a STRING"),
+        "objects": [lake.source("a.csv", "a\n\u00e9\n".encode("latin-1"), ["a"])],
+    }
+    (result,) = lake.run("parse", read("csv", options={"header": True, "encoding": "ISO-8859-1"}), [task])
+    assert lake.rows(result) == [{"a": "\u00e9"}]
+
+
+def test_nothing_is_ordinary(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT")
+    files = [[lake.source("1.csv", "a\n", ["a"])], [lake.source("2.csv", "", [])], []]
+    results = lake.run("parse", read("csv"), [{"columns": columns, "objects": o} for o in files])
+    assert [(r["files"], Content(*r["content"]).rows, r["schema"]) for r in map(done, results)] == [
+        ([], 0, columns)
+    ] * 3
+
+
+def test_a_changed_or_vanished_object_voids_its_task_alone(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT")
+    objects = [lake.source(f"{i}.csv", f"a\n{i}\n", ["a"]) for i in range(4)]
+    (lake.sources / "1.csv").write_text("a\n9\n")
+    (lake.sources / "2.csv").unlink()
+    (lake.sources / "3.csv").write_text("a\nno number\n")
+    results = lake.run("parse", read("csv"), [{"columns": columns, "objects": [o]} for o in objects])
+    assert [r["state"] for r in results] == ["done", "void", "void", "void"]
+
+
+def test_dates_are_read_in_the_given_zone(lake: Lake) -> None:
+    task = {
+        "columns": schema_of(lake.spark, "t TIMESTAMP, d DATE"),
+        "objects": [lake.source("a.csv", "t,d\n2020-07-01 12:00:00,2020-07-01\n", ["t", "d"])],
+    }
+    (result,) = lake.run("parse", read("csv", timezone="America/New_York"), [task])
+    assert lake.rows(result) == [{"t": naive(datetime(2020, 7, 1, 16, tzinfo=UTC)), "d": date(2020, 7, 1)}]
+
+
+# --- inference ----------------------------------------------------------------------------------
+
+
+def inferred(lake: Lake, format: str, *objects: dict) -> dict[str, object]:
+    (result,) = lake.run("infer", read(format), [{"objects": list(objects)}])
+    return {f["name"]: f["type"] for f in done(result)["result"]["schema"]["fields"]}
+
+
+def test_csv_types_hold_for_all_files(lake: Lake) -> None:
+    found = inferred(
+        lake,
+        "csv",
+        lake.source("1.csv", "b,a,n\nx,1,\n", ["b", "a", "n"]),
+        lake.source("2.csv", '"b","a","n"\ny,2.5,\n', ["b", "a", "n"]),
+        lake.source("3.csv", "a,new\n3,2020-01-01\n", ["a", "new"]),
+    )
+    assert list(found.items()) == [("b", "string"), ("a", "double"), ("n", "string"), ("new", "date")]
+
+
+def test_other_formats_are_inferred_in_order_of_appearance(lake: Lake) -> None:
+    found = inferred(
+        lake,
+        "json",
+        lake.source("1.json", '{"z": 1, "a": {"k": null}}\n', ["z", "a"]),
+        lake.source("2.json", '{"z": 1.5, "b": [1]}\n', ["z", "b"]),
+    )
+    assert list(found) == ["z", "a", "b"]
+    assert found["z"] == "double"
+    files = [
+        lake.source("1.parquet", parquet(q=[1]), ["q"]),
+        lake.source("2.parquet", parquet(b=["x"], q=[2]), ["b", "q"]),
+    ]
+    assert list(inferred(lake, "parquet", *files).items()) == [("q", "long"), ("b", "string")]
+    assert inferred(lake, "binary", lake.source("x", b"")) == {"content": "binary", "length": "long"}
+
+
+def test_what_cannot_be_inferred_fails_in_words(lake: Lake) -> None:
+    (result,) = lake.run("infer", read("parquet"), [{"objects": [lake.source("cut.parquet", b"PAR1", None)]}])
+    error = failed(result)
+    assert error["kind"] == "user"
+    assert str(lake.sources / "cut.parquet") in error["message"]

@@ -1,0 +1,184 @@
+"""Commands as a user runs them: what goes to which stream, exit codes, and a document on failure too."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.__main__ import Bootstrap
+from controlplane.cli.main import run
+from controlplane.home import Home
+
+GOOD = """\
+dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: data/*.csv, format: csv, schema: "id INT, price INT"}
+  dear:
+    transform: {python: "def transform(orders):\\n    return orders\\n", inputs: {orders: each}}
+"""
+BAD = """\
+dataflow: Shop
+components:
+  orders:
+    read: {connector: files, path: data/*.csv, format: csv, colour: red}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with blueprints, and nothing of the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("URL", "TOKEN", "HOME", "POOL", "DATABASE_URL", "LAKE"):
+        monkeypatch.delenv(f"HEADGATE_{name}", raising=False)
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "bad.yaml").write_text(BAD)
+    (tmp_path / "binary.yaml").write_bytes(b"a: \xff\n")
+    return tmp_path
+
+
+def headgate(*arguments: str) -> int:
+    return run(arguments, Bootstrap())
+
+
+def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("validate", "bad.yaml", "good.yaml", "binary.yaml") == 1
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0] == "binary.yaml:1:4: invalid-encoding: byte 0xFF is not UTF-8 (save the file as UTF-8)"
+    assert lines[1] == "bad.yaml:1:11: invalid-name: 'Shop' is no name (a to z, 0 to 9 and _, beginning with a letter)"
+    assert lines[2].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
+    assert (len(lines), err) == (3, "")
+
+
+def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("validate", "good.yaml", "--output", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": []}
+    assert headgate("validate", "bad.yaml", "-o", "json") == 1
+    errors = json.loads(capsys.readouterr().out)["errors"]
+    assert [(e["file"], e["line"], e["code"]) for e in errors] == [
+        ("bad.yaml", 1, "invalid-name"),
+        ("bad.yaml", 4, "unknown-key"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        ((), 64, None),
+        (("nothing",), 64, "wrong-arguments"),
+        (("status", "--nothing"), 64, "wrong-arguments"),
+        (("why",), 64, "wrong-arguments"),
+        (("preview", "a.b", "-n", "x"), 64, "wrong-arguments"),
+        (("validate", "nothing.yaml"), 1, "unreadable-file"),
+        (("apply", "bad.yaml"), 1, "invalid-blueprint"),
+        (("status", "no_flow"), 1, "not-found"),
+        (("why", "a.b/2013-01.csv"), 1, "not-found"),
+        (("delete", "a/b"), 1, "not-found"),
+    ],
+)
+def test_failures_are_told_twice_and_counted_once(
+    arguments: tuple[str, ...], code: int, problem: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert headgate(*arguments) == code
+    out, err = capsys.readouterr()
+    assert err or not arguments
+    assert not out or not arguments
+    if problem is not None:
+        assert headgate(*arguments, "--output", "json") == code
+        out, err = capsys.readouterr()
+        document = json.loads(out)
+        assert document["type"] == f"urn:headgate:{problem}"
+        assert document["errors"][0]["message"]
+        assert err
+
+
+def test_problems_carry_the_names_that_were_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("apply", "bad.yaml") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("bad.yaml:1:11: invalid-name: ")
+
+
+def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert headgate("status") == 0
+    assert "headgate apply" in capsys.readouterr().out
+    assert headgate("plan", "good.yaml", "--detailed-exitcode") == 2
+    assert headgate("plan", "--detailed-exitcode") == 0
+    assert headgate("apply", "good.yaml") == 0
+    assert headgate("plan", "--detailed-exitcode", "-o", "yaml") == 2
+    assert headgate("apply", "good.yaml", "--revision", "7") == 1
+    capsys.readouterr()
+    assert headgate("pause", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
+    assert headgate("wait", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "paused"
+    assert headgate("delete", "shop", "--revision", "1", "-o", "md") == 0
+    assert not Home(folder / ".headgate").is_held()
+
+
+def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("token", "create", "ci", "--ttl-s", "60", "-o", "json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert headgate("token", "revoke", made["id"]) == 0
+    capsys.readouterr()
+    assert headgate("token", "list", "-o", "json") == 0
+    listed = {t["name"]: t for t in json.loads(capsys.readouterr().out)}
+    assert listed["ci"]["revoked"]
+    assert not listed["home"]["revoked"]
+    assert made["token"] not in json.dumps(listed)
+
+
+def test_the_database_has_a_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("db", "version", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {"version": None}
+    assert headgate("db", "upgrade") == 0
+    upgraded = capsys.readouterr().out
+    assert headgate("db", "version") == 0
+    assert capsys.readouterr().out == upgraded
+
+
+def test_settings_that_cannot_be_meant_are_errors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_POOL", "cloud")
+    assert headgate("status") == 1
+    assert capsys.readouterr().err.startswith("headgate: bad-setting: HEADGATE_POOL")
+    monkeypatch.delenv("HEADGATE_POOL")
+    monkeypatch.setenv("HEADGATE_URL", "http://127.0.0.1:9")
+    assert headgate("status") == 1
+    assert "no-token" in capsys.readouterr().err
+    monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
+    assert headgate("status") == 1
+    assert "unreachable: http://127.0.0.1:9/v1/branches/main/status" in capsys.readouterr().err
+
+
+def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HEADGATE_POOL", "none")
+    command = [sys.executable, "-m", "controlplane", "serve", "--home", "h", "--port", "0"]
+    path = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    for name, value in path.items():
+        monkeypatch.setenv(name, value)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr
+        assert "http://127.0.0.1:" in service.stderr.readline()
+        assert headgate("apply", "good.yaml", "--home", "h") == 0
+        capsys.readouterr()
+        assert headgate("run", "good.yaml", "--home", "h", "-o", "json") == 1
+        document = json.loads(capsys.readouterr().out)
+        assert document["type"] == "urn:headgate:home-locked"
+        for part in (str(service.pid), "http://127.0.0.1:", "--home"):
+            assert part in document["detail"]
+        service.send_signal(signal.SIGTERM)
+        service.stderr.read()
+        assert service.wait() == 0
+    assert not (folder / "h" / "server.json").exists()
+    assert headgate("status", "--home", "h", "-o", "json") == 0
+    assert [f["name"] for f in json.loads(capsys.readouterr().out)["dataflows"]] == ["shop"]
