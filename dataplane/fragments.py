@@ -22,6 +22,8 @@ from dataplane.links import Links
 from dataplane.session import WRITING, reading_session
 from dataplane.statistics import file_entry
 
+SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -137,12 +139,13 @@ def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragm
     entries = _entries(attempt, written)
     contents = dict.fromkeys(written, EMPTY)
     for schema, labels in _by_schema(written):
-        links = attempt.links()
+        links, size_bytes = attempt.links(), 0
         for label in labels:
             for entry in entries[label]:
                 links.add(str(attempt.lake / entry["path"]), label)
+                size_bytes += entry["size"]
         if links:
-            contents.update(_contents(attempt.spark, schema, links))
+            contents.update(_contents(attempt.spark, schema, links, is_small=size_bytes <= SMALL_BYTES))
     for label, found in entries.items():
         rows = sum(e["rows"] for e in found)
         if rows != contents[label].rows:
@@ -170,12 +173,14 @@ def _entries(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, list
     return result
 
 
-def _contents(spark: SparkSession, schema: Schema, links: Links) -> dict[str, Content]:
+def _contents(spark: SparkSession, schema: Schema, links: Links, *, is_small: bool) -> dict[str, Content]:
+    """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
     read = physical(schema)
     label = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
     typed = StructType.fromJson({**read, "fields": [*read["fields"], label]})
-    session.read.schema(typed).parquet(str(links.folder)).createTempView("written")
+    files = session.read.schema(typed).parquet(str(links.folder))
+    (files.coalesce(1) if is_small else files).createTempView("written")
     rows = session.sql(content_query(schema, "written")).collect()
     return {row[0]: content_of(*row[1:]) for row in rows}

@@ -49,7 +49,8 @@ JVM = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -Xshare:auto -Duser.timezone=U
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A local session that leaves no file outside `scratch`; `extra` confs win over ours."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # an error is raised or logged, never both
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {**_defaults(scratch), **LISTING, **WRITING, **(extra or {})}
     builder = SparkSession.builder.appName("headgate")
     for key, value in conf.items():
@@ -83,6 +84,8 @@ def _defaults(scratch: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
+        # Spark 4.2.0 lets a Python function over a file scan wait for ever (SPARK-58241).
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
         "spark.sql.files.openCostInBytes": str(128 * 1024),  # hundreds of small files become a few tasks
         "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),

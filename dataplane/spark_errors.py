@@ -41,7 +41,7 @@ _BROKEN_WORDS = (
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*")
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,7 @@ class Cause:
     condition: str | None
     sqlstate: str | None
     offset: int | None  # in the SQL that ran
+    calls: str = ""  # lines of Python that made the failed expression
 
 
 def explain(error: BaseException, source: Source = Source()) -> TaskError:
@@ -135,14 +136,18 @@ def _cause(java: Any) -> Cause:
     gateway = SparkContext._gateway
     if gateway is None or not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
         return Cause(kind, message, None, None, None)
-    offsets = [c.startIndex() for c in java.getQueryContext() if str(c.contextType()) == "SQL" and not c.objectType()]
-    return Cause(kind, message, java.getCondition(), java.getSqlState(), offsets[0] if offsets else None)
+    contexts = list(java.getQueryContext())
+    offsets = [c.startIndex() for c in contexts if str(c.contextType()) == "SQL" and not c.objectType()]
+    calls = "\n".join(str(c.callSite()) for c in contexts if str(c.contextType()) == "DATAFRAME")
+    return Cause(kind, message, java.getCondition(), java.getSqlState(), offsets[0] if offsets else None, calls)
 
 
 def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> TaskError:
     told = next((c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0])
     kind: Literal["user", "infrastructure"] = "infrastructure" if _is_broken(causes, source) else "user"
-    place = _python_place(told.message, source) or _sql_place(told, source)
+    place = _sql_place(told, source)
+    for trace in (told.message, "".join(traceback.format_exception(error)), told.calls) if source.files else ():
+        place = place or _python_place(trace, source)
     return _record(kind, told.condition, told.sqlstate, _message(told, causes, source), place, error, source)
 
 
@@ -218,7 +223,7 @@ def _of_python(error: BaseException, source: Source) -> TaskError:
 
 def _python_place(trace: str, source: Source) -> Place | None:
     """The innermost line of the user's own code in a trace."""
-    frames = [(source.files[f], int(n), None) for f, n in _FRAME.findall(trace) if f in source.files]
+    frames = [(source.files[a or b], int(n), None) for a, b, n in _FRAME.findall(trace) if (a or b) in source.files]
     return frames[-1] if frames else None
 
 

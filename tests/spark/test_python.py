@@ -120,6 +120,7 @@ def transform(spark, part):
         ("def transform(part)\n    return part\n", "SyntaxError", 1),
         ("\nimport nothing_like_it\n", "ModuleNotFoundError", 2),
         ("def transform(part, spark):\n    spark.stop()\n", "SESSION_STOPPED", 2),
+        ("def transform(part):\n    return part.select(\n    1 / (part.n - 1))\n", "DIVIDE_BY_ZERO", 3),
         ("def transform(part):\n    return part.selectExpr('1 / (n - 1)')\n", "DIVIDE_BY_ZERO", None),
         ("def transform(part):\n    raise FileNotFoundError('mine')\n", "FileNotFoundError", 2),
     ],
