@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import Event, Task
@@ -11,6 +11,8 @@ from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan,
 from controlplane.operations.world import Facts, plan_now
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, failpoint
+
+AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,13 @@ def _carry_out(tx: Tx, decision: Decision, facts: Facts, since_trace: int) -> in
             if target != facts.target(decision.dataset):
                 tx.put_target(target)
     tasks, job = _wanted(decision)
-    return _ask(tx, decision, tasks, job, facts.branch)
+    return _ask(tx, decision, [_again(tx, t, facts) for t in tasks], job, facts.branch)
+
+
+def _again(tx: Tx, task: Task, facts: Facts) -> Task:
+    """A task that ended without a result (its source changed, its fragment is gone) waits a little."""
+    known = facts.known.get(task.key)
+    return replace(task, not_before=tx.now() + AGAIN_S) if known and known.state == "done" else task
 
 
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
@@ -119,7 +127,7 @@ def _adopted(tx: Tx, step: Commit, since_trace: int) -> int:
     return sum(task not in own for task in entered.values())
 
 
-def _ask(tx: Tx, decision: Decision, tasks: tuple[Task, ...], job: Json, branch: str) -> int:
+def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], job: Json, branch: str) -> int:
     """Demand these tasks and nothing else; what has a trace or memo by now is never dispatched."""
     keys = [t.key for t in tasks]
     match decision.step:

@@ -289,24 +289,22 @@ class _Recording:
             self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
 
     def _void(self, results: list[TaskResult]) -> None:
-        """Source objects changed under the reader: ask for a new listing, and look again a little later."""
-        keys = [bytes.fromhex(r["task"]) for r in results]
-        if not keys:
-            return
-        self._release(keys, infrastructure_error("source-changed", "a source object changed while it was read"))
+        """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
+        still wants them asks again, naming the objects as they are by then."""
+        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._count("source.changed", len(keys))
+        self._count("task.retried", len(keys), {"message": "a source object changed while it was read"})
         for id in {self.tasks[k].spec["listing"] for k in keys}:
             listings.ask(self.tx, bytes.fromhex(id))
 
     def _release(self, keys: list[bytes], error: TaskError) -> None:
         for key in keys:
             failures = self.tasks[key].failures
-            if failures + 1 >= BUDGET and error["condition"] != "source-changed":
+            if failures + 1 >= BUDGET:
                 self._give_up(key, error)
             else:
                 later = self.tx.now() + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
-                burn = error["condition"] != "source-changed"
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=burn)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=True)
                 self._count("task.retried", 1, {"message": error["message"]})
 
     def _count(self, kind: str, n: int, body: Json = None) -> None:

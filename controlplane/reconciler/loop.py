@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import structlog
-
+from controlplane import logs
 from controlplane.core.dataflow import Desired
 from controlplane.core.errors import HeadgateError, InvalidBlueprint
 from controlplane.core.model import Attempt, Driver
@@ -20,6 +19,7 @@ from controlplane.core.plan import Status, worst
 from controlplane.operations import listings, publish, work
 from controlplane.operations.context import Context
 from controlplane.operations.settle import Pass, settle
+from controlplane.operations.sweep import sweep
 from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.wake import Wake
@@ -30,7 +30,7 @@ BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 DRIVER_IDLE_S = 900.0
 PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
-log = structlog.get_logger("reconciler")
+log = logs.get("reconciler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,12 @@ class Reconciler:
         return self.last.under_way == 0 and not self._listing_open() and not self._publishing.can_go_on()
 
     def close(self) -> None:
+        """Stop publishing, and note that the drivers of this pool, closed before, ended with it."""
         self._publishing.close()
+        with self.store.begin(self.namespace) as tx:
+            for driver in tx.drivers():
+                if driver.id in self._known_drivers:
+                    tx.put_driver(_ended(driver))
 
     # --- one pass ---------------------------------------------------------------------------------
 
@@ -115,6 +120,8 @@ class Reconciler:
         """One pass; True if it changed anything that may allow more."""
         self._look_after_drivers()
         listed = self._list()
+        if listed:
+            self.wake.notify()  # a worker waits for it
         try:
             self.last = settle(self.store, self.namespace, self.branch, self.flows, since_trace=self._since_trace)
         except InvalidBlueprint as e:
@@ -183,6 +190,8 @@ class Reconciler:
             if reason := self._lost(attempt, present, now):
                 work.adopt(self.context, attempt, self.lake, reason=reason)
                 log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
+        if self._first and (gone or attempts):  # the last process here did not end in order
+            sweep(self.store, self.namespace, self.lake)
         self._first = False
 
     def _lost(self, attempt: Attempt, present: dict[str, Driver], now: float) -> str:

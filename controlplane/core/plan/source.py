@@ -177,7 +177,9 @@ def _infer(planning: Planning, node: Source, parts: Mapping[str, SourcePartition
     memo = planning.world.memo(key)
     if memo is None:
         job = {"format": node.read.format, "options": options, "timezone": node.timezone}
-        task = Task(key, "infer", node.dataset, "", ids.job_id(job), {"objects": objects})
+        task = Task(
+            key, "infer", node.dataset, "", ids.job_id(job), {"objects": objects, "listing": node.listing.hex()}
+        )
         item = Item(node.dataset, "compute", "missing", False, len(parts), len(parts), shown(sorted(parts)))
         status, error = learning(planning, task)
         return Decision(
