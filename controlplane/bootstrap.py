@@ -22,7 +22,7 @@ from controlplane.home import Home
 from controlplane.settings import Settings
 
 if TYPE_CHECKING:
-    from controlplane.api.services import Services
+    from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
     from controlplane.core.model import Driver
     from controlplane.operations.context import Context
@@ -171,13 +171,21 @@ class Server:
 
         lake = open_lake(self.settings.lake)
         render = partial(stream, Path(unquote(urlsplit(lake.uri).path)))
-        return Services(self.store, lake, self.wake, render, stopping=self.stopping, is_ready=self._is_working)
+        return Services(
+            self.store, lake, self.wake, render, self.counters, stopping=self.stopping, is_ready=self._is_working
+        )
+
+    @cached_property
+    def counters(self) -> Counters:
+        from controlplane.api.services import Counters
+
+        return Counters()
 
     def _is_working(self) -> bool:
         return self._loop is None or self._loop.is_alive()
 
     def _start_loop(self) -> threading.Thread:
-        loop = self.reconciler()
+        loop = self.reconciler(on_progress=lambda _: self.counters.add("ticks"))
         self._ends.callback(loop.close)
         self._loop = threading.Thread(target=partial(loop.run, self.stopping), name="reconciler", daemon=True)
         self._loop.start()
@@ -225,7 +233,8 @@ class Elsewhere:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol by its name: asyncio sends small answers at once on such sockets only, else each waits for 40 ms.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))

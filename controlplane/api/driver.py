@@ -32,7 +32,7 @@ from dataplane.contract import Claim, Kind, TaskResult
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
-LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
+LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
 KINDS = frozenset(get_args(Kind))
 TASK = re.compile(r"[0-9a-f]{64}")
 STATES = ("done", "failed", "void")

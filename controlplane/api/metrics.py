@@ -19,7 +19,6 @@ COUNTED = {  # name -> words, label
     "token_failures": ("Requests without a valid token, or with one that may not.", ""),
     "claims": ("Claims by outcome.", "outcome"),
     "ticks": ("Passes of the loop.", ""),
-    "tick_seconds": ("Time spent in passes of the loop.", ""),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import typer
 
@@ -17,18 +18,30 @@ from controlplane.settings import BadSetting
 GROUPS = (embedded, look, operate, upkeep)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"headgate {version('headgate')}\n")
+        raise typer.Exit
+
+
 def application() -> typer.Typer:
     app = typer.Typer(
         name="headgate",
-        help="Keeps dataflows up to date: declare the datasets, Headgate computes what is missing.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    app.callback()(_top)
     for group in GROUPS:
         group.add(app)
     return app
+
+
+def _top(version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False) -> None:
+    """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
 
 
 def run(arguments: Sequence[str], means: Means) -> int:

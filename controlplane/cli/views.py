@@ -19,7 +19,7 @@ def summary(value: Json) -> View:
     """What a run did."""
     tasks = value["tasks"]
     counts = ", ".join(f"{tasks[k]} {k}" for k in ("executed", "adopted", "written", "retried", "failed", "other"))
-    spark = "Spark started" if value["spark_started"] else "no Spark"
+    spark = "Spark started" if value["spark_started"] else "Spark was running" if tasks["executed"] else "no Spark"
     head = f"{value['state']} in {value['wall_s']:.1f} s: {counts}; {spark}"
     return [*_things(value["datasets"], value["targets"]), *_errors(value["errors"]), Lines((head,))]
 

@@ -218,4 +218,9 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 _PRIVATE = ("HEADGATE_", "PG")
-_SHARED = ("HEADGATE_SECRET", "HEADGATE_FAILPOINTS")  # secrets are resolved in the data plane, and only there
+_SHARED = (
+    "HEADGATE_SECRET",  # resolved in the data plane, and only there
+    "HEADGATE_DRIVER_MEMORY",
+    "HEADGATE_SPARK_CONF",
+    "HEADGATE_FAILPOINTS",
+)

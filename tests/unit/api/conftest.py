@@ -22,14 +22,25 @@ from tests.unit.api.world import TellingWake, World, render
 def world(tmp_path: Path) -> Iterator[World]:
     stopping = threading.Event()
     wake = TellingWake()
-    services = Services(open_store("memory:"), open_lake(str(tmp_path)), wake, render, stopping=stopping)
+    faults: list[Exception] = []
+
+    def is_ready() -> bool:
+        if faults:
+            raise faults[0]
+        return True
+
+    services = Services(
+        open_store("memory:"), open_lake(str(tmp_path)), wake, render, stopping=stopping, is_ready=is_ready
+    )
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")
-    with socket.create_server(("127.0.0.1", 0)) as bound:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
         api = Serving(services, bound, stopping.set)
         api.start()
-        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake)
+        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake, faults)
         stopping.set()
         services.wake.notify()
         api.stop()

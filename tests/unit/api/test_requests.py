@@ -84,13 +84,13 @@ def test_request_ids_are_taken_over_if_harmless(world: World, given: str) -> Non
     assert (found == given) == (given == "mine-1")
 
 
-def test_what_breaks_is_told_by_its_id_only(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    world.services.store.close()
+def test_what_breaks_is_told_by_its_id_only(world: World) -> None:
+    world.faults.append(RuntimeError("a detail that is nobody's business"))
     with world.http() as http:
-        answer = http.post("/v1/validate", content=b'{"blueprints": [{"text": "x"}]}', headers={"X-Request-ID": "r1"})
-    assert answer.status_code == 500
-    assert answer.json()["type"] == "urn:headgate:internal"
-    assert answer.json()["request_id"] == "r1"
+        answer = http.get("/readyz", headers={"X-Request-ID": "r1"})
+    assert (answer.status_code, answer.json()["type"]) == (500, "urn:headgate:internal")
+    assert (answer.json()["request_id"], answer.headers["x-request-id"]) == ("r1", "r1")
+    assert "nobody's business" not in answer.text
 
 
 # --- bodies ---------------------------------------------------------------------------------------

@@ -25,13 +25,14 @@ components:
 
 @dataclass(frozen=True)
 class World:
-    """One control plane without pools and loop."""
+    """One control plane without pools and loop. Asked whether it is ready, it raises the first of `faults`."""
 
     url: str
     services: Services
     admin: str
     driver: str
     wake: TellingWake
+    faults: list[Exception]
 
     def http(self, token: str | None = None) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {token or self.admin}"}
