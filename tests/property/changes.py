@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tests.property import model
-from tests.property.engine import Fault
-from tests.property.model import Among, Both, Component, Copy, File, Flows, Join, Pick, Read, Total, Transform
-from tests.property.world import Faults, World
+from tests.property.engine import Fault, Faults
+from tests.property.model import Among, Both, Component, Copy, Distinct, File, Flows, Join, Pick, Read, Total, Transform
+from tests.property.world import World
 
 NAMES = [f"{part}-{n}.csv" for part in ("a", "b", "c d", "e=ü") for n in (1, 2, 3)]
 FAULTS: tuple[Fault, ...] = ("dies", "dies late", "dies between", "stutters", "straggles")
@@ -38,7 +38,7 @@ class Changes:
         flows: dict[str, dict[str, Component]] = {"a": {}}
         for _ in range(self.chance.randint(1, 3)):
             flows["a"][self._name()] = self._read()
-        for _ in range(self.chance.randint(3, 7)):
+        for _ in range(self.chance.randint(2, 6)):
             self._grow(flows, "a")
         self._apply(flows)
 
@@ -71,8 +71,10 @@ class Changes:
                 return Join(one, two, f"j{self._count}", outer, star)
             case 6:
                 return Among(one, two)
-            case 7 | 8:
+            case 7:
                 return Total(one, self.chance.random() < 0.7, self.chance.choice([None, number]))
+            case 8:
+                return Distinct(one)
             case _:
                 return Both(one, two)
 
@@ -101,16 +103,17 @@ class Changes:
         self.told.append(change.__name__.strip("_"))
         change()
 
-    def change_file(self) -> None:
-        """A change of rows or names of files, not of their columns."""
-        change = self.chance.choice([self._new, self._rows, self._rows, self._delete, self._rename, self._copy])
+    def step_in_flight(self) -> None:
+        """A change that the model can follow while work is under way: none of columns, or of how files are read."""
+        files = [self._new, self._rows, self._rows, self._delete, self._rename, self._copy]
+        change = self.chance.choice([*files, self._edit_transform])
         self.told.append(change.__name__.strip("_"))
         change()
 
     def faults(self) -> Faults:
         """A few faults for one settling; fewer than a task may have before it is given up."""
         left = iter(self.chance.choices(FAULTS, k=3))
-        return lambda: next(left, "none") if self.chance.random() < 0.3 else "none"
+        return lambda kind: next(left, "none") if self.chance.random() < (0.03 if kind == "list" else 0.4) else "none"
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -228,19 +231,31 @@ class Changes:
         flows = self._flows()
         flow = self.chance.choice(list(flows))
         name = self.chance.choice(list(flows[flow]))
-        number = self.chance.randint(0, 6)
         match flows[flow][name]:
-            case Pick() as c:
-                flows[flow][name] = replace(c, above=number)
-            case Total() as c:
-                flows[flow][name] = replace(c, above=number)
-            case Join() as c:
-                flows[flow][name] = replace(c, outer=not c.outer)
-            case Read() as c if self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]:
+            case Pick() | Total() | Join() as c:
+                flows[flow][name] = self._other_transform(c)
+            case Read() as c if (
+                self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]
+            ):
                 flows[flow][name] = self._other_read(c)
             case _:
                 return
         self._apply(flows)
+
+    def _edit_transform(self) -> None:
+        flows = self._flows()
+        known = [
+            (f, n, c) for f, parts in flows.items() for n, c in parts.items() if isinstance(c, Pick | Total | Join)
+        ]
+        if known:
+            flow, name, component = self.chance.choice(known)
+            flows[flow][name] = self._other_transform(component)
+            self._apply(flows)
+
+    def _other_transform(self, component: Pick | Total | Join) -> Transform:
+        if isinstance(component, Join):
+            return replace(component, outer=not component.outer)
+        return replace(component, above=self.chance.randint(0, 6))
 
     def _other_read(self, read: Read) -> Read:
         match self.chance.randint(0, 2):

@@ -12,7 +12,7 @@ import io
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -43,6 +43,8 @@ from dataplane.versions import Versions
 from tests.property.model import Columns, Fragment, Key, Row, Value, content, parse_key, task_key
 
 Fault: TypeAlias = Literal["none", "dies", "dies late", "dies between", "stutters", "straggles"]
+Faults: TypeAlias = Callable[[Kind], Fault]
+KINDS = sorted(WORKER_KINDS | DRIVER_KINDS)
 
 
 class MemoryLake:
@@ -97,17 +99,21 @@ class Engine:
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
     _claims: int = 0
 
-    def step(self, fault: Fault = "none", kinds: Iterable[Kind] = WORKER_KINDS | DRIVER_KINDS) -> bool:
-        """Take one claim to its end, with this fault on the way; False if there was nothing to claim."""
+    def step(self, faults: Faults = lambda kind: "none") -> bool:
+        """Take one claim to its end, with a fault on the way; False if there was nothing to claim."""
         self._claims += 1
         driver = f"driver-{self._claims}"
-        claim = work.claim(self.ctx, driver, CONTRACT, sorted(kinds), lake=self.lake.uri)
+        claim = work.claim(self.ctx, driver, CONTRACT, KINDS, lake=self.lake.uri)
         if claim is None:
             return False
         self._check_unknown(claim)
         works = {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None}
-        self._end(claim, driver, [self._result(claim, t) for t in claim["tasks"]], fault)
-        self._count(works)
+        fault = faults(claim["kind"])
+        results = [self._result(claim, t) for t in claim["tasks"]]
+        self._end(claim, driver, results, fault)
+        committed = self._count(works)
+        done = [r for r in results if r["state"] == "done" and r["task"] in works]
+        assert fault != "dies late" or committed == len(done), f"{claim['dataset']}: finished work is not adopted"
         return True
 
     # --- what a claim is ------------------------------------------------------------------------
@@ -144,10 +150,12 @@ class Engine:
         found = json.loads(self.lake.read(path))
         return Fragment(tuple(found["columns"]), tuple(map(tuple, found["rows"])))
 
-    def _count(self, works: Mapping[str, Work]) -> None:
+    def _count(self, works: Mapping[str, Work]) -> int:
         with self.ctx.store.read() as tx:
             traces = tx.traces([bytes.fromhex(task) for task in works])
-        self.done += [w for task, w in works.items() if bytes.fromhex(task) in traces]
+        committed = [w for task, w in works.items() if bytes.fromhex(task) in traces]
+        self.done += committed
+        return len(committed)
 
     # --- how an attempt ends ----------------------------------------------------------------------
 
@@ -188,6 +196,8 @@ class Engine:
             match claim["kind"]:
                 case "list":
                     result["result"] = list_files(claim["job"], Versions())
+                case "infer" | "parse" if any(_version(o["uri"]) != o["version"] for o in task["objects"]):
+                    result["state"] = "void"
                 case "infer":
                     names = [c for o in task["objects"] for c in o["columns"] or ()]
                     result["result"] = {"schema": schema_of(tuple(dict.fromkeys(names)))}
@@ -195,8 +205,6 @@ class Engine:
                     result["result"] = {"schema": schema_of(self._query(claim["job"], {}).columns)}
                 case "write":
                     result["result"] = self._write(claim["job"], task)
-                case "parse" if any(_version(o["uri"]) != o["version"] for o in task["objects"]):
-                    result["state"] = "void"
                 case "parse":
                     self._store(claim, task, parse(task, claim["job"]["options"]), result)
                 case "transform":

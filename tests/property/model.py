@@ -238,13 +238,32 @@ class Both:
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """Every row once."""
+
+    source: str
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.source: "all"}
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT DISTINCT * FROM {self.source}"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        given = inputs[self.source]
+        return Fragment(given.columns, tuple(dict.fromkeys(given.rows)))
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """A write component: an external copy of `source`."""
 
     source: str
 
 
-Transform: TypeAlias = Pick | Join | Among | Total | Both
+Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct
 Component: TypeAlias = Read | Transform | Copy
 Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
 

@@ -16,6 +16,7 @@ MEMORY = "memory:"
 
 def calm(seed: int, url: str = MEMORY) -> None:
     """Changes come while nothing is under way; drivers die and stutter in every third run."""
+
     def go(world: World, changes: Changes) -> None:
         def settle() -> None:
             world.settle(changes.faults() if seed % 3 == 0 else no_faults)
@@ -31,15 +32,16 @@ def calm(seed: int, url: str = MEMORY) -> None:
 
 
 def busy(seed: int, url: str = MEMORY) -> None:
-    """Files change while work on earlier changes is under way."""
+    """Files and code change while work on earlier changes is under way."""
 
     def go(world: World, changes: Changes) -> None:
         world.settle()
-        for _ in range(changes.chance.randint(4, 10)):
+        for _ in range(changes.chance.randint(3, 7)):
+            faults = changes.faults() if seed % 3 == 0 else no_faults
             for _ in range(changes.chance.randint(1, 8)):
-                changes.change_file()
-                world.advance(changes.chance)
-            world.settle()
+                changes.step_in_flight()
+                world.advance(changes.chance, faults)
+            world.settle(faults)
 
     _run("busy", go, seed, url)
 

@@ -1,0 +1,43 @@
+"""Whatever happens to files, code and drivers: Truth and Thrift (and what `world.World.settle` compares besides)."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.property import runs
+
+BATCH = 5
+SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
+
+
+def seeds(batch: int) -> range:
+    return range(batch * BATCH, (batch + 1) * BATCH)
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_changes_between_runs(batch: int) -> None:
+    for seed in seeds(batch):
+        runs.calm(seed)
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_changes_while_work_is_under_way(batch: int) -> None:
+    for seed in seeds(batch):
+        runs.busy(seed)
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11)])
+def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
+    runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", sorted(runs.KINDS))
+def test_for_long(kind: str) -> None:
+    chance = random.SystemRandom()
+    for _ in range(SOAK):
+        runs.KINDS[kind](chance.randrange(1 << 32))
