@@ -17,7 +17,7 @@ check: setup  ## format, lint, types, import contracts, unit and property tests;
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest --quiet -n 2 tests/unit tests/property
+	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
 
 soak: java setup  ## property tests and random faults for much longer, with new seeds
 	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property"

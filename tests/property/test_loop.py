@@ -10,7 +10,7 @@ import pytest
 
 from tests.property import runs
 
-BATCH = 5
+BATCH = 3
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
 
 
@@ -30,6 +30,7 @@ def test_changes_while_work_is_under_way(batch: int) -> None:
         runs.busy(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11)])
 def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
     runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")
