@@ -149,11 +149,16 @@ class Server:
             self.store, actor=actor, request_id=secrets.token_hex(16), wake=self.wake.notify, lake=self.settings.lake
         )
 
-    def settle(self, flows: Iterable[str], branch: str, on_progress: Callable[[Progress], None]) -> str:
-        """Work until nothing is left of these dataflows and their upstream, or nothing can go on; the worst state."""
+    def settle(
+        self, flows: Iterable[str], branch: str, on_progress: Callable[[Progress], None], again: Callable[[], bool]
+    ) -> str:
+        """Work until nothing is left of these dataflows and their upstream, or nothing can go on; the worst state.
+
+        `again` is asked before it ends: True says that it has found more to do.
+        """
         loop = self.reconciler(flows=frozenset(flows), branch=branch, on_progress=on_progress)
         try:
-            return loop.settle(self.stopping)
+            return loop.settle(self.stopping, again)
         finally:
             loop.close()
 

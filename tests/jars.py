@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-POM = Path(__file__).parent / "jars" / "pom.xml"
+POM = Path(__file__).with_name("pom.xml")
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
 import sys

@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controlplane.cli import sources
 from controlplane.cli.session import Running
 from controlplane.cli.sources import Text
+
+if TYPE_CHECKING:
+    from controlplane.operations.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,26 @@ def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, sin
     flows = list(blueprints.apply(context, wish.branch, sources.as_sources(wish.texts))["revisions"])
     for flow in flows:
         operate.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
-        operate.retry(context, wish.branch, flow)
-    _in_thread(lambda: server.settle(flows, wish.branch, on_progress))
+    again = _retrying(context, wish.branch, flows)
+    _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
     value: dict[str, Any] = look.summary(context, wish.branch, flows, event)
     value["spark_started"] = server.drivers_started > drivers
     value["wall_s"] = round(time.monotonic() - since, 3)
     return _ordered(value)
+
+
+def _retrying(context: Context, branch: str, flows: Sequence[str]) -> Callable[[], bool]:
+    """Retries, once, what had failed before and is still wanted: what the new listings replaced is not tried again."""
+    from controlplane.operations import operate
+
+    stuck = {flow: keys for flow in flows if (keys := operate.failed(context, branch, flow))}
+
+    def again() -> bool:
+        counts = [operate.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]
+        stuck.clear()
+        return any(counts)
+
+    return again
 
 
 def _ordered(value: dict[str, Any]) -> dict[str, Any]:

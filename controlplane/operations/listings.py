@@ -24,7 +24,7 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False) ->
     known = tx.listings(wanted)
     for id in wanted:
         listing = known.get(id, Listing(id, None, None, 0, 0))
-        held = {"accepted": True} if accept_deletes else listing.held
+        held = {**(listing.held or {}), "accepted": True} if accept_deletes else listing.held
         tx.put_listing(replace(listing, requested=listing.served + 1, held=held))
     return len(wanted)
 
@@ -72,12 +72,17 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
         "partition": node.read.partition,
         "metadata": sorted(node.read.metadata),
         "deletes_max": min(n.read.deletes_max for n in group),
-        "accept_deletes": bool(listing.held and listing.held.get("accepted")),
+        "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
     }
     key = digest("list/1", listing=listing.id, request=listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(key, "list", node.dataset, "", ids.job_id(job), {"request": listing.requested}, 0, priority), job
+
+
+def _is_accepted(listing: Listing) -> bool:
+    """Somebody confirmed what was lost; it holds for the next listing that succeeds or fails."""
+    return bool(listing.held and listing.held.get("accepted"))
 
 
 def take_in(tx: Tx, job: Json, request: int, result: Json) -> Event:
@@ -92,7 +97,7 @@ def take_in(tx: Tx, job: Json, request: int, result: Json) -> Event:
     lost = _lost(changes)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     count = tree.totals(tx, before).content.rows
-    if count >= GUARDED_FROM and lost > job["deletes_max"] * count and not job["accept_deletes"]:
+    if count >= GUARDED_FROM and lost > job["deletes_max"] * count and not _is_accepted(listing):
         tx.put_listing(replace(served, held={"before": count, "lost": lost}))
         return Event("listing.held", body={"location": job["location"], "lost": lost, "before": count})
     by_key = {p.key: p for p in parts}
@@ -130,5 +135,6 @@ def fail(tx: Tx, job: Json, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
     id = bytes.fromhex(job["listing"])
     listing = tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
-    tx.put_listing(replace(listing, at=tx.now(), served=max(listing.served, request), error=error))
+    held = {k: v for k, v in (listing.held or {}).items() if k != "accepted"} or None
+    tx.put_listing(replace(listing, at=tx.now(), served=max(listing.served, request), error=error, held=held))
     return Event("listing.failed", body={"location": job["location"], "message": error["message"]})

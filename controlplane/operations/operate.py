@@ -34,18 +34,35 @@ def refresh(ctx: Context, branch: str, target: str | None, *, accept_deletes: bo
     return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads)}
 
 
-def retry(ctx: Context, branch: str, target: str | None) -> Json:
-    """Give failed tasks of the target, and of what is upstream of it, a fresh budget."""
+def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> Json:
+    """Give failed tasks of the target, and of what is upstream of it, a fresh budget.
+
+    `among`: only of those datasets that still want one of these tasks, and no listings.
+    """
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         everything = {*chosen, *nodes.graph.upstream(chosen)}
-        count = tx.retry(branch, sorted(everything))
-        failed = [n for n in listings.sources(nodes, everything) if _failed_listing(tx, n)]
+        wanted = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
+        count = tx.retry(branch, wanted)
+        reads = listings.sources(nodes, everything) if among is None else []
+        failed = [n for n in reads if _failed_listing(tx, n)]
         listings.request(tx, failed)
         _note(ctx, tx, "retry", target, {"tasks": count})
     ctx.wake()
     return {"target": target, "retried": count, "listings": len(failed)}
+
+
+def failed(ctx: Context, branch: str, target: str) -> frozenset[bytes]:
+    """Keys of the failed tasks that the target, or what is upstream of it, wants."""
+    with ctx.store.read(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = targeted(nodes, target)
+        return frozenset().union(*(_failed(tx, branch, d) for d in {*chosen, *nodes.graph.upstream(chosen)}))
+
+
+def _failed(tx: Tx, branch: str, dataset: str) -> frozenset[bytes]:
+    return frozenset(key for key, task in tx.demands(branch, dataset).items() if task.state == "failed")
 
 
 def _failed_listing(tx: Tx, node: Source) -> bool:

@@ -92,12 +92,15 @@ class Reconciler:
             if not changed:
                 self.wake.wait(BUSY_S if self.last and self.last.under_way else IDLE_S, seen)
 
-    def settle(self, stop: threading.Event) -> Status:
-        """Pass until nothing is left, or nothing can go on; returns the worst state in scope."""
+    def settle(self, stop: threading.Event, again: Callable[[], bool] = lambda: False) -> Status:
+        """Pass until nothing is left, or nothing can go on; returns the worst state in scope.
+
+        `again` is asked then: True says that it has found more to do.
+        """
         self.pool.scale("worker", 1)
         while not stop.is_set():
             seen = self.wake.count
-            if not self.tick() and self._is_over():
+            if not self.tick() and self._is_over() and not again():
                 break
             self.wake.wait(BUSY_S, seen)
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"

@@ -112,5 +112,5 @@ class Truth:
 
 def _comparable(relation: str, columns: Mapping[str, str]) -> str:
     """Doubles count to nine digits: sums in another order differ in the last ones."""
-    texts = (f"format('{{:.9e}}', \"{c}\") AS \"{c}\"" if t == "DOUBLE" else f'"{c}"' for c, t in columns.items())
+    texts = (f'format(\'{{:.9e}}\', "{c}") AS "{c}"' if t == "DOUBLE" else f'"{c}"' for c, t in columns.items())
     return f"SELECT {', '.join(texts)} FROM {relation}"

@@ -103,11 +103,17 @@ def test_why_shows_it_for_the_partition(places: Workspace) -> None:
     assert "CAST_INVALID_INPUT 22018" in table
 
 
+def test_another_run_tries_again_what_failed_and_no_more(places: Workspace) -> None:
+    run = places.run("places.yaml", code=1)
+    assert run.tasks == {"failed": 3}
+
+
 def test_after_the_fix_only_what_is_missing_runs(places: Workspace) -> None:
     places.write(f"data/{BAD}.csv", f"place,n\n{BAD},3\n")
     run = places.run("places.yaml")
     run.assert_up_to_date()
-    assert run.tasks == {"executed": 1 + len(PLACES) + 1 + 1 + 1}  # doubled had not begun
+    kept = 3 * OTHERS  # of measured, counted and shares: they enter a table only now
+    assert run.tasks == {"executed": 1 + len(PLACES) + 1 + 1 + 1, "adopted": kept}  # doubled had not begun
     assert {d["rows"] for d in run.datasets.values()} == {len(PLACES)}
     places.assert_tidy()
     places.assert_alone()

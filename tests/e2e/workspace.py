@@ -15,11 +15,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from uuid import uuid4
 
 from controlplane import demo
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 COMMAND = (sys.executable, "-m", "controlplane")
 HANGS_S = 600.0  # nothing here takes as long: what does, hangs
-LOOK_AGAIN_S = 0.05
+LOOK_AGAIN_S = 0.1
 
 
 @dataclass
@@ -38,7 +38,6 @@ class Workspace:
 
     folder: Path
     mark: str = field(default_factory=lambda: uuid4().hex)
-    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -68,13 +67,18 @@ class Workspace:
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
         """The command in a process group of its own, its output in pipes."""
+        return self._start(arguments, environment, subprocess.PIPE)
+
+    def _start(
+        self, arguments: Iterable[object], environment: Mapping[str, str], messages: int | IO[bytes]
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
             cwd=self.folder,
-            env=_environment() | {"E2E_MARK": self.mark} | self.extra | environment,
+            env={**_environment(), "E2E_MARK": self.mark, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=messages,
             start_new_session=True,
         )
 
@@ -102,8 +106,10 @@ class Workspace:
 
     @contextmanager
     def serving(self, **environment: str) -> Iterator[Service]:
-        """A service on this home, killed at the end if it has not ended before."""
-        with ended(self.start("serve", "--home", self.home, "--port", 0, **environment)) as process:
+        """A service on this home, killed at the end if it has not ended before. Its messages go to `serve.log`."""
+        with (self.folder / "serve.log").open("ab") as log:
+            process = self._start(("serve", "--home", self.home, "--port", 0), environment, log)
+        with ended(process):
             yield Service(self, process)
 
     # what is left behind
@@ -200,8 +206,10 @@ class Service:
             url = str(json.loads((self.workspace.home / "server.json").read_bytes())["url"])
         except (OSError, ValueError):
             return ""
-        with Headgate(url, "") as client:
-            return url if url and client.is_ready() else ""
+        if not url:
+            return ""
+        with Headgate(url, "none") as client:
+            return url if client.is_ready() else ""
 
     def client(self) -> Headgate:
         return Headgate(self.url, self.token)

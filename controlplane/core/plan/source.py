@@ -50,7 +50,7 @@ def decide(planning: Planning, node: Source) -> Decision:
     decision = _decide(planning, node, listing, state)
     if listing.error is not None:
         return _overlaid(decision, "failed", "the listing failed", listing.error)
-    if listing.held:
+    if listing.held and "lost" in listing.held:  # else a loss was confirmed before there was one
         reason = (
             f"the last listing lost {listing.held['lost']} of {listing.held['before']} partitions; "
             "it waits for `headgate refresh --accept-deletes`"
