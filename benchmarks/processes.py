@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SHOWN_LINES = 40
 
 
 class Failed(Exception):
@@ -48,7 +49,8 @@ def timed(command: Sequence[str | Path], *, errors: Path) -> Cost:
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=sink, env=environment())
     wall_s = time.monotonic() - began
     if done.returncode:
-        raise Failed(f"{' '.join(map(str, command))} ended with {done.returncode}; see {errors}")
+        told = [*done.stdout.decode().splitlines(), *errors.read_text().splitlines()[-SHOWN_LINES:]]
+        raise Failed("\n".join([*told, f"{' '.join(map(str, command))} ended with {done.returncode}"]))
     return Cost(wall_s, _children_cpu_s() - before, done.stdout.decode())
 
 

@@ -187,7 +187,7 @@ class Driver:
         try:
             executor = self._executor(claim["lake"])
         except NoJava as e:
-            self._client.report(claim["attempt"], [_refusal(t, e) for t in claim["tasks"]])
+            self._report(claim, [_refusal(t, e) for t in claim["tasks"]])
             return {"failed": len(claim["tasks"])}
         with self._lock:
             if claim["attempt"] in self._fenced:
@@ -205,6 +205,9 @@ class Driver:
             write_manifest(Path(local_file(claim["lake"])), claim, results)
             failpoint("driver-after-manifest")
         failpoint("driver-before-report")
+        self._report(claim, results)
+
+    def _report(self, claim: Claim, results: Sequence[TaskResult]) -> None:
         try:
             self._client.report(claim["attempt"], results)
         except Fenced:

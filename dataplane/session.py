@@ -133,7 +133,13 @@ def claim_thread(spark: SparkSession, group: str) -> None:
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None
     context._jsc.sc().setLocalProperties(jvm.java.util.Properties())
+    spark._get_j_spark_session_class(jvm).clearActiveSession()
     context.setJobGroup(group, group)
+
+
+def activate(session: SparkSession) -> None:
+    """Make a session this thread's own: only then do expressions remember the line that made them, at some cost."""
+    session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 
 def cancel_group(spark: SparkSession, group: str) -> None:

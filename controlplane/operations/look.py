@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.core import explain, tree
 from controlplane.core.dataflow import Sink
 from controlplane.core.errors import NotFound
-from controlplane.core.model import State, Task
+from controlplane.core.model import Publication, State, Task
 from controlplane.core.plan import Compute, Decision, Learn, Plan, Sync
 from controlplane.operations import views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
+from controlplane.operations.publish import is_published
+from controlplane.operations.work import infrastructure_error
 from controlplane.operations.world import Facts, plan_now
 from controlplane.ports import Tx
 from dataplane.contract import Json, Schema
@@ -48,7 +50,7 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
     with ctx.store.read(ctx.namespace) as tx:
         plan, facts = plan_now(tx, branch, None, namespace=ctx.namespace)
         wanted = set(targeted(facts.desired, target))
-        chosen = [d for d in plan.decisions if d.dataset in wanted]
+        chosen = _with_tables(tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
         by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
         for decision in chosen:
@@ -87,13 +89,29 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
     """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
     with ctx.store.read(ctx.namespace) as tx:
         plan, facts = plan_now(tx, branch, flows, namespace=ctx.namespace)
+        decisions = _with_tables(tx, facts, plan.decisions)
         counts = tx.count_events(since_event)
         return {
-            "state": views.state_of(plan.decisions),
+            "state": views.state_of(decisions),
             "tasks": {name: counts.get(kind, 0) for name, kind in COUNTERS.items()},
-            **_parts(ctx, tx, facts, plan.decisions),
-            "errors": views.problems(plan.decisions, facts.desired.nodes),
+            **_parts(ctx, tx, facts, decisions),
+            "errors": views.problems(decisions, facts.desired.nodes),
         }
+
+
+def _with_tables(tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> list[Decision]:
+    """The same decisions, but what is computed counts as done only once its table, too, holds it."""
+    published = tx.publications(facts.branch)
+    return [_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions]
+
+
+def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
+    if decision.status != "up_to_date" or state is None or is_published(state, publication):
+        return decision
+    if publication is None or publication.error is None:
+        return replace(decision, status="stale", reason="its table has not followed yet")
+    error = infrastructure_error("cannot-publish", publication.error)
+    return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
 def _one(tx: Tx, ctx: Context, branch: str, name: str) -> tuple[Plan, Facts, Decision]:
@@ -108,6 +126,7 @@ def dataset(ctx: Context, branch: str, name: str) -> Json:
     """State, schema, generation, totals and table of one dataset."""
     with ctx.store.read(ctx.namespace) as tx:
         _, facts, decision = _one(tx, ctx, branch, name)
+        (decision,) = _with_tables(tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
         if isinstance(node, Sink):
             return views.target(decision, facts.target(name), node)
@@ -184,6 +203,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
     """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
     with ctx.store.read(ctx.namespace) as tx:
         plan, facts, decision = _one(tx, ctx, branch, target)
+        (decision,) = _with_tables(tx, facts, [decision])
         node, state = facts.desired.nodes[target], facts.state(target)
         task = _task(tx, branch, decision, partition)
         error = task.error if task and task.error else decision.error

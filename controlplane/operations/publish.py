@@ -19,11 +19,12 @@ def behind(store: Store, namespace: str, branch: str, datasets: frozenset[str] |
     return tuple(
         s
         for s in states
-        if (datasets is None or s.dataset in datasets) and not _is_published(s, published.get(s.dataset))
+        if (datasets is None or s.dataset in datasets) and not is_published(s, published.get(s.dataset))
     )
 
 
-def _is_published(state: State, publication: Publication | None) -> bool:
+def is_published(state: State, publication: Publication | None) -> bool:
+    """Whether the dataset's table holds this state."""
     if publication is None or publication.error:
         return False
     return (publication.generation, publication.root, publication.schema) == (

@@ -67,7 +67,11 @@ def table_path(namespace: str, dataset: str) -> str:
 def dataset(
     decision: Decision, state: State | None, publication: Publication | None, lake: str, namespace: str, node: Node
 ) -> Json:
-    table = f"{lake.rstrip('/')}/{table_path(namespace, decision.dataset)}" if publication else None
+    table = (
+        f"{lake.rstrip('/')}/{table_path(namespace, decision.dataset)}"
+        if publication and publication.version >= 0
+        else None
+    )
     return {
         "name": decision.dataset,
         "state": decision.status,

@@ -16,7 +16,7 @@ from dataplane.attempt import Attempt, task_label
 from dataplane.contract import Json, TaskError, TaskSpec
 from dataplane.failure import TaskFailure
 from dataplane.fragments import Written, storable, write_one
-from dataplane.session import task_session
+from dataplane.session import activate, task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.inputs import inputs_of
@@ -43,6 +43,7 @@ def user_session(spark: SparkSession, job: Mapping[str, Json]) -> SparkSession:
     """A fresh session that cannot end the driver's own."""
     session = task_session(spark, job["spark"])
     session.stop = _refuse_stop  # type: ignore[method-assign]  # this one session's
+    activate(session)
     return session
 
 

@@ -29,18 +29,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     stop(session)
 
 
-class Lake:
-    """A lake of one test, an executor on it, and short ways to make claims and to look at results."""
+NUMBERS = itertools.count()  # attempts have names of their own: Spark remembers which were cancelled
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.root, self.sources = spark, folder / "lake", folder / "sources"
+
+class Folders:
+    """A lake and sources of one test, and short ways to fill them and to make claims."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.sources = folder / "lake", folder / "sources"
         self.root.mkdir()
         self.sources.mkdir()
-        self.executor = Executor(spark, self.root, folder / "scratch")
-        self._numbers = itertools.count()
 
     def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
-        attempt = f"a{next(self._numbers)}"
+        attempt = f"a{next(NUMBERS)}"
         return {
             "contract": 1,
             "attempt": attempt,
@@ -52,9 +53,6 @@ class Lake:
             "job": dict(job),
             "tasks": [numbered(i, t) for i, t in enumerate(tasks)],
         }
-
-    def run(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[TaskResult]:
-        return self.executor.run(self.claim(kind, job, tasks))
 
     def source(self, name: str, content: bytes | str, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Put a file among the sources, as the object that a listing makes of it."""
@@ -72,16 +70,33 @@ class Lake:
 
     def table(self, table: pa.Table) -> list[str]:
         """Write rows as a fragment of some earlier attempt would be; its files."""
-        file = self.root / f"given-{next(self._numbers)}" / f"_fragment={'0' * 32}" / "part-0.parquet"
+        file = self.root / f"given-{next(NUMBERS)}" / f"_fragment={'0' * 32}" / "part-0.parquet"
         file.parent.mkdir(parents=True)
         pyarrow.parquet.write_table(table, file)
         return [str(file.relative_to(self.root))]
+
+
+class Lake(Folders):
+    """With an executor, and a way to look at results."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(folder)
+        self.spark = spark
+        self.executor = Executor(spark, self.root, folder / "scratch")
+
+    def run(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[TaskResult]:
+        return self.executor.run(self.claim(kind, job, tasks))
 
     def rows(self, result: TaskResult) -> list[dict[str, Any]]:
         """The rows of a result's fragment, sorted by their text."""
         files = [str(self.root / f["path"]) for f in done(result)["files"]]
         rows = self.spark.read.option("mergeSchema", "true").parquet(*files).collect() if files else []
         return sorted((r.asDict(recursive=True) for r in rows), key=repr)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
 
 
 @pytest.fixture

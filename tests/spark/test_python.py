@@ -14,7 +14,7 @@ from dataplane.attempt import Cancelled
 from dataplane.transform.bundle import opened
 from tests.spark.conftest import Lake, done, failed, label, query, schema_of
 
-NUMBERS = pa.schema([("n", pa.int64())])
+PARTS = pa.schema([("n", pa.int64())])
 
 
 def bundle(main: str, entrypoint: str = "transform", **modules: str) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def bundle(main: str, entrypoint: str = "transform", **modules: str) -> dict[str
 
 def on_numbers(lake: Lake, job: dict[str, Any], *parts: list[int]) -> list[Any]:
     """Run a job on one `each` input per part, and on the first as `all` input `whole`."""
-    files = [lake.table(pa.table({"n": part}, NUMBERS)) for part in parts]
+    files = [lake.table(pa.table({"n": part}, PARTS)) for part in parts]
     kinds = {name: {"view": name, "mode": m, "schema": schema_of(lake.spark, "n BIGINT")} for name, m in MODES.items()}
     return lake.run(
         "transform", {**job, "inputs": kinds, "shared": {"whole": files[0]}}, [{"slots": {"part": f}} for f in files]
@@ -174,7 +174,7 @@ def transform(part, params):
     return part.rdd.mapPartitions(slow).toDF("n BIGINT")
 """
     started = lake.sources / "started"
-    files = lake.table(pa.table({"n": [1]}, NUMBERS))
+    files = lake.table(pa.table({"n": [1]}, PARTS))
     inputs = {"part": {"view": "part", "mode": "each", "schema": schema_of(lake.spark, "n BIGINT")}}
     job = {**bundle(main), "params": {"started": str(started)}, "inputs": inputs}
     claim = lake.claim("transform", job, [{"slots": {"part": files}}])

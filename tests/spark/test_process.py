@@ -1,0 +1,157 @@
+"""The real process, started as the pool of a control plane starts it, and what is left of it when it has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dataplane.contract import MANIFEST
+from tests.spark.conftest import Folders, done, query
+from tests.spark.plane import TOKEN, Plane
+
+ROOT = Path(__file__).parents[2]
+DRIVER = [sys.executable, "-m", "dataplane", "driver"]
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+child.wait()
+"""
+UDF = """
+import pyspark.sql.functions as F
+def transform(spark):
+    return spark.range(3).select(F.udf(lambda n: n + 1, "bigint")("id").alias("n"))
+"""
+WAITS = """
+import time
+def transform(spark, params):
+    open(params["started"], "w").close()
+    while True:
+        spark.range(3).count()
+"""
+
+
+def environment(folder: Path, plane: Plane, **more: str) -> dict[str, str]:
+    token, scratch = folder / "token", folder / "tmp"
+    token.write_text(TOKEN + "\n")
+    scratch.mkdir(exist_ok=True)
+    conf = {"spark.log.level": "ERROR", "spark.driver.memory": "512m"}
+    return {
+        **os.environ,
+        "HEADGATE_URL": plane.url,
+        "HEADGATE_TOKEN_FILE": str(token),
+        "HEADGATE_PARENT_PIPE": "1",
+        "HEADGATE_SPARK_CONF": json.dumps(conf),
+        "TMPDIR": str(scratch),
+        **more,
+    }
+
+
+@contextmanager
+def driver(folder: Path, plane: Plane, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (
+        (folder / "log").open("ab") as log,
+        subprocess.Popen(
+            DRIVER, stdin=subprocess.PIPE, stderr=log, cwd=ROOT, env=environment(folder, plane, **more)
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def python_job(main: str, **params: Any) -> dict[str, Any]:
+    job = query("", language="python", modules={"main.py": main}, main="main.py", entrypoint="transform")
+    return {**job, "params": params}
+
+
+def descendants(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    return [p for child in map(int, found) for p in (child, *descendants(child))]
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    while [pid for pid in pids if is_running(pid)]:
+        threading.Event().wait(0.02)
+
+
+def is_running(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        threading.Event().wait(0.02)
+
+
+def test_a_driver_gives_up_what_is_fenced_works_on_and_drains(folders: Folders, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    slow = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
+    quick = folders.claim("transform", query("SELECT 1 AS a"), [{}])
+    with Plane().serving() as plane, driver(tmp_path, plane) as process:
+        plane.claims.put({**slow, "lease_s": 0.5})
+        wait_for(started)
+        plane.fenced.add(slow["attempt"])
+        plane.claims.put(quick)
+        report = plane.reports.get()
+        family = descendants(process.pid)
+        plane.claims.put({**folders.claim("analyse", query("SELECT 1 AS a"), [{}]), "lease_s": 0.5})
+        plane.drain = True
+        assert process.wait() == 0
+        assert [s for s in family if is_running(s)] == []
+    assert report["attempt"] == quick["attempt"]
+    manifest = json.loads((folders.root / quick["prefix"] / MANIFEST).read_text())
+    assert manifest["results"] == report["results"]
+    assert done(manifest["results"][0])["content"][0] == 1
+    assert manifest["versions"].keys() == {"spark", "python", "headgate"}
+    assert not (folders.root / slow["prefix"] / MANIFEST).exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert "event=attempt attempt=" in (tmp_path / "log").read_text()
+
+
+def test_nothing_is_left_when_the_parent_is_killed(folders: Folders, tmp_path: Path) -> None:
+    with Plane().serving() as plane, (tmp_path / "log").open("ab") as log:
+        plane.claims.put(folders.claim("transform", python_job(UDF), [{}]))
+        with subprocess.Popen(
+            [sys.executable, "-c", PARENT, *DRIVER],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=ROOT,
+            env=environment(tmp_path, plane),
+        ) as parent:
+            assert parent.stdout
+            pid = int(parent.stdout.readline())
+            assert done(plane.reports.get()["results"][0])["content"][0] == 3
+            family = [pid, *descendants(pid)]
+            assert len(family) >= 3  # the driver, its JVM, the JVM's Python
+            parent.kill()
+            wait_until_gone(family)
+
+
+def test_killed_after_the_manifest_its_work_is_there_and_the_next_one_tidies_up(
+    folders: Folders, tmp_path: Path
+) -> None:
+    claim = folders.claim("transform", query("SELECT 1 AS a"), [{}])
+    points = {"HEADGATE_FAILPOINTS": "driver-after-manifest"}
+    with Plane().serving() as plane, driver(tmp_path, plane, **points) as process:
+        plane.claims.put(claim)
+        assert process.wait() == -signal.SIGKILL
+        assert plane.reports.empty()
+    (result,) = json.loads((folders.root / claim["prefix"] / MANIFEST).read_text())["results"]
+    assert (result["state"], len(list((tmp_path / "tmp").iterdir()))) == ("done", 1)
+    with Plane().serving() as plane, driver(tmp_path, plane) as process:
+        plane.claims.put(folders.claim("analyse", query("SELECT 1 AS a"), [{}]))
+        assert done(plane.reports.get()["results"][0])["result"]["schema"]["fields"][0]["name"] == "a"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert list((tmp_path / "tmp").iterdir()) == []
