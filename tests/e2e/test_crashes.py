@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.tables import DERIVED, Truth
+from tests.e2e.tables import DERIVED, Truth, by_deltalake
 from tests.e2e.workspace import Run, Workspace, add_days, ended, until
 
 DAYS = (1, 2)
@@ -83,17 +83,26 @@ def test_a_driver_killed_at_random_is_replaced(days: Workspace) -> None:
     assert_complete(days, days.run())
 
 
-@pytest.mark.parametrize("failpoint", ["publish-before-log", "publish-after-log"])
-def test_a_publisher_that_keeps_dying_leaves_tables_behind_until_it_does_not(
-    workspace: Workspace, failpoint: str
-) -> None:
+def test_a_publisher_that_dies_before_the_log_entry_leaves_the_table_behind(workspace: Workspace) -> None:
     workspace.write("data/a.txt", "one\ntwo\n")
     workspace.write("lines.yaml", LINES)
-    first = workspace.run("lines.yaml", code=1, HEADGATE_FAILPOINTS=failpoint)
-    assert first.value["state"] != "up_to_date"
+    first = workspace.run("lines.yaml", code=1, HEADGATE_FAILPOINTS="publish-before-log")
+    assert (first.value["state"], first.datasets["lines"]["table"]) == ("failed", None)
+    assert [e["condition"] for e in first.value["errors"]] == ["cannot-publish"]
+    assert workspace.ask("status", code=1)["state"] == "failed"
     last = workspace.run("lines.yaml")
     last.assert_idle()
-    assert last.datasets["lines"]["table"]
+    assert by_deltalake(workspace.lake / "default" / "simple" / "lines").num_rows == 2
+
+
+def test_a_publisher_that_dies_after_the_log_entry_commits_no_second_time(workspace: Workspace) -> None:
+    workspace.write("data/a.txt", "one\ntwo\n")
+    workspace.write("lines.yaml", LINES)
+    run = workspace.run("lines.yaml", HEADGATE_FAILPOINTS="publish-after-log")
+    run.assert_up_to_date()
+    log = workspace.lake / "default" / "simple" / "lines" / "_delta_log"
+    assert [p.name for p in log.glob("*.json")] == [f"{0:020}.json"]
+    assert workspace.counted()["dataset.publish_failed"] == 1
 
 
 LINES = """\

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dataplane.contract import MANIFEST
+from dataplane.contract import MANIFEST, Claim, Manifest
 from tests.spark.conftest import Folders, done, query
 from tests.spark.plane import TOKEN, Plane
 
@@ -94,10 +94,20 @@ def wait_for(path: Path) -> None:
         threading.Event().wait(0.02)
 
 
-def test_a_driver_gives_up_what_is_fenced_works_on_and_drains(folders: Folders, tmp_path: Path) -> None:
+def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_drains(
+    folders: Folders, tmp_path: Path
+) -> None:
+    lost, quick = (folders.claim("transform", query("SELECT 1 AS a"), [{}]) for _ in range(2))
+    points = {"HEADGATE_FAILPOINTS": "driver-after-manifest"}
+    with Plane().serving() as plane, driver(tmp_path, plane, **points) as process:
+        plane.claims.put(lost)
+        assert process.wait() == -signal.SIGKILL
+        assert plane.reports.empty()
+    assert done(manifest_of(folders, lost)["results"][0])["content"][0] == 1
+    assert len(list((tmp_path / "tmp").iterdir())) == 1
+
     started = tmp_path / "started"
     slow = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
-    quick = folders.claim("transform", query("SELECT 1 AS a"), [{}])
     with Plane().serving() as plane, driver(tmp_path, plane) as process:
         plane.claims.put({**slow, "lease_s": 0.5})
         wait_for(started)
@@ -108,15 +118,26 @@ def test_a_driver_gives_up_what_is_fenced_works_on_and_drains(folders: Folders, 
         plane.claims.put({**folders.claim("analyse", query("SELECT 1 AS a"), [{}]), "lease_s": 0.5})
         plane.drain = True
         assert process.wait() == 0
-        assert [s for s in family if is_running(s)] == []
-    assert report["attempt"] == quick["attempt"]
-    manifest = json.loads((folders.root / quick["prefix"] / MANIFEST).read_text())
-    assert manifest["results"] == report["results"]
-    assert done(manifest["results"][0])["content"][0] == 1
-    assert manifest["versions"].keys() == {"spark", "python", "headgate"}
+        assert [pid for pid in family if is_running(pid)] == []
+    assert (report["attempt"], report["results"]) == (quick["attempt"], manifest_of(folders, quick)["results"])
+    assert manifest_of(folders, quick)["versions"].keys() == {"spark", "python", "headgate"}
     assert not (folders.root / slow["prefix"] / MANIFEST).exists()
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "event=attempt attempt=" in (tmp_path / "log").read_text()
+
+
+def manifest_of(folders: Folders, claim: Claim) -> Manifest:
+    manifest: Manifest = json.loads((folders.root / claim["prefix"] / MANIFEST).read_text())
+    return manifest
+
+
+def test_told_to_end_while_spark_starts(folders: Folders, tmp_path: Path) -> None:
+    with Plane().serving() as plane, driver(tmp_path, plane) as process:
+        while not (family := descendants(process.pid)):
+            threading.Event().wait(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+        wait_until_gone(family)
 
 
 def test_nothing_is_left_when_the_parent_is_killed(folders: Folders, tmp_path: Path) -> None:
@@ -136,22 +157,3 @@ def test_nothing_is_left_when_the_parent_is_killed(folders: Folders, tmp_path: P
             assert len(family) >= 3  # the driver, its JVM, the JVM's Python
             parent.kill()
             wait_until_gone(family)
-
-
-def test_killed_after_the_manifest_its_work_is_there_and_the_next_one_tidies_up(
-    folders: Folders, tmp_path: Path
-) -> None:
-    claim = folders.claim("transform", query("SELECT 1 AS a"), [{}])
-    points = {"HEADGATE_FAILPOINTS": "driver-after-manifest"}
-    with Plane().serving() as plane, driver(tmp_path, plane, **points) as process:
-        plane.claims.put(claim)
-        assert process.wait() == -signal.SIGKILL
-        assert plane.reports.empty()
-    (result,) = json.loads((folders.root / claim["prefix"] / MANIFEST).read_text())["results"]
-    assert (result["state"], len(list((tmp_path / "tmp").iterdir()))) == ("done", 1)
-    with Plane().serving() as plane, driver(tmp_path, plane) as process:
-        plane.claims.put(folders.claim("analyse", query("SELECT 1 AS a"), [{}]))
-        assert done(plane.reports.get()["results"][0])["result"]["schema"]["fields"][0]["name"] == "a"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 0
-    assert list((tmp_path / "tmp").iterdir()) == []
