@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -46,14 +46,21 @@ DOWNSTREAM = frozenset(("flights", "legs", "named", "delays", "by_carrier", "by_
 def main() -> None:
     asked = _arguments()
     delta_classpath()  # fetched now if they are not there
-    with TemporaryDirectory(prefix="headgate-bench-") as folder:
-        shapes = {by: _Shape(Path(folder), by).run(asked.runs, asked.rest) for by in asked.by}
-    result = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **_machine(), "shapes": shapes}
-    print("\n".join(table(result)))
+    for by in asked.by:
+        with TemporaryDirectory(prefix="headgate-bench-") as folder:
+            found = _Shape(Path(folder), by).run(asked.runs, asked.rest)
+        _keep({"at": datetime.now(UTC).isoformat(timespec="seconds"), "by": by, **_machine(), **found})
+
+
+def _keep(result: Json) -> None:
+    """Results of one shape: appended to all, shown, and put into the page beside the newest of the other shape."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([*known, result], indent=1) + "\n")
-    _write_page(table(result))
+    newest = {r["by"]: r for r in [*known, result]}
+    lines = table([newest[by] for by in get_args(By) if by in newest])
+    print("\n".join(lines))
+    _write_page(lines)
 
 
 def _arguments() -> argparse.Namespace:

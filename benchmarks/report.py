@@ -49,17 +49,24 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": round(median(values), 3), "worst": round(max(values), 3)}
 
 
-def table(result: Json) -> list[str]:
+def table(results: Sequence[Json]) -> list[str]:
     """Markdown."""
-    told = "{spark} on {java}, Python {python}, {cores} cores, load {load[0]}"
     return [
-        f"Measured {result['at'][:10]} at {result['commit']}: Spark {told.format(**result)}.",
-        "",
         "| files by | what | target | wall: median (worst) | CPU: median (worst) |",
         "|---|---|---|---|---|",
-        *(line for by, shape in result["shapes"].items() for line in _lines(by, shape["summary"])),
-        *(line for shape in result["shapes"].values() for line in _rest_lines(shape["summary"]["rest"])),
+        *(line for r in results for line in _lines(r["by"], r["summary"])),
+        *(line for r in results for line in _rest_lines(r["summary"]["rest"])),
+        "",
+        *(_told(r) for r in results),
     ]
+
+
+def _told(result: Json) -> str:
+    """When and where."""
+    where = "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(**result)
+    return (
+        f"By {result['by']}: {result['at'][:10]}, commit {result['commit']}, {len(result['rounds'])} rounds; {where}."
+    )
 
 
 def _lines(by: str, found: Json) -> Iterator[str]:

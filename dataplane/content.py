@@ -1,8 +1,8 @@
 """Content of rows as SQL: two 64-bit hashes of a row, summed, that differ wherever two rows can be told apart.
 
 `xxhash64` alone skips NULLs, takes -0.0 for 0.0, confuses nested arrays and refuses maps: so bits say which columns are
-NULL or a negative zero, and nested values are hashed as JSON, with maps as sorted lists of entries. Types are part of
-a fragment's id, not of this hash. Does not belong here: where rows are read from.
+NULL or a negative zero, and nested values are hashed as JSON, with maps as sorted lists of entries. Does not belong
+here: where rows are read from.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from dataplane.contract import LABEL, MASK, Content, Json, Schema
+from dataplane.contract import LABEL, MASK, Content, Json, Schema, schema_id
 
 Type: TypeAlias = str | Mapping[str, Json]
 
@@ -64,9 +64,13 @@ def quoted(name: str) -> str:
 
 
 def row_hash(schema: Schema, seed: int) -> str:
-    """SQL text of the 64-bit hash of a row of `physical(schema)`."""
+    """SQL text of the 64-bit hash of a row of `physical(schema)`.
+
+    The columns are part of it: partitions of a dataset may lack different ones, which its readers see as NULL.
+    """
     fields = schema["fields"]
-    parts = [f"{seed}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
+    columns = int.from_bytes(schema_id(schema)[:8]) >> 1  # the smallest long has no literal
+    parts = [f"{seed}L", f"{columns}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
     return f"xxhash64({', '.join(parts)})"
 
 

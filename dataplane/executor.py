@@ -57,9 +57,7 @@ class Executor:
                 case "transform":
                     return self._transform(attempt)
                 case "infer":
-                    return _without_files(
-                        attempt, lambda task: infer(attempt, task), lambda e: _explain_reading(attempt, e)
-                    )
+                    return _inferred(attempt)
                 case "analyse":
                     return _analysed(attempt)
                 case other:
@@ -172,6 +170,15 @@ def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
 
 
 # --- work without fragments ---------------------------------------------------------------------
+
+
+def _inferred(attempt: Attempt) -> list[TaskResult]:
+    """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
+    found = _without_files(attempt, lambda t: infer(attempt, t), lambda e: _explain_reading(attempt, e))
+    return [
+        result if all(map(is_unchanged, task["objects"])) else _result(task, VOID)
+        for task, result in zip(attempt.claim["tasks"], found, strict=True)
+    ]
 
 
 def _analysed(attempt: Attempt) -> list[TaskResult]:

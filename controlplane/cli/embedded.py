@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from controlplane.cli.session import Session
 
 STARTED = time.monotonic()  # near enough to the start of the process
-FINE = ("up_to_date", "paused")
 
 
 class Per(StrEnum):
@@ -56,7 +55,7 @@ def run(
         wish = once.Wish(texts, branch, accept_deletes=accept_deletes)
         value = once.make(server, wish, progress.show, since=STARTED)
     show(value, views.summary(value), session.output)
-    raise typer.Exit(0 if value["state"] in FINE else failures.ERROR)
+    raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 
 def serve(

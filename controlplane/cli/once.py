@@ -8,12 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controlplane.cli import sources
+from controlplane.cli import failures, sources
 from controlplane.cli.session import Running
 from controlplane.cli.sources import Text
+from controlplane.core.errors import HeadgateError
 
 if TYPE_CHECKING:
     from controlplane.operations.context import Context
+
+
+class Interrupted(HeadgateError):
+    """A run was told to end before it was through."""
+
+    code = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class Wish:
 
 
 def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
-    """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts."""
+    """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations import blueprints, look, operate
 
     context = server.context("run")
@@ -37,7 +44,9 @@ def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, sin
     for flow in flows:
         operate.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
     again = _retrying(context, wish.branch, flows)
-    _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
+    state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
+    if server.stopping.is_set() and state not in failures.FINE:
+        raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
     value: dict[str, Any] = look.summary(context, wish.branch, flows, event)
     value["spark_started"] = server.drivers_started > drivers
     value["wall_s"] = round(time.monotonic() - since, 3)
@@ -63,13 +72,14 @@ def _ordered(value: dict[str, Any]) -> dict[str, Any]:
     return {key: value[key] for key in first} | value
 
 
-def _in_thread(work: Callable[[], object]) -> None:
+def _in_thread(work: Callable[[], str]) -> str:
     """Work away from the main thread, so that a signal's handler never holds a lock that the work holds."""
     raised: list[BaseException] = []
+    answers: list[str] = []
 
     def target() -> None:
         try:
-            work()
+            answers.append(work())
         except BaseException as error:  # noqa: BLE001  # raised again in the main thread
             raised.append(error)
 
@@ -78,3 +88,4 @@ def _in_thread(work: Callable[[], object]) -> None:
     thread.join()
     if raised:
         raise raised[0]
+    return answers[0]

@@ -13,7 +13,6 @@ from controlplane.cli.output import show
 if TYPE_CHECKING:
     from controlplane.client import Headgate
 
-FINE = ("up_to_date", "paused")
 MOVING = ("stale", "building")
 
 
@@ -44,7 +43,7 @@ def apply(
         states = [_settled(client, flow, branch) for flow in value["revisions"]]
     found = {"state": states[0]["state"], "dataflows": [f for s in states for f in s["dataflows"]], "drivers": []}
     show(found, views.status(found), session.output)
-    raise typer.Exit(0 if all(s["state"] in FINE for s in states) else failures.ERROR)
+    raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
 
 
 def delete(
@@ -74,7 +73,7 @@ def wait(
     with session.connect(home) as client:
         value = _settled(client, target, branch)
     show(value, views.status(value), session.output)
-    raise typer.Exit(0 if value["state"] in FINE else failures.ERROR)
+    raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 
 def _settled(client: Headgate, target: str | None, branch: str) -> dict[str, Any]:

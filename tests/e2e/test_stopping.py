@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import sqlite3
 
 from tests.e2e.test_service import LETTERS
-from tests.e2e.workspace import Service, Workspace, until
+from tests.e2e.workspace import Service, Workspace, ended, until
 
 
 def lines(service: Service) -> int:
@@ -49,3 +51,26 @@ def test_a_stopped_service_goes_on(workspace: Workspace) -> None:
     last.assert_idle()
     workspace.assert_tidy()
     workspace.assert_alone()
+
+
+def test_an_interrupted_run_says_so_and_the_next_goes_on(workspace: Workspace) -> None:
+    workspace.write("letters/a.txt", "one\ntwo\n")
+    workspace.write("letters.yaml", LETTERS)
+    with ended(workspace.start("run", "letters.yaml", "--home", workspace.home, "--output", "json")) as process:
+        until(
+            lambda: (workspace.home / "metadata.db").exists() and wants_spark(workspace), lambda: "no task of Spark's"
+        )
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate()
+    assert process.returncode == 1
+    assert json.loads(out)["type"] == "urn:headgate:interrupted"
+    assert err.decode().count("interrupted") == 1
+    workspace.assert_alone()
+    workspace.run("letters.yaml").assert_up_to_date()
+
+
+def wants_spark(workspace: Workspace) -> bool:
+    try:
+        return bool(workspace.query("SELECT 1 FROM tasks WHERE kind IN ('infer', 'parse')"))
+    except sqlite3.OperationalError:
+        return False  # there is no database yet, or no table

@@ -79,6 +79,12 @@ def test_rows_that_can_be_told_apart_differ(spark: SparkSession, columns: str, r
     assert_all_differ(contents(spark, columns, **rows))
 
 
+def test_rows_of_other_columns_differ(spark: SparkSession) -> None:
+    """Under a read schema with all of these columns, a row of each of them is another row."""
+    columns = ("k, v", "k, x", "v, k", "k, `v, x`")
+    assert_all_differ({name: contents(spark, name, only="(1, 2)")["only"] for name in columns})
+
+
 def test_equal_maps_and_every_nan_are_equal(spark: SparkSession) -> None:
     found = contents(
         spark,

@@ -286,6 +286,14 @@ def test_other_formats_are_inferred_in_order_of_appearance(lake: Lake) -> None:
     assert inferred(lake, "binary", lake.source("x", b"")) == {"content": "binary", "length": "long"}
 
 
+def test_a_schema_of_files_that_changed_meanwhile_is_void(lake: Lake) -> None:
+    changed, broken = lake.source("a.csv", "a\n1\n", ["a"]), lake.source("b.parquet", b"PAR1")
+    (lake.sources / "a.csv").write_text("a\nx\n")
+    (lake.sources / "b.parquet").write_bytes(b"")
+    assert lake.run("infer", read("csv"), [{"objects": [changed]}])[0]["state"] == "void"
+    assert lake.run("infer", read("parquet"), [{"objects": [broken]}])[0]["state"] == "void"
+
+
 def test_what_cannot_be_inferred_fails_in_words(lake: Lake) -> None:
     (result,) = lake.run("infer", read("parquet"), [{"objects": [lake.source("cut.parquet", b"PAR1", None)]}])
     error = failed(result)
