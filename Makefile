@@ -1,10 +1,10 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench lock clean setup java
+.PHONY: help demo test check soak bench bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
@@ -24,6 +24,12 @@ soak: java setup  ## property tests and random faults for much longer, with new 
 
 bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py
+
+bench-planner: setup  ## measure planning on SQLite and PostgreSQL (ARGS=--peers: SQLMesh and Dagster too)
+	@$(BIN)/python benchmarks/planner.py $(ARGS)
+
+bench-planner-huge: setup  ## the same with 100 million partitions: minutes, and gigabytes of disk for a while
+	@$(BIN)/python benchmarks/planner.py --huge $(ARGS)
 
 lock:  ## make requirements.lock anew from pyproject.toml
 	@scripts/lock

@@ -22,6 +22,7 @@ Format: TypeAlias = Literal["json", "csv", "arrow"]
 
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
+LONG_TIMEOUT_S = 6 * 3600.0
 QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
 
 
@@ -166,6 +167,15 @@ class Headgate:
                 elif line.startswith(":"):
                     yield None
 
+    # looking after the database
+    def gc(self) -> Json:
+        """Collect what nothing refers to any more; how many rows of each kind went."""
+        return self._at_length("/v1/gc", None)
+
+    def fsck(self, *, files: bool = False) -> Json:
+        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too."""
+        return self._at_length("/v1/fsck", {"files": files})
+
     # tokens and health
     def create_token(self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None) -> Json:
         """Make a token; its text is under `token`, in this answer only."""
@@ -186,6 +196,11 @@ class Headgate:
 
     def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
         return _value(self._http.get(path, params=query))
+
+    def _at_length(self, path: str, body: Json | None) -> Json:
+        """For what takes as long as the database is large."""
+        timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        return _value(self._http.post(path, json=body, timeout=timeout))
 
     def _post(
         self, path: str, body: Json, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None

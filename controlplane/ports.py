@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
 from controlplane.core.model import (
     Answer,
     Attempt,
+    Building,
     Change,
     Driver,
     Event,
@@ -24,13 +26,78 @@ from controlplane.core.model import (
     Table,
     Target,
     Task,
+    TaskState,
     Token,
     Trace,
 )
 from dataplane.contract import Json, Kind, TaskError
 
 
-class Tx(Protocol):
+class Upkeep(Protocol):
+    """The part of a transaction that collects what nothing refers to any more, and checks what is there.
+
+    What is dropped is dropped in bounded pieces: the methods return how many rows went, 0 once nothing is left.
+    """
+
+    def collections(self) -> int:
+        """How many collections of tree nodes have begun. In a writing transaction none begins from here to its end, so
+        whoever commits roots that he found in an earlier snapshot compares the two numbers first: if they differ, what
+        was reachable then may be gone, and he has to look again."""
+
+    def begin_collection(self) -> int:
+        """Count a collection, once all writers that asked for that number have ended; the new number. To be called
+        first in a transaction: a snapshot that is opened before its end sees all that those writers committed."""
+
+    def changes_since_collection(self) -> int:
+        """Roughly how many transactions superseded tree nodes since the last collection began: commits and marks."""
+
+    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
+        """Everything that holds on to a tree (all holders by default), streamed. Empty trees may be among it."""
+
+    def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:
+        """Digests of stored tree nodes, in order."""
+
+    def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
+        """Delete those that were last put before this time; one that somebody is putting right now stays."""
+
+    def spans(self) -> Iterator[Span]:
+        """Of each dataset that has states, streamed."""
+
+    def drop_states(self, expired: Sequence[Expired]) -> int:
+        """Never the newest, whatever is asked."""
+
+    def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
+        """(key, root) of the build traces that were last put before this time, streamed."""
+
+    def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
+        """Those of these build traces that were not put again since."""
+
+    def drop_done(self, limit: int) -> int:
+        """Tasks that are done and that nobody demands, and jobs that neither a task nor an attempt names."""
+
+    def drop_events(self, before: float, limit: int) -> int:
+        """The oldest ones; whatever is newer than one that stays, stays."""
+
+    def drop_answers(self, before: float, limit: int) -> int: ...
+
+    def drop_drivers(self, before: float, limit: int) -> int:
+        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers' tokens that expired
+        before it."""
+
+    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
+        """What the rows of these fragments say, without their files."""
+
+    def files(self) -> Iterator[Files]:
+        """Of all fragments that are stored, streamed in the order of their attempts."""
+
+    def loose_heads(self) -> Iterator[tuple[str, str, int]]:
+        """(branch, dataset, seq) of newest states that are not there."""
+
+    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
+        """(task, fragment) of traces that name a fragment that is not there."""
+
+
+class Tx(Upkeep, Protocol):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 
     def now(self) -> float:
@@ -81,11 +148,16 @@ class Tx(Protocol):
     def put_listing(self, listing: Listing) -> None:
         """Insert or replace; but `requested` and `served` never go down, so that no request is lost."""
 
+    def confirm_listing(self, id: bytes, served: int) -> None:
+        """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that: nothing is marked."""
+
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
 
-    def put_source_partitions(
-        self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]
-    ) -> None: ...
+    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+        """Those of several listings, in one statement per 10,000 keys."""
+
+    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+        """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""
 
     # states
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
@@ -97,8 +169,21 @@ class Tx(Protocol):
     def commit_state(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
 
-    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
-        """(digest of the settings it was inferred under, schema) of a read component without a declared schema."""
+    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
+        """Datasets that are being built in windows."""
+
+    def put_building(self, building: Building) -> None:
+        """Insert or replace."""
+
+    def drop_building(self, branch: str, dataset: str) -> None: ...
+
+    def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
+        """What was marked behind the number `after`, and the number to remember: datasets and write components to which
+        something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
+        marks of `core.marks`. Numbers grow in the order in which transactions become visible."""
+
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+        """(digest of the settings it was inferred under, schema) of read components without a declared schema."""
 
     def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None: ...
 
@@ -109,7 +194,7 @@ class Tx(Protocol):
 
     # memory
     def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
-        """Hits only: traces all of whose fragments are stored."""
+        """Hits only: traces all of whose fragments are stored, with the contents of these."""
 
     def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
         """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned here."""
@@ -119,8 +204,10 @@ class Tx(Protocol):
 
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
 
-    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
-        """(output root, schema) of a whole dataset that was built under this key."""
+    def remembered(
+        self, builds: Iterable[bytes], memos: Iterable[bytes]
+    ) -> tuple[dict[bytes, tuple[bytes, Json]], dict[bytes, Json]]:
+        """(output root, schema) of whole datasets that were built under these keys, and memos, in one statement."""
 
     def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
 
@@ -142,6 +229,9 @@ class Tx(Protocol):
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
+
+    def demand_states(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, TaskState]]:
+        """As `demands`, of many datasets, but only the states of the tasks."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody
@@ -200,7 +290,7 @@ class Tx(Protocol):
 
     def put_publication(self, publication: Publication) -> None: ...
 
-    def targets(self, branch: str) -> dict[str, Target]: ...
+    def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]: ...
 
     def put_target(self, target: Target) -> None: ...
 
@@ -253,6 +343,9 @@ class ObjectStore(Protocol):
 
     def read(self, path: str) -> bytes:
         """NotFound if there is none."""
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The bytes of an object piece by piece. NotFound if there is none, before the first piece."""
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
         """False, and nothing is changed, if there is one already. Atomic among any number of writers."""

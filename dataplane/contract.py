@@ -5,6 +5,7 @@ Standard library only. Does not belong here: HTTP, Spark, storage, planning.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -142,6 +143,24 @@ def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
     return digest("source/1", objects=sorted(o["version"] for o in objects))
 
 
+def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes:
+    """Source id of one partition's objects: names and times belong to it only if they enter the rows.
+
+    Where a version does not identify bytes (an etag), the full location belongs to it.
+    """
+    if "modified" in metadata:
+        objects = [{**o, "version": f"{o['version']}@{o['modified_ms']}"} for o in objects]
+    if not all(map(is_of_bytes, objects)):
+        objects = [{**o, "name": o["uri"]} for o in objects]
+        return source_id(objects, named=True)
+    return source_id(objects, named="name" in metadata)
+
+
+def is_of_bytes(found: SourceObject) -> bool:
+    """The version identifies the object's bytes, wherever it lies."""
+    return found["version"].startswith("sha256:")
+
+
 def label_of(task: bytes) -> str:
     """The text that names a task's fragment in the paths of its attempt: 32 hexadecimal digits."""
     return task.hex()[:32]
@@ -182,8 +201,43 @@ class SourceObject(TypedDict):
 
 
 class ListedPartition(TypedDict):
+    """The objects behind one partition, and what a listing's tree holds of them."""
+
     key: str
+    source: str  # source id, hex
+    content: list[int]  # number of objects, their bytes, and 64 bits that tell where they lie
     objects: list[SourceObject]
+
+
+class ListingResult(TypedDict):
+    """What a `list` task found: partitions in order of their keys, inline or as lines of a gzip file."""
+
+    digest: str  # SHA-256 (hex) over the lines of all partitions
+    objects: int
+    bytes: int
+    columns: list[list[str] | None]  # distinct own columns of objects, in the order in which they first come
+    all_columns: bool  # there are no more of them
+    partitions: NotRequired[list[ListedPartition]]
+    file: NotRequired[str]  # its name below the attempt's prefix
+
+
+def listing_line(partition: ListedPartition) -> bytes:
+    """One partition as a line of a listing, the same for equal values. The objects come last: few readers want them."""
+    ordered = {name: partition[name] for name in ("key", "source", "content", "objects")}
+    return _encode(ordered).encode() + b"\n"
+
+
+def listing_head(line: bytes) -> tuple[str, bytes, Content]:
+    """Key, source id and content of a line, without reading the objects in it. ValueError if it is no such line."""
+    head, found, _ = line.partition(_OBJECTS)  # no text in JSON holds a quotation mark without a backslash before it
+    if not found:
+        raise ValueError("a line of a listing without objects")
+    key, source, content = _decode(f"{head.decode()}}}").values()
+    return key, bytes.fromhex(source), Content(*content)
+
+
+_OBJECTS = b',"objects":'
+_encode, _decode = json.JSONEncoder(separators=(",", ":")).encode, json.JSONDecoder().decode
 
 
 class FileEntry(TypedDict):

@@ -19,19 +19,20 @@ class BadGlob(ValueError):
     """A bracket that is not closed, or a range that is backwards."""
 
 
-def find(pattern: str, folder: str) -> list[str]:
-    """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, sorted.
+def find(pattern: str, folder: str) -> Iterator[str]:
+    """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, in no order.
 
-    OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without a glob, is missing.
+    A path may come twice. OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without
+    a glob, is missing. Folders are read while the paths are taken.
     """
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(f"not a folder: {folder}")
     rest = pattern.removeprefix(folder)
     if not _SPECIAL.search(rest):
         os.stat(pattern)
-    segments = [[s for s in alternative.split("/") if s] for alternative in braces(rest)]
-    found = {path for s in segments for match in _matches(folder.rstrip("/"), s) for path in _files(match)}
-    return sorted(found, key=lambda p: p.encode("utf-8", "surrogateescape"))
+    for alternative in braces(rest):
+        segments = [s for s in alternative.split("/") if s]
+        yield from _matches(folder.rstrip("/"), segments, is_folder=True)
 
 
 def braces(text: str) -> list[str]:
@@ -73,26 +74,26 @@ def _closing(text: str, opened: int) -> tuple[int, list[int]]:
     raise BadGlob(f"the brace at {opened + 1} is not closed")
 
 
-def _matches(folder: str, segments: list[str]) -> Iterator[str]:
-    """Files and folders below `folder` that the segments find; a path may come twice."""
+def _matches(path: str, segments: list[str], *, is_folder: bool) -> Iterator[str]:
+    """Files that the segments find below `path`, or the path itself, where no segment is left; one may come twice."""
     if not segments:
-        yield folder
+        yield from (e.path for e in _visible(path) if not e.is_dir()) if is_folder else (path,)
         return
     head, rest = segments[0], segments[1:]
     if head == "**":
-        yield from _matches(folder, rest)
-        for entry in _visible(folder):
+        yield from _matches(path, rest, is_folder=True)
+        for entry in _visible(path):
             if entry.is_dir(follow_symlinks=False):
-                yield from _matches(entry.path, segments)
+                yield from _matches(entry.path, segments, is_folder=True)
     elif not _SPECIAL.search(head):
-        path = f"{folder}/{head}"
-        if _exists(path, as_folder=bool(rest)):
-            yield from _matches(path, rest)
+        below = f"{path}/{head}"
+        if _exists(below, as_folder=bool(rest)):
+            yield from _matches(below, rest, is_folder=os.path.isdir(below))
     else:
         matches = re.compile(translate(head), re.DOTALL).fullmatch
-        for entry in _visible(folder):
-            if matches(entry.name) and (not rest or entry.is_dir()):
-                yield from _matches(entry.path, rest)
+        for entry in _visible(path):
+            if matches(entry.name) and ((is_folder := entry.is_dir()) or not rest):
+                yield from _matches(entry.path, rest, is_folder=is_folder)
 
 
 def _exists(path: str, as_folder: bool) -> bool:
@@ -103,16 +104,9 @@ def _exists(path: str, as_folder: bool) -> bool:
     return stat.S_ISDIR(mode) or not as_folder
 
 
-def _visible(folder: str) -> list[os.DirEntry[str]]:
+def _visible(folder: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(f"{folder}/") as entries:
-        return [e for e in entries if not e.name.startswith(("_", "."))]
-
-
-def _files(path: str) -> Iterator[str]:
-    if os.path.isdir(path):
-        yield from (e.path for e in _visible(path) if not e.is_dir())
-    else:
-        yield path
+        yield from (e for e in entries if not e.name.startswith(("_", ".")))
 
 
 def translate(segment: str) -> str:

@@ -6,35 +6,66 @@ comparing listings, reading rows.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from hashlib import sha256
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from urllib.parse import quote_from_bytes
 
-from dataplane.contract import Json, ListedPartition, SourceObject, fixed_folder, key_of
+from dataplane.contract import (
+    Json,
+    ListedPartition,
+    ListingResult,
+    SourceObject,
+    fixed_folder,
+    is_of_bytes,
+    key_of,
+    source_of,
+)
 from dataplane.failure import TaskFailure
 from dataplane.glob import BadGlob, find
-from dataplane.versions import Reading, Seen, Stamp, Versions, examine, look
+from dataplane.order import Record, in_order
+from dataplane.sheet import Sheet
+from dataplane.versions import Reading, Seen, Versions, examine, look
 
 THREADS = 4
+AT_A_TIME = 2000  # files that are looked at before the next are
+SHARE = 50  # files that one thread reads in a row
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def list_files(job: Mapping[str, Json], cache: Versions) -> Json:
-    """The result of a `list` task: `{partitions, objects, bytes}`. TaskFailure if anything at all cannot be read."""
+def list_files(job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None = None) -> ListingResult:
+    """The result of a `list` task. TaskFailure if anything at all cannot be read.
+
+    Memory holds some thousand files at a time. A listing that is too large for a report becomes the file that `place`
+    names; without one it is reported inline, however large.
+    """
+    with closing(Sheet(place)) as sheet:
+        for partition in partitions(job, cache):
+            sheet.add(partition)
+        return sheet.result()
+
+
+def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedPartition]:
+    """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
+    reading, template, metadata = Reading(job["format"], job["options"]), job.get("partition"), job.get("metadata", ())
     try:
-        paths = [_telling(path) for path in find(pattern, folder)]
-        seen = observe(paths, Reading(job["format"], job["options"]), cache)
+        keyed = (_keyed(_telling(path).removeprefix(folder), template) for path in find(pattern, folder))
+        found = _observed(in_order(keyed), folder, reading, cache)
+        for key, group in groupby(found, itemgetter(0)):
+            yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
     except OSError as e:
         raise _unreadable(e, folder) from e
-    objects = [_object(path, path.removeprefix(folder), seen[path]) for path in paths]
-    partitions = group(objects, job.get("partition"))
-    return {"partitions": partitions, "objects": len(objects), "bytes": sum(o["size"] for o in objects)}
 
 
 def local_path(location: str) -> str:
@@ -52,38 +83,54 @@ def base_folder(pattern: str) -> str:
     return fixed_folder(pattern.partition("{")[0] + "*" if "{" in pattern else pattern)
 
 
-def observe(paths: Iterable[str], reading: Reading, cache: Versions) -> dict[str, Seen]:
-    """Every file as it is now: remembered where it looks untouched, else read by a few threads."""
+def _keyed(name: str, template: str | None) -> Record:
+    key = key_of(name, template)
+    if key is None:
+        raise TaskFailure("no-partition", f"the file {name} does not match partition: {template}")
+    return key, name
+
+
+def _observed(
+    records: Iterator[Record], folder: str, reading: Reading, cache: Versions
+) -> Iterator[tuple[str, SourceObject]]:
+    """Keys with the files behind them, as they are now."""
+    with ThreadPoolExecutor(THREADS) as threads:
+        while some := list(islice(records, AT_A_TIME)):
+            seen = observe([folder + name for _, name in some], reading, cache, threads)
+            yield from ((key, _object(folder + name, name, seen[folder + name])) for key, name in some)
+
+
+def observe(paths: Iterable[str], reading: Reading, cache: Versions, threads: ThreadPoolExecutor) -> dict[str, Seen]:
+    """Every file as it is now: remembered where it looks untouched, else read."""
     stamps = {path: look(path) for path in paths}
     seen = cache.known(reading, stamps)
     began_ns = cache.now_ns()
     fresh = [path for path in stamps if path not in seen]
-    if fresh:
-        with ThreadPoolExecutor(THREADS) as threads:
-            read = list(zip(fresh, threads.map(lambda path: examine(path, reading), fresh), strict=True))
-        cache.keep(reading, [(path, found, began_ns) for path, found in read])
-        seen |= dict(read)
+    shares = [fresh[i : i + SHARE] for i in range(0, len(fresh), SHARE)]
+    for read in threads.map(lambda share: [(path, examine(path, reading)) for path in share], shares):
+        seen |= read
+    cache.keep(reading, [(path, seen[path], began_ns) for path in fresh])
     return seen
 
 
-def group(objects: Iterable[SourceObject], template: str | None) -> list[ListedPartition]:
-    """Partitions ordered by the UTF-8 bytes of their keys; TaskFailure for a name that has no key."""
-    partitions: dict[str, list[SourceObject]] = {}
-    for source in objects:
-        key = key_of(source["name"], template)
-        if key is None:
-            raise TaskFailure("no-partition", f"the file {source['name']} does not match partition: {template}")
-        partitions.setdefault(key, []).append(source)
-    return [{"key": key, "objects": partitions[key]} for key in sorted(partitions, key=str.encode)]
+def listed(key: str, objects: list[SourceObject], metadata: Iterable[str]) -> ListedPartition:
+    """A partition with what identifies its objects (`source`) and tells where they lie (`content`)."""
+    content = [len(objects), sum(o["size"] for o in objects), _places(objects)]
+    return {"key": key, "source": source_of(objects, tuple(metadata)).hex(), "content": content, "objects": objects}
+
+
+def _places(objects: Iterable[SourceObject]) -> int:
+    """64 bits of a hash over names, places and sizes; over times only where a reader has nothing better to go by."""
+    places = ([o["name"], o["uri"], o["size"], None if is_of_bytes(o) else o["modified_ms"]] for o in objects)
+    return int.from_bytes(sha256(b"headgate/places/1\n" + json.dumps(sorted(places)).encode()).digest()[:8], "big")
 
 
 def _object(path: str, name: str, seen: Seen) -> SourceObject:
-    stamp: Stamp = seen.stamp
     return {
         "name": name,
-        "uri": Path(path).as_uri(),
-        "size": stamp.size,
-        "modified_ms": stamp.mtime_ns // 1_000_000,
+        "uri": "file://" + quote_from_bytes(os.fsencode(path)),
+        "size": seen.stamp.size,
+        "modified_ms": seen.stamp.mtime_ns // 1_000_000,
         "version": seen.version,
         "columns": seen.columns,
     }

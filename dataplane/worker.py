@@ -14,7 +14,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
-from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, TaskResult, TaskSpec
+from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, TaskResult, TaskSpec, label_of
 from dataplane.failure import TaskFailure, error_of
 from dataplane.listing import list_files
 from dataplane.versions import Versions
@@ -43,11 +43,11 @@ def step(client: Pulls, cache: Versions) -> bool:
     claim = client.claim(WORKER_KINDS, WAIT_S)
     if claim is None:
         return False
-    with beating(client, claim) as orders:
+    with beating(client, claim) as orders:  # to the end: taking in a large listing may outlast a lease
         results = perform(claim, cache, orders)
-    if not orders.fenced:
-        with suppress(Fenced):
-            client.report(claim["attempt"], results)
+        if not orders.fenced:
+            with suppress(Fenced):
+                client.report(claim["attempt"], results)
     return orders.drain
 
 
@@ -83,13 +83,18 @@ def _work(claim: Claim, cache: Versions) -> Callable[[TaskSpec], Json]:
     job = claim["job"]
     match claim["kind"]:
         case "list":
-            return lambda _: list_files(job, cache)
+            return lambda task: list_files(job, cache, lambda: listing_file(claim, task))
         case "write":
             from dataplane.write.files import write_tasks
 
             return lambda task: write_tasks(job, lake_folder(claim["lake"]), task)
         case other:
             raise ValueError(f"not the work of a worker: {other}")
+
+
+def listing_file(claim: Claim, task: TaskSpec) -> Path:
+    """Where a listing goes that is too large for a report."""
+    return lake_folder(claim["lake"]) / claim["prefix"] / f"{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
 
 
 def lake_folder(uri: str) -> Path:

@@ -9,11 +9,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from controlplane.api import problems
-from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens
+from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, datasets, operate, tokens, events)
+ROUTERS = (public, blueprints, datasets, operate, tokens, upkeep, events)
 
 
 def create_app(services: Services) -> FastAPI:

@@ -15,6 +15,7 @@ from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
 
 MEDIA_TYPE = "application/problem+json"
 STATUS = {
+    "corrupt-node": 500,
     "fenced": 409,
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core.model import Token
 from controlplane.operations.context import Context
+from controlplane.operations.planner import Planners
 from controlplane.ports import ObjectStore, Store
 from dataplane.contract import Schema
 
@@ -66,6 +67,7 @@ class Services:
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
     is_ready: Callable[[], bool] = lambda: True
+    planners: Planners = field(default_factory=Planners)
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # requests with an Idempotency-Key
 
     def context(self, token: Token, request_id: str) -> Context:
@@ -77,4 +79,5 @@ class Services:
             request_id=request_id,
             wake=self.wake.notify,
             lake=self.lake.uri,
+            planners=self.planners,
         )

@@ -1,4 +1,4 @@
-"""Commands for who keeps a control plane: tokens and the database."""
+"""Commands for who keeps a control plane: tokens, the database, collecting and checking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from controlplane import settings
-from controlplane.cli import options, views
+from controlplane.cli import failures, options, views
 from controlplane.cli.output import Lines, show
 from controlplane.cli.session import Output
 from controlplane.home import Home
@@ -30,6 +30,8 @@ def add(app: typer.Typer) -> None:
     for command in (upgrade, version):
         db.command()(command)
     app.add_typer(db, name="db")
+    for command in (gc, fsck):
+        app.command()(command)
 
 
 def create(
@@ -84,6 +86,28 @@ def version(ctx: typer.Context, home: options.Home = None, output: options.As = 
     found = settings.read(home)
     Home(found.home).prepare()
     _show_version(session.output, session.means.version(found.database_url))
+
+
+def gc(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """Drop history whose time is over, and what nothing refers to any more; a service does it by itself."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.gc()
+    show(value, views.fields(value), session.output)
+
+
+def fsck(
+    ctx: typer.Context,
+    files: Annotated[bool, typer.Option("--files", help="Also look for every file in the lake.")] = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Check trees, fragments and counts; changes nothing. Exits with 1 if something is wrong."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.fsck(files=files)
+    show(value, views.findings(value), session.output)
+    raise typer.Exit(failures.ERROR if value["findings"] else 0)
 
 
 def _show_version(output: Output, found: str | None) -> None:

@@ -148,6 +148,14 @@ def _token_state(item: Json) -> str:
     return "revoked" if item.get("revoked") else "live"
 
 
+def findings(value: Json) -> View:
+    """What is wrong, or that nothing is."""
+    if not value["findings"]:
+        return [Lines(("nothing is wrong",))]
+    more = () if value["complete"] else (Lines(("there may be more",)),)
+    return [_table("", ("code", "where", "what", "fix"), value["findings"]), *more]
+
+
 def records(rows: Sequence[Json], columns: Sequence[str]) -> View:
     return [Table("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
 

@@ -103,6 +103,7 @@ class Desired:
     nodes: Mapping[str, Node]
     order: tuple[str, ...]
     graph: Graph
+    depth: Mapping[str, int]  # longest way from a source
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
         """The datasets and sinks of these dataflows and everything upstream of them."""
@@ -136,7 +137,14 @@ def compile_revisions(revisions: Iterable[Revision], *, namespace: str = "defaul
         compiler.compile(dataset, component)
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
-    return Desired(nodes, found.order, found)
+    return Desired(nodes, found.order, found, _depths(found))
+
+
+def _depths(found: Graph) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    for dataset in found.order:
+        depths[dataset] = 1 + max((depths[i] for i in found.inputs(dataset).values()), default=-1)
+    return depths
 
 
 def _read(revision: Revision, problems: list[Problem]) -> _Text | None:

@@ -8,6 +8,7 @@ from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Sink, Source, Transform
 from controlplane.core.model import State
 from controlplane.core.plan import Because, Decision, Item, Plan, World
+from controlplane.core.plan.keys import listed
 from dataplane.contract import Json
 
 SHOWN_OBJECTS = 20
@@ -48,7 +49,7 @@ def chain(plan: Plan, desired: Desired, dataset: str, partition: str | None = No
 def _touching(decision: Decision, partition: str | None) -> tuple[Item, ...]:
     if partition is None:
         return decision.items
-    return tuple(i for i in decision.items if not i.partitions or partition in i.partitions)
+    return tuple(i for i in decision.items if i.keys.trees or not i.keys.count or partition in i.keys.listed)
 
 
 def past(world: World, desired: Desired, dataset: str, partition: str | None = None) -> tuple[Item, ...]:
@@ -73,9 +74,9 @@ def _last_change(world: World, desired: Desired, dataset: str, partition: str | 
         changes = list(tree.diff(world.nodes, before, newer.root))
         keys = [c.key for c in changes]
         if partition is None or partition in keys or older is None:
-            shown = tuple([partition] if partition in keys and partition is not None else keys[:100])
+            shown = listed([partition] if partition in keys and partition is not None else keys)
             because = tuple(_because(newer, older, desired))
-            return Item(dataset, "compute", newer.cause, True, 0, len(keys), shown, 0, because)
+            return Item(dataset, "compute", newer.cause, True, 0, shown, 0, because)
     return None
 
 
@@ -100,7 +101,7 @@ def sources(world: World, desired: Desired, dataset: str, partition: str | None 
             if (partition is not None and _kept(desired, dataset, name))
             else []
         )
-        parts = world.source_partitions(node.listing, [k for k in keys if k == partition])
+        parts = world.source_partitions({node.listing: [k for k in keys if k == partition]})[node.listing]
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
         found.append({"dataset": name, "location": node.location, "objects": objects})
     return found

@@ -5,9 +5,9 @@ Names of secrets, resources, descriptions, paths of outputs and positions in fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from dataplane.contract import Json, Schema, SourceObject, digest, schema_id, source_id
+from dataplane.contract import Json, Schema, digest, schema_id
 
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
@@ -24,19 +24,6 @@ def listing_id(
         partition=partition,
         metadata=sorted(metadata),
     )
-
-
-def source_of(objects: Sequence[SourceObject], metadata: Sequence[str]) -> bytes:
-    """Source id of one partition's objects: names and times belong to it only if they enter the rows.
-
-    Where a version does not identify bytes (an etag), the full location belongs to it.
-    """
-    if "modified" in metadata:
-        objects = [{**o, "version": f"{o['version']}@{o['modified_ms']}"} for o in objects]
-    if any(not o["version"].startswith("sha256:") for o in objects):
-        objects = [{**o, "name": o["uri"]} for o in objects]
-        return source_id(objects, named=True)
-    return source_id(objects, named="name" in metadata)
 
 
 def parse_logic(

@@ -44,6 +44,9 @@ class Listing:
     served: int = 0
     error: TaskError | None = None
     held: Json = None  # {before, lost}: a loss that waits for confirmation
+    digest: bytes | None = None  # of all that the worker found; an equal one is an equal listing
+    columns: tuple[tuple[str, ...] | None, ...] = ()  # distinct own columns of objects, in order of the first key
+    all_columns: bool = True  # there are no more than those
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,22 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Building:
+    """A dataset that is being built in windows: `root` holds what is done for these inputs; the rest are its holes.
+
+    `lineage` and `cut` say what it will be once done; `inputs` are the roots (perhaps half-built, too) consumed so far.
+    """
+
+    branch: str
+    dataset: str
+    lineage: bytes
+    inputs: Mapping[str, Consumed]
+    root: bytes
+    schema: Schema | None
+    cut: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""
 
@@ -104,6 +123,7 @@ class Trace:
     seq: int = 0
     by: Literal["executed", "adopted"] = "executed"
     home: str = ""
+    contents: Mapping[str, Content] = field(default_factory=dict, compare=False)  # of outputs; stores fill it in
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
 
 TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
+PIECE_BYTES = 1 << 18
 
 
 def open_lake(uri: str) -> ObjectStore:
@@ -57,6 +58,15 @@ class LocalObjects:
             return self._at(path).read_bytes()
         except (FileNotFoundError, NotADirectoryError) as e:
             raise NotFound(f"no object {path}") from e
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        try:
+            file = self._at(path).open("rb")
+        except (FileNotFoundError, NotADirectoryError) as e:
+            raise NotFound(f"no object {path}") from e
+        with file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
         target = self._at(path)
@@ -148,6 +158,13 @@ class RemoteObjects:
 
         with _faults(path):
             return bytes(obstore.get(self._backend, safe(path)).bytes())
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        import obstore
+
+        with _faults(path):
+            for piece in obstore.get(self._backend, safe(path)).stream(min_chunk_size=PIECE_BYTES):
+                yield bytes(piece)
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
         import obstore

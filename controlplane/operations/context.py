@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 
+from controlplane.core.plan import Plan
+from controlplane.operations.planner import Planners
+from controlplane.operations.world import Facts
 from controlplane.ports import Store
 
 
@@ -22,3 +26,8 @@ class Context:
     request_id: str = ""
     wake: Callable[[], None] = _nobody
     lake: str = ""  # URI of the lake, for the addresses of tables
+    planners: Planners = field(default_factory=Planners)
+
+    def looking(self, branch: str, flows: Iterable[str] | None = None) -> AbstractContextManager[tuple[Plan, Facts]]:
+        """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""
+        return self.planners.of(self.store, self.namespace, branch).looking(flows)

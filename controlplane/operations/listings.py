@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import Event, Listing, SourcePartition, Task
-from controlplane.ports import Tx
-from dataplane.contract import Content, Json, ListedPartition, TaskError, digest
+from controlplane.core.model import Event, Listing, Task
+from controlplane.operations.found import Difference, Found, Same, compare, lines_of
+from controlplane.ports import ObjectStore, Store, Tx
+from dataplane.contract import Json, TaskError, digest
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
+AHEAD = 2000  # partitions that are written in one transaction before their listing is there
 
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
@@ -85,56 +88,63 @@ def _is_accepted(listing: Listing) -> bool:
     return bool(listing.held and listing.held.get("accepted"))
 
 
-def take_in(tx: Tx, job: Json, request: int, result: Json) -> Event:
+def read(store: Store, namespace: str, job: Json, result: Json, lake: ObjectStore, prefix: str) -> Found:
+    """What a worker found, compared with the current listing. To be closed. Raises Damaged.
+
+    The partitions of a first listing are written here already: nobody reads them before it has a root, and writing a
+    million rows would keep all other writers waiting.
+    """
+    with store.read(namespace) as tx:
+        listing = _listing(tx, job)
+        found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
+    if listing.root is None and isinstance(found, Difference):
+        partitions = found.partitions()
+        while some := list(islice(partitions, AHEAD)):
+            with store.begin(namespace) as tx:
+                tx.put_source_partitions(listing.id, some, ())
+    return found
+
+
+def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
     """Make a finished listing the current one, unless it lost more than the components allow."""
-    id = bytes.fromhex(job["listing"])
-    listing = tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
-    parts = [_partition(p, job["metadata"]) for p in result["partitions"]]
-    entries = (tree.Entry(p.key, p.source, _content(p)) for p in sorted(parts, key=lambda p: p.key.encode()))
-    root = tree.build(tx, entries)
-    before = listing.root or tree.EMPTY_ROOT
-    changes = list(tree.diff(tx, before, root))
-    lost = _lost(changes)
+    listing = _listing(tx, job)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
-    count = tree.totals(tx, before).content.rows
-    if count >= GUARDED_FROM and lost > job["deletes_max"] * count and not _is_accepted(listing):
-        tx.put_listing(replace(served, held={"before": count, "lost": lost}))
-        return Event("listing.held", body={"location": job["location"], "lost": lost, "before": count})
-    by_key = {p.key: p for p in parts}
-    tx.put_source_partitions(
-        id, [by_key[c.key] for c in changes if c.after], [c.key for c in changes if c.after is None]
-    )
-    _refresh_objects(tx, id, by_key, {c.key for c in changes})
-    tx.put_listing(replace(served, root=root, objects=result["objects"], size_bytes=result["bytes"], held=None))
-    return Event("listing.done", n=result["objects"], body={"location": job["location"], "changed": len(changes)})
+    if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
+        tx.put_listing(replace(served, requested=served.served + 1))
+        return Event("listing.repeated", body={"location": job["location"]})
+    if isinstance(found, Same):
+        if listing.error is None and listing.held is None:
+            tx.confirm_listing(listing.id, request)
+        else:
+            tx.put_listing(replace(served, held=None))
+        return Event("listing.done", n=listing.objects, body={"location": job["location"], "changed": 0})
+    return _move(tx, job, served, found)
 
 
-def _refresh_objects(tx: Tx, id: bytes, parts: dict[str, SourcePartition], changed: set[str]) -> None:
-    """Sizes, times and places of unchanged partitions may have moved (a touched file): readers check them."""
-    same = [k for k in parts if k not in changed]
-    known = tx.source_partitions(id, same)
-    tx.put_source_partitions(id, [parts[k] for k in same if known.get(k) != parts[k]], [])
+def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
+    if found.before >= GUARDED_FROM and found.gone > job["deletes_max"] * found.before and not _is_accepted(listing):
+        tx.put_listing(replace(listing, held={"before": found.before, "lost": found.gone}))
+        body = {"location": job["location"], "lost": found.gone, "before": found.before}
+        return Event("listing.held", body=body)
+    root = tree.edit(tx, found.base, found.edits())
+    assert root == found.root, "a tree that was edited is the tree that is built"
+    if listing.root is not None:  # else they are there
+        tx.put_source_partitions(listing.id, (), found.gone_keys())
+        tx.put_source_partitions(listing.id, found.partitions(), ())
+    objects, size_bytes, _ = found.totals
+    seen = replace(listing, digest=found.digest, columns=found.columns, all_columns=found.all_columns)
+    tx.put_listing(replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=None))
+    return Event("listing.done", n=objects, body={"location": job["location"], "changed": found.changed})
 
 
-def _lost(changes: list[tree.Change]) -> int:
-    """Objects that are gone; what only moved to another name is not lost."""
-    arrived = {c.after.fragment for c in changes if c.after}
-    return sum(c.before.content.rows for c in changes if c.before and not c.after and c.before.fragment not in arrived)
-
-
-def _partition(found: ListedPartition, metadata: list[str]) -> SourcePartition:
-    return SourcePartition(found["key"], ids.source_of(found["objects"], metadata), tuple(found["objects"]))
-
-
-def _content(part: SourcePartition) -> Content:
-    """In a listing's tree, rows count objects and sum1 adds up bytes."""
-    return Content(len(part.objects), sum(o["size"] for o in part.objects), 0)
+def _listing(tx: Tx, job: Json) -> Listing:
+    id = bytes.fromhex(job["listing"])
+    return tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
 
 
 def fail(tx: Tx, job: Json, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
-    id = bytes.fromhex(job["listing"])
-    listing = tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
+    listing = _listing(tx, job)
     held = {k: v for k, v in (listing.held or {}).items() if k != "accepted"} or None
     tx.put_listing(replace(listing, at=tx.now(), served=max(listing.served, request), error=error, held=held))
     return Event("listing.failed", body={"location": job["location"], "message": error["message"]})

@@ -15,7 +15,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
 from controlplane.operations.publish import is_published
 from controlplane.operations.work import infrastructure_error
-from controlplane.operations.world import Facts, plan_now
+from controlplane.operations.world import Facts
 from controlplane.ports import Tx
 from dataplane.contract import Json, Schema
 
@@ -40,15 +40,14 @@ class Records:
 
 
 def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
-    with ctx.store.read(ctx.namespace) as tx:
-        plan, facts = plan_now(tx, branch, flows, namespace=ctx.namespace)
+    with ctx.looking(branch, flows) as (plan, facts):
         return views.plan(branch, plan, facts)
 
 
 def status(ctx: Context, branch: str, target: str | None = None) -> Json:
     """State of every dataflow (or the target's), its datasets and targets, and the drivers."""
-    with ctx.store.read(ctx.namespace) as tx:
-        plan, facts = plan_now(tx, branch, None, namespace=ctx.namespace)
+    with ctx.looking(branch) as (plan, facts):
+        tx = facts.tx
         wanted = set(targeted(facts.desired, target))
         chosen = _with_tables(tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
@@ -87,8 +86,8 @@ def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) ->
 
 def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> Json:
     """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
-    with ctx.store.read(ctx.namespace) as tx:
-        plan, facts = plan_now(tx, branch, flows, namespace=ctx.namespace)
+    with ctx.looking(branch, flows) as (plan, facts):
+        tx = facts.tx
         decisions = _with_tables(tx, facts, plan.decisions)
         counts = tx.count_events(since_event)
         return {
@@ -114,18 +113,17 @@ def _with_table(decision: Decision, state: State | None, publication: Publicatio
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
-def _one(tx: Tx, ctx: Context, branch: str, name: str) -> tuple[Plan, Facts, Decision]:
-    plan, facts = plan_now(tx, branch, None, namespace=ctx.namespace)
+def _one(plan: Plan, branch: str, name: str) -> Decision:
     decision = plan.of(name)
     if decision is None:
         raise NotFound(f"there is no dataset {name} in branch {branch}")
-    return plan, facts, decision
+    return decision
 
 
 def dataset(ctx: Context, branch: str, name: str) -> Json:
     """State, schema, generation, totals and table of one dataset."""
-    with ctx.store.read(ctx.namespace) as tx:
-        _, facts, decision = _one(tx, ctx, branch, name)
+    with ctx.looking(branch) as (plan, facts):
+        tx, decision = facts.tx, _one(plan, branch, name)
         (decision,) = _with_tables(tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
         if isinstance(node, Sink):
@@ -178,10 +176,10 @@ def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit
 
 def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> Json:
     """Generations, newest first; states that changed nothing that readers see are left out."""
-    with ctx.store.read(ctx.namespace) as tx:
-        states = tx.history(branch, name, limit * 4 + 1, before)
+    with ctx.looking(branch) as (plan, facts):
+        states = facts.tx.history(branch, name, limit * 4 + 1, before)
         if not states and before is None:
-            _one(tx, ctx, branch, name)
+            _one(plan, branch, name)
     firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
     items = [
         {
@@ -201,8 +199,8 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
 
 def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> Json:
     """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
-    with ctx.store.read(ctx.namespace) as tx:
-        plan, facts, decision = _one(tx, ctx, branch, target)
+    with ctx.looking(branch) as (plan, facts):
+        tx, decision = facts.tx, _one(plan, branch, target)
         (decision,) = _with_tables(tx, facts, [decision])
         node, state = facts.desired.nodes[target], facts.state(target)
         task = _task(tx, branch, decision, partition)
@@ -219,7 +217,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "cause": chain[0].cause if chain else state.cause if state else None,
             "reason": decision.reason or explain.in_words(decision, past),
             "modes": views.modes(node),
-            "because": [views.item(i, facts.desired.nodes[i.dataset]) for i in (*chain, *past)],
+            "because": [views.item(i, facts) for i in (*chain, *past)],
             "sources": explain.sources(facts, facts.desired, target, partition),
             "error": views.error(error, node),
         }

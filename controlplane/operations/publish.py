@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.core import tree
@@ -11,16 +12,14 @@ from controlplane.ports import Publisher, Store, Tx
 from dataplane.contract import failpoint, schema_id
 
 
-def behind(store: Store, namespace: str, branch: str, datasets: frozenset[str] | None = None) -> tuple[State, ...]:
-    """States whose table does not hold them yet."""
+def behind(store: Store, namespace: str, branch: str, states: Iterable[State]) -> tuple[State, ...]:
+    """Those of these states whose table does not hold them yet."""
+    asked = list(states)
+    if not asked:
+        return ()
     with store.read(namespace) as tx:
-        published = tx.publications(branch)
-        states = tx.states(branch).values()
-    return tuple(
-        s
-        for s in states
-        if (datasets is None or s.dataset in datasets) and not is_published(s, published.get(s.dataset))
-    )
+        published = tx.publications(branch, [s.dataset for s in asked])
+    return tuple(s for s in asked if not is_published(s, published.get(s.dataset)))
 
 
 def is_published(state: State, publication: Publication | None) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import Event, Task
+from controlplane.core.model import Event, Task, TaskState
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan, Sync
-from controlplane.operations.world import Facts, plan_now
+from controlplane.operations.planner import Planner
+from controlplane.operations.world import Facts
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, failpoint
 
@@ -24,24 +25,40 @@ class Pass:
     under_way: int
 
 
-def settle(store: Store, namespace: str, branch: str, flows: Iterable[str] | None, *, since_trace: int = 0) -> Pass:
-    """Plan from a snapshot, then carry the plan out. What moved on in between is left for the next pass.
+class Settling:
+    """Passes over one branch. Between them it knows which demands there are, so that a pass looks only at those of
+    datasets that were decided anew.
 
     Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count as adopted.
     """
-    scope = None if flows is None else tuple(flows)
-    with store.read(namespace) as tx:
-        plan, facts = plan_now(tx, branch, scope, namespace=namespace)
-        demands = {d.dataset: tx.demands(branch, d.dataset) for d in plan.decisions if _asks(d)}
-    todo = [d for d in plan.decisions if _has_work(d, demands.get(d.dataset, {}), facts)]
-    changed = 0
-    if todo:
-        with store.begin(namespace) as tx:
-            tx.put_nodes(facts.nodes.staged)
-            for decision in todo:
-                changed += _carry_out(tx, decision, facts, since_trace)
-        failpoint("after-commit")
-    return Pass(plan, changed, _under_way(demands, plan))
+
+    def __init__(self, store: Store, planner: Planner, namespace: str, branch: str, *, since_trace: int = 0) -> None:
+        self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
+        self._since_trace = since_trace
+
+    def settle(self) -> Pass:
+        """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
+        next pass. A pass that fails forgets what it knew: nodes that it did not store would be missed."""
+        try:
+            return self._pass()
+        except BaseException:
+            self._planner.forget()
+            raise
+
+    def _pass(self) -> Pass:
+        with self._planner.looking() as (plan, facts):
+            steps = [d for d in plan.decisions if not isinstance(d.step, Keep)]
+            demands = facts.tx.demand_states(self._branch, [d.dataset for d in steps if _asks(d)])
+        todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
+        changed = 0
+        if todo:
+            with self._store.begin(self._namespace) as tx:
+                tx.put_nodes(facts.overlay.staged)
+                for decision in todo:
+                    demanded = demands.get(decision.dataset, {})
+                    changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
+            failpoint("after-commit")
+        return Pass(plan, changed, _under_way(demands, steps))
 
 
 def _asks(decision: Decision) -> bool:
@@ -58,7 +75,7 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Json]:
             return (), None
 
 
-def _has_work(decision: Decision, demanded: dict[bytes, Task], facts: Facts) -> bool:
+def _has_work(decision: Decision, demanded: Mapping[bytes, TaskState], facts: Facts) -> bool:
     match decision.step:
         case Keep():
             return False
@@ -66,35 +83,49 @@ def _has_work(decision: Decision, demanded: dict[bytes, Task], facts: Facts) -> 
             return True
         case Sync(target=target) if target != facts.target(decision.dataset):
             return True
+        case Compute(tasks, building=building) if building is not None:
+            if _is_well_supplied(tasks, demanded):
+                return False
+            if building != facts.building(decision.dataset):
+                return True
     tasks, _ = _wanted(decision)
     wanted = {t.key for t in tasks}
-    return wanted != demanded.keys() or any(t.state == "done" for t in demanded.values())
+    return wanted != demanded.keys() or "done" in demanded.values()
 
 
-def _under_way(demands: dict[str, dict[bytes, Task]], plan: Plan) -> int:
+def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, TaskState]) -> bool:
+    """Of a window, more than half is still to be done, and nothing else: it moves on when there is less."""
+    waiting = {key for key, state in demanded.items() if state in ("queued", "running")}
+    return waiting <= {t.key for t in tasks} and len(waiting) > len(tasks) // 2
+
+
+def _under_way(demands: Mapping[str, Mapping[bytes, TaskState]], decisions: Iterable[Decision]) -> int:
     """Tasks asked for that have neither failed nor are known to be over."""
     count = 0
-    for decision in plan.decisions:
+    for decision in decisions:
         known = demands.get(decision.dataset, {})
-        count += sum(1 for t in _wanted(decision)[0] if t.key not in known or known[t.key].state != "failed")
+        count += sum(known.get(t.key) != "failed" for t in _wanted(decision)[0])
     return count
 
 
-def _carry_out(tx: Tx, decision: Decision, facts: Facts, since_trace: int) -> int:
+def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, TaskState], facts: Facts, since_trace: int) -> int:
     match decision.step:
         case Commit() as step:
             return _commit(tx, step, since_trace)
-        case Sync(target=target):
-            if target != facts.target(decision.dataset):
-                tx.put_target(target)
+        case Sync(target=target) if target != facts.target(decision.dataset):
+            tx.put_target(target)
+        case Compute(building=building, entered=entered) if building is not None:
+            if building != facts.building(decision.dataset):
+                tx.put_building(building)
+                _note_adopted(tx, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
     tasks, job = _wanted(decision)
-    return _ask(tx, decision, [_again(tx, t, facts) for t in tasks], job, facts.branch)
+    again = tx.now() + AGAIN_S
+    return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], job, facts.branch)
 
 
-def _again(tx: Tx, task: Task, facts: Facts) -> Task:
+def _delayed(task: Task, demanded: Mapping[bytes, TaskState], again: float) -> Task:
     """A task that ended without a result (its source changed, its fragment is gone) waits a little."""
-    known = facts.known.get(task.key)
-    return replace(task, not_before=tx.now() + AGAIN_S) if known and known.state == "done" else task
+    return replace(task, not_before=again) if demanded.get(task.key) == "done" else task
 
 
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
@@ -108,22 +139,24 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     if step.build is not None:
         tx.put_build_trace(step.build, state.root, state.schema)
     tx.drop_demands(state.branch, state.dataset)
-    adopted = step.adopted if step.entered is None else _adopted(tx, step, since_trace)
+    tx.drop_building(state.branch, state.dataset)
     body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
-    events = [Event("dataset.committed", state.dataset, state.partitions, body)]
-    if adopted:
-        events.append(Event("partitions.adopted", state.dataset, adopted))
-    tx.put_events(events)
+    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body)])
+    entered = step.entered
+    adopted = step.adopted if entered is None else _adopted(tx, entered, state.dataset, since_trace)
+    _note_adopted(tx, state.dataset, adopted)
     return 1
 
 
-def _adopted(tx: Tx, step: Commit, since_trace: int) -> int:
+def _note_adopted(tx: Tx, dataset: str, adopted: int) -> None:
+    if adopted:
+        tx.put_events([Event("partitions.adopted", dataset, adopted)])
+
+
+def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: int) -> int:
     """Entering partitions that no task executed for this dataset since the run began."""
-    entered = step.entered or {}
     traces = tx.traces(list(dict.fromkeys(entered.values())))
-    own = {
-        key for key, t in traces.items() if t.seq > since_trace and t.by == "executed" and t.home == step.state.dataset
-    }
+    own = {key for key, t in traces.items() if t.seq > since_trace and t.by == "executed" and t.home == dataset}
     return sum(task not in own for task in entered.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Node, Sink, Transform
@@ -11,6 +12,8 @@ from controlplane.core.model import Publication, State, Target
 from controlplane.core.plan import Decision, Item, Plan, worst
 from controlplane.operations.world import Facts
 from dataplane.contract import Json, TaskError
+
+SHOWN_KEYS = 100
 
 
 def when(at: float | None) -> str | None:
@@ -26,12 +29,12 @@ def plan(branch: str, plan: Plan, facts: Facts) -> Json:
         "as_of": when(facts.tx.now()),
         "certain": sum(i.tasks for i in items if i.certain),
         "possible": sum(i.tasks for i in items if not i.certain),
-        "items": [item(i, facts.desired.nodes[i.dataset]) for i in items],
+        "items": [item(i, facts) for i in items],
         "next": None,
     }
 
 
-def item(item: Item, node: Node) -> Json:
+def item(item: Item, facts: Facts) -> Json:
     first = item.because[0] if item.because else None
     return {
         "dataset": item.dataset,
@@ -40,9 +43,9 @@ def item(item: Item, node: Node) -> Json:
         "certain": item.certain,
         "tasks": item.tasks,
         "count": item.count,
-        "partitions": list(item.partitions),
+        "partitions": list(islice(item.keys.read(facts.nodes), SHOWN_KEYS)),
         "bytes": item.size_bytes,
-        "modes": modes(node),
+        "modes": modes(facts.desired.nodes[item.dataset]),
         "because": None
         if first is None
         else {"dataset": first.dataset, "from": _hex(first.before), "to": _hex(first.after)},

@@ -6,15 +6,19 @@ Does not belong here: deciding what is to be computed (plan) or when attempts ar
 from __future__ import annotations
 
 import json
+import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.model import Attempt, Event, Fragment, Task, Trace
 from controlplane.operations import listings
 from controlplane.operations.context import Context
+from controlplane.operations.found import Damaged, Found
 from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import (
     CONTRACT,
@@ -42,6 +46,16 @@ class UnknownContract(HeadgateError):
     """A driver or worker of a version that this control plane cannot talk to."""
 
     code = "unknown-contract"
+
+
+class Busy(HeadgateError):
+    """The same is being done already: ask again later."""
+
+    code = "unavailable"
+
+
+_guard = threading.Lock()
+_under_way: set[str] = set()  # attempts whose reports this process is taking in
 
 
 # --- claim ----------------------------------------------------------------------------------------
@@ -137,9 +151,23 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
     failpoint("before-commit")
     failpoint(f"before-commit-{known.kind}")
-    outcome = take_in(ctx, known, results, lake, by="executed")
+    with _once(attempt):
+        outcome = take_in(ctx, known, results, lake, by="executed")
     ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
+
+
+@contextmanager
+def _once(attempt: str) -> Iterator[None]:
+    """A driver repeats a report that takes long; the repetition is not to do the same work beside it. Raises Busy."""
+    with _guard:
+        if attempt in _under_way:
+            raise Busy(f"a report of attempt {attempt} is being taken in already")
+        _under_way.add(attempt)
+    try:
+        yield
+    finally:
+        _under_way.discard(attempt)
 
 
 def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: str) -> Outcome:
@@ -148,16 +176,16 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
     A task without a result goes back to the queue; the attempt ends.
     """
     checked = _verified(lake, attempt, results)
-    with ctx.store.begin(ctx.namespace) as tx:
+    with _listings(ctx, attempt, checked, lake) as found, ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
             raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
-        recording = _Recording(tx, attempt, by)
+        recording = _Recording(tx, attempt, by, found)
         recording.record([r for r in checked if recording.is_own(r)])
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
         is_kept = bool(tx.referenced_attempts([attempt.id]))
-    if attempt.kind in ("parse", "transform") and not is_kept:
-        lake.delete_prefix(attempt.prefix)  # everything in it was known already, or failed
+    if attempt.kind in ("parse", "transform", "list") and not is_kept:
+        lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
 
@@ -174,13 +202,38 @@ def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskR
     for file in result.get("files", ()):
         if not file["path"].startswith(attempt.prefix + "/") or sizes.get(file["path"]) != file["size"]:
             message = f"{file['path']} is not there with {file['size']} bytes"
-            return {
-                "task": result["task"],
-                "epoch": result["epoch"],
-                "state": "failed",
-                "error": infrastructure_error("file-missing", message),
-            }
+            return _failure(result, infrastructure_error("file-missing", message))
     return result
+
+
+@contextmanager
+def _listings(
+    ctx: Context, attempt: Attempt, results: list[TaskResult], lake: ObjectStore
+) -> Iterator[dict[str, Found]]:
+    """What listings found, by task, before the transaction that takes it in. Damaged ones become failures."""
+    with ExitStack() as files:
+        found: dict[str, Found] = {}
+        for i, result in enumerate(results if attempt.kind == "list" else ()):
+            if result["state"] == "done":
+                try:
+                    one = _listing(ctx, attempt, result, lake)
+                    found[result["task"]] = files.enter_context(closing(one))
+                except Damaged as e:
+                    message = f"what the worker found arrived damaged: {e}"
+                    results[i] = _failure(result, infrastructure_error("listing-damaged", message))
+        yield found
+
+
+def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
+    with ctx.store.read(ctx.namespace) as tx:
+        job = tx.jobs([attempt.job]).get(attempt.job)
+    if job is None:
+        raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+    return listings.read(ctx.store, ctx.namespace, job, result.get("result"), lake, attempt.prefix)
+
+
+def _failure(result: TaskResult, error: TaskError) -> TaskResult:
+    return {"task": result["task"], "epoch": result["epoch"], "state": "failed", "error": error}
 
 
 def infrastructure_error(condition: str, message: str) -> TaskError:
@@ -199,8 +252,8 @@ def infrastructure_error(condition: str, message: str) -> TaskError:
 class _Recording:
     """The transaction that takes in one attempt."""
 
-    def __init__(self, tx: Tx, attempt: Attempt, by: str) -> None:
-        self.tx, self.attempt, self.by = tx, attempt, by
+    def __init__(self, tx: Tx, attempt: Attempt, by: str, found: Mapping[str, Found] = MappingProxyType({})) -> None:
+        self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
         self.tasks = tx.tasks(attempt.tasks)
         self.job = tx.jobs([attempt.job]).get(attempt.job)
@@ -234,7 +287,7 @@ class _Recording:
             case "list":
                 for r in kept:
                     request = self.tasks[bytes.fromhex(r["task"])].spec["request"]
-                    self.events.append(listings.take_in(self.tx, self.job, request, r.get("result")))
+                    self.events.append(listings.take_in(self.tx, self.job, request, self.found[r["task"]]))
                 self._count("task.other", len(kept))
             case "write":
                 self._synced([bytes.fromhex(r["task"]) for r in kept])

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from controlplane.core.dataflow import Desired, Source, compile_revisions
-from controlplane.core.model import Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
-from controlplane.core.plan import Plan, plan
+from controlplane.core.dataflow import Desired, Node, Sink, Source, compile_revisions
+from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
+from controlplane.core.plan import EXACT, Plan, plan
+from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports import Tx
 from dataplane.contract import Json, Schema
 
+T = TypeVar("T")
+
 HISTORY = 8  # recent states in which a consistent combination of inputs is looked for
 CACHED = 16
+CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 _compiled: dict[object, Desired] = {}
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
@@ -48,69 +53,91 @@ def _identity(revision: Revision) -> tuple[object, ...]:
 class Overlay:
     """Tree nodes of a transaction with writes kept aside until somebody commits them."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
         self.staged: dict[bytes, bytes] = {}
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         found = {d: self.staged[d] for d in digests if d in self.staged}
         missing = [d for d in digests if d not in found]
-        return {**self._tx.get_nodes(missing), **found} if missing else found
+        return {**self._nodes.get_nodes(missing), **found} if missing else found
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         self.staged.update(nodes)
 
 
-class Facts:
-    """The World of one snapshot. What every pass needs is fetched once, in sets; the rest on demand."""
+@dataclass(slots=True)
+class Known:
+    """What planning needs of every dataset in question, fetched once, in sets."""
 
-    def __init__(self, tx: Tx, branch: str, desired: Desired) -> None:
-        self.tx, self.branch, self.desired = tx, branch, desired
-        self.nodes = Overlay(tx)
+    states: dict[str, State] = field(default_factory=dict)
+    listings: dict[bytes, Listing] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)
+    buildings: dict[str, Building] = field(default_factory=dict)
+    pins: dict[str, tuple[bytes, Schema]] = field(default_factory=dict)
+    paused: frozenset[str] = frozenset()
+
+    def fetch(self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False) -> None:
+        """What the store says of these nodes now. `everything`: they are all that there is in the branch."""
+        names = None if everything else [n.dataset for n in nodes]
+        sources = [n for n in nodes if isinstance(n, Source)]
+        if everything or not all(isinstance(n, Sink) for n in nodes):
+            self._replace(self.states, names, tx.states(branch, names))
+            self._replace(self.buildings, names, tx.buildings(branch, names))
+        if sources:
+            self.listings.update(tx.listings(n.listing for n in sources))
+            self._replace(self.pins, names, tx.pinned_schemas(branch, [n.dataset for n in sources]))
+        if sinks := [n.dataset for n in nodes if isinstance(n, Sink)]:
+            self._replace(self.targets, names, tx.targets(branch, None if everything else sinks))
+
+    @staticmethod
+    def _replace(held: dict[str, T], names: Sequence[str] | None, found: Mapping[str, T]) -> None:
+        for name in list(held) if names is None else names:
+            held.pop(name, None)
+        held.update(found)
+
+
+class Facts:
+    """The World of one snapshot."""
+
+    def __init__(self, tx: Tx, branch: str, desired: Desired, known: Known, cache: NodeCache) -> None:
+        self.tx, self.branch, self.desired, self._known = tx, branch, desired, known
+        self.overlay = Overlay(tx)
+        self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
 
-    @cached_property
-    def states(self) -> dict[str, State]:
-        return self.tx.states(self.branch)
-
-    @cached_property
-    def _listings(self) -> dict[bytes, Listing]:
-        return self.tx.listings(n.listing for n in self.desired.nodes.values() if isinstance(n, Source))
-
-    @cached_property
-    def _targets(self) -> dict[str, Target]:
-        return self.tx.targets(self.branch)
-
-    @cached_property
-    def _paused(self) -> frozenset[str]:
-        return self.tx.paused(self.branch)
+    @property
+    def states(self) -> Mapping[str, State]:
+        return self._known.states
 
     def state(self, dataset: str) -> State | None:
-        return self.states.get(dataset)
+        return self._known.states.get(dataset)
 
     def history(self, dataset: str) -> tuple[State, ...]:
         return self.tx.history(self.branch, dataset, HISTORY)
 
-    def listing(self, id: bytes) -> Listing | None:
-        return self._listings.get(id)
+    def building(self, dataset: str) -> Building | None:
+        return self._known.buildings.get(dataset)
 
-    def source_partitions(self, listing: bytes, keys: Sequence[str]) -> Mapping[str, SourcePartition]:
-        return self.tx.source_partitions(listing, keys)
+    def listing(self, id: bytes) -> Listing | None:
+        return self._known.listings.get(id)
+
+    def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+        return self.tx.partitions_of(keys)
 
     def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
-        return self.tx.pinned_schema(self.branch, dataset)
+        return self._known.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:
         return self.tx.traces(keys) if keys else {}
 
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]:
-        return self.tx.fragments(dict.fromkeys(ids)) if ids else {}
+        return self.tx.fragments(ids) if ids else {}
 
-    def build_trace(self, key: bytes) -> tuple[bytes, Schema] | None:
-        return self.tx.build_trace(key)
-
-    def memo(self, key: bytes) -> Json | None:
-        return self.tx.memos([key]).get(key)
+    def remembered(
+        self, builds: Sequence[bytes], memos: Sequence[bytes]
+    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]:
+        return self.tx.remembered(builds, memos)
 
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:
         found = self.tx.tasks(keys) if keys else {}
@@ -118,19 +145,29 @@ class Facts:
         return found
 
     def target(self, component: str) -> Target | None:
-        return self._targets.get(component)
+        return self._known.targets.get(component)
 
     def is_paused(self, dataset: str) -> bool:
         flow = dataset.partition(".")[0]
-        component = self.desired.nodes[dataset].component
-        return flow in self._paused or dataset in self._paused or component.paused
+        paused = self._known.paused
+        return flow in paused or dataset in paused or self.desired.nodes[dataset].component.paused
 
 
 def plan_now(
-    tx: Tx, branch: str, flows: Iterable[str] | None, *, namespace: str = "default", proposed: Desired | None = None
+    tx: Tx,
+    branch: str,
+    flows: Iterable[str] | None,
+    *,
+    namespace: str = "default",
+    proposed: Desired | None = None,
+    window: int = 0,
+    exact: int = EXACT,
 ) -> tuple[Plan, Facts]:
-    """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""
+    """The plan of these dataflows and their upstream (all by default), and the facts that it rests on. From nothing: a
+    Planner that is kept does it in time with what changed."""
     nodes = proposed or desired(tx, branch, namespace=namespace)
-    facts = Facts(tx, branch, nodes)
     scope = None if flows is None else nodes.scope(flows)
-    return plan(nodes, facts, branch, scope, now=tx.now()), facts
+    known = Known(paused=tx.paused(branch))
+    known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
+    facts = Facts(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
+    return plan(nodes, facts, branch, scope, now=tx.now(), window=window, exact=exact), facts

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane import logs
-from controlplane.core.dataflow import Desired
+from controlplane.core.dataflow import Source
 from controlplane.core.errors import HeadgateError, InvalidBlueprint
-from controlplane.core.model import Attempt, Driver
+from controlplane.core.model import Attempt, Driver, Listing, State
 from controlplane.core.plan import Status, worst
 from controlplane.operations import listings, publish, work
 from controlplane.operations.context import Context
-from controlplane.operations.settle import Pass, settle
+from controlplane.operations.planner import Planner
+from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.sweep import sweep
-from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import DRIVER_KINDS
@@ -29,6 +29,7 @@ IDLE_S = 5.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 DRIVER_IDLE_S = 900.0
+WINDOW = 20_000  # tasks that are asked for at a time of one dataset
 PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
 log = logs.get("reconciler")
 
@@ -63,7 +64,8 @@ class Reconciler:
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self.on_progress = on_progress
         self.last: Pass | None = None
-        self._since_trace = self._newest_trace()
+        self._planner = Planner(store, namespace, branch, flows=flows, window=WINDOW)
+        self._settling = Settling(store, self._planner, namespace, branch, since_trace=self._newest_trace())
         self._driver_wanted_at = 0.0
         self._known_drivers: dict[str, Driver] = {}
         self._first = True
@@ -122,16 +124,16 @@ class Reconciler:
     def tick(self) -> bool:
         """One pass; True if it changed anything that may allow more."""
         self._look_after_drivers()
-        listed = self._list()
-        if listed:
-            self.wake.notify()  # a worker waits for it
         try:
-            self.last = settle(self.store, self.namespace, self.branch, self.flows, since_trace=self._since_trace)
+            self.last = self._settling.settle()
         except InvalidBlueprint as e:
             log.error("stored blueprints do not compile", problems=[str(p) for p in e.problems])
             return False
+        listed = self._list()
+        if listed:
+            self.wake.notify()  # a worker waits for it
         self._scale()
-        self._publishing.nudge()
+        self._publishing.nudge(self._states())
         self._report()
         if self.last.changed:
             self.wake.notify()  # claims wait for new tasks
@@ -142,18 +144,33 @@ class Reconciler:
             states = {d.dataset: d.status for d in self.last.plan.decisions}
             self.on_progress(Progress(self.last.under_way, states, self._publishing.count))
 
-    def _desired(self) -> tuple[Desired, frozenset[str]]:
-        with self.store.read(self.namespace) as tx:
-            nodes = desired(tx, self.branch, namespace=self.namespace)
-        return nodes, frozenset(nodes.order) if self.flows is None else nodes.scope(self.flows)
+    def _sources(self) -> tuple[list[Source], Mapping[bytes, Listing]]:
+        """Read components in scope that nobody paused, and their listings, as of the last pass."""
+        observed = self._planner.observed()
+        if observed is None:
+            return [], {}
+        desired, known = observed
+        scope = desired.nodes if self.flows is None else desired.scope(self.flows)
+        reads = listings.sources(desired, scope)
+        paused = known.paused
+        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & paused], known.listings
+
+    def _states(self) -> list[State]:
+        """Of datasets in scope."""
+        observed = self._planner.observed()
+        if observed is None:
+            return []
+        desired, known = observed
+        scope = desired.nodes if self.flows is None else desired.scope(self.flows)
+        return [state for name, state in known.states.items() if name in scope]
 
     def _list(self) -> int:
         """Request the listings that are due and queue those that are open."""
-        nodes, scope = self._desired()
-        reads = listings.sources(nodes, scope)
+        reads, known = self._sources()
+        if not reads:
+            return 0
         with self.store.read(self.namespace) as tx:
-            known, now, paused = tx.listings(n.listing for n in reads), tx.now(), tx.paused(self.branch)
-        reads = [n for n in reads if n.dataset not in paused and n.dataset.partition(".")[0] not in paused]
+            now = tx.now()
         periodic = self.flows is None
         due = [n for n in reads if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
@@ -164,11 +181,8 @@ class Reconciler:
             return listings.dispatch(tx, self.branch, reads)
 
     def _listing_open(self) -> bool:
-        nodes, scope = self._desired()
-        reads = listings.sources(nodes, scope)
-        with self.store.read(self.namespace) as tx:
-            known = tx.listings(n.listing for n in reads)
-        return any(listings.is_open(k) for k in known.values())
+        reads, known = self._sources()
+        return any(listings.is_open(known.get(n.listing)) for n in reads)
 
     # --- drivers ----------------------------------------------------------------------------------
 
@@ -235,26 +249,30 @@ class _Publishing:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures: dict[str, tuple[int, float]] = {}  # dataset -> failures in a row, time of the next try
+        self._waiting: dict[str, State] = {}  # not known to be followed yet
+        self._done: dict[str, int] = {}  # dataset -> seq of the state that its table holds
         self.count = 0
 
-    def nudge(self) -> None:
-        if self._thread is None and not self._stop.is_set() and self._behind():
+    def nudge(self, states: Iterable[State]) -> None:
+        """`states`: the newest of each dataset in scope."""
+        waiting = [s for s in states if self._done.get(s.dataset) != s.seq]
+        self._waiting = {s.dataset: s for s in waiting}
+        if self._thread is None and waiting and not self._stop.is_set() and self._behind():
             self._thread = threading.Thread(target=self._run, name="publishing", daemon=True)
             self._thread.start()
         self._wake.notify()
 
-    def _scope(self) -> frozenset[str] | None:
-        plan = self._loop.last.plan if self._loop.last else None
-        return frozenset(d.dataset for d in plan.decisions) if plan else None
-
-    def _behind(self) -> bool:
-        return bool(publish.behind(self._loop.store, self._loop.namespace, self._loop.branch, self._scope()))
+    def _behind(self) -> tuple[State, ...]:
+        """States whose table has to follow; what is found done is not looked at again."""
+        loop, waiting = self._loop, dict(self._waiting)
+        found = publish.behind(loop.store, loop.namespace, loop.branch, waiting.values())
+        late = {s.dataset for s in found}
+        self._done.update((s.dataset, s.seq) for s in waiting.values() if s.dataset not in late)
+        return found
 
     def can_go_on(self) -> bool:
         """Some table is behind and has not failed again and again."""
-        loop = self._loop
-        states = publish.behind(loop.store, loop.namespace, loop.branch, self._scope())
-        return any(self._failures.get(s.dataset, (0, 0.0))[0] < PUBLISH_TRIES for s in states)
+        return any(self._failures.get(s.dataset, (0, 0.0))[0] < PUBLISH_TRIES for s in self._behind())
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -271,7 +289,7 @@ class _Publishing:
 
     def _round(self) -> int:
         loop, done, now = self._loop, 0, time.monotonic()
-        states = publish.behind(loop.store, loop.namespace, loop.branch, self._scope())
+        states = self._behind()
         self.count = len(states)
         for state in states:
             failures, not_before = self._failures.get(state.dataset, (0, 0.0))

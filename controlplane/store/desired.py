@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Row, Select, delete, func, select, update
 
+from controlplane.core import marks
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import Answer, Change, Revision
 from controlplane.store import tables as db
@@ -33,6 +34,7 @@ class Desired(Queue):
         if revision.number != last + 1 or not self._move(revision, last, live):
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._insert(db.revisions, [_revision_row(revision)])
+        self._mark(revision.branch, marks.flow(revision.dataflow))
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
@@ -55,6 +57,7 @@ class Desired(Queue):
         live = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=True)
         if self._change(update(db.dataflows).where(live).values(is_live=False)) != 1:
             raise NotFound(f"there is no dataflow {dataflow}")
+        self._mark(branch, marks.flow(dataflow))
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
         for table, column in ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target)):
@@ -69,6 +72,7 @@ class Desired(Queue):
         return frozenset(row.target for row in self._rows(self._select(db.pauses, branch=branch)))
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
+        self._mark(branch, marks.PAUSES)
         if paused:
             self._insert(db.pauses, [{"branch": branch, "target": target}])
         else:

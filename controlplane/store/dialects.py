@@ -42,6 +42,9 @@ class Dialect(Protocol):
     def lock_queue(self, connection: Connection, namespace: str) -> None:
         """Until the transaction ends, nobody else changes this namespace's demands, or its tasks but by claims."""
 
+    def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
+        """Until the transaction ends, nobody else holds this alone; if `alone`, nobody else holds it at all."""
+
 
 class Sqlite:
     """Writers are serial (BEGIN IMMEDIATE), so locks have nothing to do."""
@@ -64,6 +67,9 @@ class Sqlite:
         connection.execute(statement, rows)
 
     def lock_queue(self, _connection: Connection, _namespace: str) -> None:
+        """Held already: there is one writer."""
+
+    def lock_nodes(self, _connection: Connection, _namespace: str, *, alone: bool) -> None:
         """Held already: there is one writer."""
 
 
@@ -93,8 +99,17 @@ class Postgres:
         connection.execute(statement.from_select(names, select(*map(func.unnest, arrays))))
 
     def lock_queue(self, connection: Connection, namespace: str) -> None:
-        number = int.from_bytes(sha256(b"headgate/queue\n" + namespace.encode()).digest()[:8], "big", signed=True)
-        connection.execute(select(func.pg_advisory_xact_lock(number)))
+        connection.execute(select(func.pg_advisory_xact_lock(_lock("queue", namespace))))
+
+    def lock_nodes(self, connection: Connection, namespace: str, *, alone: bool) -> None:
+        lock = func.pg_advisory_xact_lock if alone else func.pg_advisory_xact_lock_shared
+        connection.execute(select(lock(_lock("nodes", namespace))))
+
+
+def _lock(what: str, namespace: str) -> int:
+    """The number of an advisory lock."""
+    name = f"headgate/{what}\n{namespace}".encode()
+    return int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
 
 
 def sqlite_engines(url: URL) -> Engines:

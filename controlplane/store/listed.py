@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import Row, delete
+from sqlalchemy import Row, delete, literal, update
 
+from controlplane.core import marks
 from controlplane.core.model import Listing, SourcePartition
 from controlplane.store import tables as db
-from controlplane.store.part import Part, dump, dump_optional, load_optional
+from controlplane.store.part import KEYS_A_STATEMENT, Part, dump, dump_optional, load_optional
+from controlplane.store.rules import NODE_FRESH_S
+
+ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
 
 
 class Listed(Part):
@@ -19,13 +24,19 @@ class Listed(Part):
         return {row.digest: row.body for row in rows}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        self._insert(db.nodes, [{"digest": digest, "body": body} for digest, body in nodes.items()])
+        """One that is there stays as it is; only if that was long ago, it is noted that somebody wants it again."""
+        insert, at = self._dialect.insert(db.nodes), db.nodes.c.at
+        again = {"index_elements": list(db.nodes.primary_key), "set_": {"at": insert.excluded.at}}
+        put = insert.on_conflict_do_update(**again, where=at < insert.excluded.at - NODE_FRESH_S)
+        rows = [{"digest": digest, "at": self.now(), "body": body} for digest, body in nodes.items()]
+        self._insert_rows(db.nodes, put, rows)
 
     def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._among(self._select(db.listings), db.listings.c.id, ids)
         return {row.id: _listing(row) for row in rows}
 
     def put_listing(self, listing: Listing) -> None:
+        self._mark("", marks.listing(listing.id))
         row = _listing_row(listing)
         insert = self._dialect.insert(db.listings).values(namespace=self._namespace, **row)
         new = {name: insert.excluded[name] for name in row if name != "id"}
@@ -33,16 +44,41 @@ class Listed(Part):
             new[counter] = self._dialect.greatest(db.listings.c[counter], insert.excluded[counter])
         self._connection.execute(insert.on_conflict_do_update(index_elements=["namespace", "id"], set_=new))
 
+    def confirm_listing(self, id: bytes, served: int) -> None:
+        most = self._dialect.greatest(db.listings.c.served, literal(served))
+        self._change(update(db.listings).where(self._mine(db.listings, id=id)).values(at=self.now(), served=most))
+
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         wanted = self._select(db.source_partitions, listing=listing)
         rows = self._among(wanted, db.source_partitions.c.key, keys)
         return {r.key: SourcePartition(r.key, r.source, tuple(json.loads(r.objects))) for r in rows}
 
-    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
         table = db.source_partitions
-        self._change_among(delete(table).where(self._mine(table, listing=listing)), table.c.key, gone)
-        new = ({"key": p.key, "source": p.source, "objects": dump(p.objects)} for p in changed)
-        self._upsert(table, [{"listing": listing, **row} for row in new])
+        of_these = self._select(table).where(self._dialect.among(table.c.listing, list(keys)))
+        wanted = {(listing, key) for listing, some in keys.items() for key in some}
+        found: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
+        for row in self._among(of_these, table.c.key, (key for some in keys.values() for key in some)):
+            if (row.listing, row.key) in wanted:
+                found[row.listing][row.key] = SourcePartition(row.key, row.source, tuple(json.loads(row.objects)))
+        return found
+
+    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+        table, keys, parts = db.source_partitions, iter(gone), iter(changed)
+        theirs = delete(table).where(self._mine(table, listing=listing))
+        while chunk := list(islice(keys, KEYS_A_STATEMENT)):
+            self._change_among(theirs, table.c.key, chunk)
+        while some := list(islice(parts, ROWS_A_STATEMENT)):
+            self._upsert(table, [_partition_row(listing, partition) for partition in some])
+
+
+def _partition_row(listing: bytes, partition: SourcePartition) -> dict[str, Any]:
+    objects = dump(partition.objects)
+    return {"listing": listing, "key": partition.key, "source": partition.source, "objects": objects}
+
+
+def _columns(text: str) -> tuple[tuple[str, ...] | None, ...]:
+    return tuple(None if names is None else tuple(names) for names in json.loads(text))
 
 
 def _listing(row: Row[Any]) -> Listing:
@@ -56,6 +92,9 @@ def _listing(row: Row[Any]) -> Listing:
         served=row.served,
         error=load_optional(row.error),
         held=load_optional(row.held),
+        digest=row.digest,
+        columns=_columns(row.columns),
+        all_columns=row.all_columns,
     )
 
 
@@ -70,4 +109,7 @@ def _listing_row(listing: Listing) -> dict[str, Any]:
         "served": listing.served,
         "error": dump_optional(listing.error),
         "held": dump_optional(listing.held),
+        "digest": listing.digest,
+        "columns": dump(listing.columns),
+        "all_columns": listing.all_columns,
     }

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from controlplane.core import marks
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import (
     Answer,
+    Building,
     Change,
     Driver,
     Event,
@@ -28,10 +30,11 @@ from controlplane.core.model import (
     Trace,
 )
 from controlplane.ports import Tx
+from controlplane.store.memory_collected import MemoryCollected
 from controlplane.store.memory_queue import MemoryQueue, pick
-from controlplane.store.rules import firsts
+from controlplane.store.rules import NODE_FRESH_S, firsts
 from controlplane.store.shelf import Named, Shelf, Space, V
-from dataplane.contract import Json, TaskError
+from dataplane.contract import Content, Json, TaskError
 
 
 def _of_branch(shelf: Shelf[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
@@ -39,7 +42,7 @@ def _of_branch(shelf: Shelf[Named, V], branch: str, names: Iterable[str] | None 
     return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
 
 
-class MemoryTx(MemoryQueue):
+class MemoryTx(MemoryQueue, MemoryCollected):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
@@ -54,6 +57,7 @@ class MemoryTx(MemoryQueue):
             raise StaleRevision(revision.dataflow, expected or 0, newest)
         if revision.number != last + 1:
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
+        self._mark(revision.branch, marks.flow(revision.dataflow))
         self._space.dataflows[name] = (revision.number, True)
         self._space.revisions[name] = revision
         self._space.uids[name] = self._space.uids.get(name, {}) | dict(revision.uids)
@@ -65,6 +69,7 @@ class MemoryTx(MemoryQueue):
         last, live = self._space.dataflows.get((branch, dataflow), (0, False))
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
+        self._mark(branch, marks.flow(dataflow))
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
@@ -80,6 +85,7 @@ class MemoryTx(MemoryQueue):
         return frozenset(_of_branch(self._space.pauses, branch))
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
+        self._mark(branch, marks.PAUSES)
         if paused:
             self._space.pauses[branch, target] = None
         else:
@@ -92,38 +98,42 @@ class MemoryTx(MemoryQueue):
         return tuple(reversed(list(self._space.changes.values())))[:limit]
 
     def answer(self, key: str) -> Answer | None:
-        return self._space.answers.get(key)
+        return self._space.answers[key][1] if key in self._space.answers else None
 
     def put_answer(self, answer: Answer) -> None:
         if answer.key in self._space.answers:
             raise IdempotencyConflict(f"the request {answer.key} has been answered already")
-        self._space.answers[answer.key] = answer
-
-    def _count(self, counter: str) -> int:
-        number = self._space.counters.get(counter, 0) + 1
-        self._space.counters[counter] = number
-        return number
+        self._space.answers[answer.key] = (self._now, answer)
 
     # --- trees and listings
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        return pick(self._space.nodes, digests)
+        return {digest: body for digest, (_, body) in pick(self._space.nodes, digests).items()}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
         for digest, body in nodes.items():
-            self._space.nodes.setdefault(digest, body)
+            at, there = self._space.nodes.get(digest, (self._now, body))
+            self._space.nodes[digest] = (self._now if at < self._now - NODE_FRESH_S else at, there)
 
     def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         return pick(self._space.listings, ids)
 
     def put_listing(self, listing: Listing) -> None:
+        self._mark("", marks.listing(listing.id))
         old = self._space.listings.get(listing.id, listing)
         requested, served = max(old.requested, listing.requested), max(old.served, listing.served)
         self._space.listings[listing.id] = replace(listing, requested=requested, served=served)
 
+    def confirm_listing(self, id: bytes, served: int) -> None:
+        if old := self._space.listings.get(id):
+            self._space.listings[id] = replace(old, at=self._now, served=max(old.served, served))
+
     def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         found = pick(self._space.source_partitions, ((listing, key) for key in keys))
         return {key: partition for (_, key), partition in found.items()}
+
+    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+        return {listing: self.source_partitions(listing, some) for listing, some in keys.items()}
 
     def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
         for key in gone:
@@ -146,11 +156,27 @@ class MemoryTx(MemoryQueue):
         if newest != expected_seq or state.seq != expected_seq + 1:
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
         self._space.states[state.branch, state.dataset] = (*states, state)
+        self._mark(state.branch, state.dataset)
 
-    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
-        return self._space.pins.get((branch, dataset))
+    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
+        return _of_branch(self._space.buildings, branch, datasets)
+
+    def put_building(self, building: Building) -> None:
+        self._mark(building.branch, building.dataset)
+        self._space.buildings[building.branch, building.dataset] = building
+
+    def drop_building(self, branch: str, dataset: str) -> None:
+        self._space.buildings.pop((branch, dataset), None)
+
+    def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
+        newer = {name: at for (b, name), at in self._space.marks.items() if b in ("", branch) and at > after}
+        return max(newer.values(), default=after), frozenset(newer)
+
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+        return _of_branch(self._space.pins, branch, datasets)
 
     def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+        self._mark(branch, dataset)
         self._space.pins[branch, dataset] = (settings, schema)
 
     def problems(self, branch: str) -> dict[str, TaskError]:
@@ -168,19 +194,25 @@ class MemoryTx(MemoryQueue):
     def put_publication(self, publication: Publication) -> None:
         self._space.publications[publication.branch, publication.dataset] = publication
 
-    def targets(self, branch: str) -> dict[str, Target]:
-        return _of_branch(self._space.targets, branch)
+    def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
+        return _of_branch(self._space.targets, branch, components)
 
     def put_target(self, target: Target) -> None:
+        self._mark(target.branch, target.component)
         self._space.targets[target.branch, target.component] = target
 
     def drop_target(self, branch: str, component: str) -> None:
+        self._mark(branch, component)
         self._space.targets.pop((branch, component), None)
 
     # --- memory
 
     def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
-        return {key: t for key, t in pick(self._space.traces, keys).items() if self._is_hit(t)}
+        hits = {key: t for key, t in pick(self._space.traces, keys).items() if self._is_hit(t)}
+        return {key: replace(trace, contents=self._contents(trace)) for key, trace in hits.items()}
+
+    def _contents(self, trace: Trace) -> dict[str, Content]:
+        return {suffix: self._space.fragments[f].content for suffix, f in trace.outputs.items()}
 
     def _is_hit(self, trace: Trace) -> bool:
         return all(self._is_stored(fragment) for fragment in trace.outputs.values())
@@ -202,11 +234,14 @@ class MemoryTx(MemoryQueue):
     def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]:
         return pick(self._space.fragments, ids)
 
-    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
-        return self._space.build_traces.get(key)
+    def remembered(
+        self, builds: Iterable[bytes], memos: Iterable[bytes]
+    ) -> tuple[dict[bytes, tuple[bytes, Json]], dict[bytes, Json]]:
+        found = pick(self._space.build_traces, builds)
+        return {key: of for key, (_, of) in found.items()}, pick(self._space.memos, memos)
 
     def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
-        self._space.build_traces[key] = (root, schema)
+        self._space.build_traces[key] = (self._now, (root, schema))
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
         return pick(self._space.memos, keys)

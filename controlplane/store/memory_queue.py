@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.core.model import Attempt, Task
+from controlplane.core.model import Attempt, Task, TaskState
 from controlplane.store.rules import attempt_prefix, within
 from controlplane.store.shelf import K, Shelf, Space, V
 from dataplane.contract import Json, Kind, TaskError
@@ -28,6 +28,16 @@ class MemoryPart:
     def now(self) -> float:
         return self._now
 
+    def _count(self, counter: str) -> int:
+        number = self._space.counters.get(counter, 0) + 1
+        self._space.counters[counter] = number
+        return number
+
+    def _mark(self, branch: str, *names: str) -> None:
+        number = self._count("marks")
+        for name in names:
+            self._space.marks[branch, name] = number
+
 
 class MemoryQueue(MemoryPart):
     _next_us = 0
@@ -45,6 +55,7 @@ class MemoryQueue(MemoryPart):
         queued = [self._ask(task, first_us + i) for i, task in enumerate(asked.values())]
         for key in asked:
             self._space.demands[key] = self._space.demands.get(key, frozenset()) | {(branch, dataset)}
+        self._mark(branch, dataset)
         return sum(queued)
 
     def _ask(self, task: Task, queued_us: int) -> bool:
@@ -63,6 +74,10 @@ class MemoryQueue(MemoryPart):
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
 
+    def demand_states(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, TaskState]]:
+        found = {name: {k: t.state for k, t in self.demands(branch, name).items()} for name in datasets}
+        return {name: states for name, states in found.items() if states}
+
     def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
         who = {(branch, dataset) for dataset in datasets}
         return [key for key, theirs in self._space.demands.items() if not theirs.isdisjoint(who)]
@@ -72,6 +87,8 @@ class MemoryQueue(MemoryPart):
         gone = [key for key in self._demanded_by(branch, {dataset}) if key not in kept]
         for key in gone:
             self._undemand(key, (branch, dataset))
+        if gone:
+            self._mark(branch, dataset)
         return len(gone)
 
     def _drop_demands_below(self, branch: str, prefix: str) -> None:
@@ -101,7 +118,9 @@ class MemoryQueue(MemoryPart):
         return pick(self._space.tasks, keys)
 
     def retry(self, branch: str, datasets: Iterable[str]) -> int:
-        theirs = self._demanded_by(branch, datasets)
+        named = list(datasets)
+        self._mark(branch, *named)
+        theirs = self._demanded_by(branch, named)
         failed = [key for key, task in pick(self._space.tasks, theirs).items() if task.state == "failed"]
         self._set(failed, state="queued", attempt=None, failures=0, not_before=0.0, error=None)
         return len(failed)
@@ -164,11 +183,13 @@ class MemoryQueue(MemoryPart):
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
         held = self._held(attempt, done)
         self._set(held, state="done", error=None)
+        self._mark_demanding(held)
         return frozenset(held)
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
         held = self._held(attempt, [task])
         self._set(held, state="failed", error=error)
+        self._mark_demanding(held)
         return bool(held)
 
     def release(
@@ -178,8 +199,14 @@ class MemoryQueue(MemoryPart):
         self._set(held, state="queued", attempt=None, not_before=not_before, error=error)
         for key in held:
             self._set([key], failures=self._space.tasks[key].failures + int(burn))
+        self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
+
+    def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
+        for task in tasks:
+            for branch, dataset in self._space.demands.get(task, ()):
+                self._mark(branch, dataset)
 
     def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
         found = pick(self._space.tasks, keys)

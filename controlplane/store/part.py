@@ -49,12 +49,17 @@ class Part:
         self._dialect = dialect
         self._known_schemas = schemas  # shared by all transactions: content under its digest never changes
         self._now: float | None = None
+        self._new_marks: set[tuple[str, str]] = set()
 
     def now(self) -> float:
         """By the database's clock, read once."""
         if self._now is None:
             self._now = self._dialect.now(self._connection)
         return self._now
+
+    def _mark(self, branch: str, *names: str) -> None:
+        """Something happened that planning has to look at."""
+        self._new_marks.update((branch, name) for name in names)
 
     # --- reading
 

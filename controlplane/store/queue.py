@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
-from controlplane.core.model import Attempt, Task
+from controlplane.core.model import Attempt, Task, TaskState
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump, dump_optional, load_optional
 from controlplane.store.rules import attempt_prefix, within
@@ -39,6 +39,7 @@ class Queue(Part):
         return {row.digest: json.loads(row.body) for row in rows}
 
     def put_job(self, digest: bytes, body: Json) -> None:
+        self._lock_queue()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
@@ -53,6 +54,7 @@ class Queue(Part):
         self._requeue(rows[k] for k in again)
         self._raise_priorities([task for k, task in asked.items() if k in found])
         self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": k} for k in asked])
+        self._mark(branch, dataset)
         return len(asked) - len(found) + len(again)
 
     def _states(self, keys: Iterable[bytes]) -> dict[bytes, str]:
@@ -80,6 +82,15 @@ class Queue(Part):
         wanted = select(db.tasks).join(db.demands, theirs).where(self._mine(db.demands, branch=branch, dataset=dataset))
         return {row.key: _task(row) for row in self._rows(wanted)}
 
+    def demand_states(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, TaskState]]:
+        theirs = (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key)
+        columns = select(db.demands.c.dataset, db.tasks.c.key, db.tasks.c.state).join(db.demands, theirs)
+        wanted = columns.where(self._mine(db.demands, branch=branch))
+        found: dict[str, dict[bytes, TaskState]] = {}
+        for row in self._among(wanted, db.demands.c.dataset, datasets):
+            found.setdefault(row.dataset, {})[row.key] = row.state
+        return found
+
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         self._lock_queue()
         mine = self._mine(db.demands, branch=branch, dataset=dataset)
@@ -91,6 +102,8 @@ class Queue(Part):
         else:
             self._change_among(delete(db.demands).where(mine), db.demands.c.task, gone)
         self._delete_undemanded(gone)
+        if gone:
+            self._mark(branch, dataset)
         return len(gone)
 
     def _drop_demands_below(self, branch: str, prefix: str) -> None:
@@ -117,7 +130,9 @@ class Queue(Part):
     def retry(self, branch: str, datasets: Iterable[str]) -> int:
         self._lock_queue()
         theirs = select(db.demands.c.task).where(self._mine(db.demands, branch=branch))
-        wanted = theirs.where(db.demands.c.dataset.in_(list(datasets)))
+        named = list(datasets)
+        self._mark(branch, *named)
+        wanted = theirs.where(db.demands.c.dataset.in_(named))
         failed = self._mine(db.tasks, state="failed") & db.tasks.c.key.in_(wanted)
         fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
         return self._change(update(db.tasks).where(failed).values(fresh))
@@ -178,11 +193,13 @@ class Queue(Part):
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
         held = self._held(attempt, done)
         self._set(held, state="done", error=None)
+        self._mark_demanding(held)
         return frozenset(held)
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
         held = self._held(attempt, [task])
         self._set(held, state="failed", error=dump(error))
+        self._mark_demanding(held)
         return bool(held)
 
     def release(
@@ -192,8 +209,14 @@ class Queue(Part):
         failures = db.tasks.c.failures + int(burn)
         error_text = dump_optional(error)
         self._set(held, state="queued", attempt=None, not_before=not_before, error=error_text, failures=failures)
+        self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
+
+    def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
+        who = select(db.demands.c.branch, db.demands.c.dataset).distinct().where(self._mine(db.demands))
+        for row in self._among(who, db.demands.c.task, tasks):
+            self._mark(row.branch, row.dataset)
 
     def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
         """Those of the tasks that are running by this attempt; a claim by another one took them with a higher epoch."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, select
+from sqlalchemy import Row, Select, Text, delete, literal, select
 
 from controlplane.core.model import Fragment, Trace
 from controlplane.store import tables as db
-from controlplane.store.part import Part, dump
+from controlplane.store.part import Part, chunks, dump
 from controlplane.store.rules import firsts
 from dataplane.contract import MASK, Content, Json, Schema
 
@@ -80,7 +81,8 @@ class Remembered(Part):
         its = (output.namespace == trace.namespace) & (output.task == trace.task)
         stored = (fragment.namespace == output.namespace) & (fragment.id == output.fragment)
         is_there = (fragment.status == "stored").is_(True) | output.task.is_(None)
-        columns = (trace.task, trace.seq, trace.by, trace.home, output.suffix, output.fragment)
+        content = (fragment.rows, fragment.sum1, fragment.sum2)
+        columns = (trace.task, trace.seq, trace.by, trace.home, output.suffix, output.fragment, *content)
         return (
             select(*columns, is_there.label("is_there"))
             .select_from(db.traces)
@@ -91,13 +93,30 @@ class Remembered(Part):
 
     # --- build traces and memos
 
-    def build_trace(self, key: bytes) -> tuple[bytes, Json] | None:
-        row = self._row(self._select(db.build_traces, key=key))
-        return row and (row.root, self._schemas([row.schema])[row.schema])
+    def remembered(
+        self, builds: Iterable[bytes], memos: Iterable[bytes]
+    ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Json]]:
+        build, memo = db.build_traces.c, db.memos.c
+        nothing, no_text = literal(None, type_=db.Blob), literal(None, type_=Text)
+        roots = select(build.key, build.root, build.schema, no_text.label("value")).where(self._mine(db.build_traces))
+        values = select(memo.key, nothing, nothing, memo.value).where(self._mine(db.memos))
+        wanted = itertools.zip_longest(chunks(list(dict.fromkeys(builds))), chunks(list(dict.fromkeys(memos))))
+        rows = [
+            row
+            for some, others in wanted
+            for row in self._rows(
+                roots.where(self._dialect.among(build.key, some or ())).union_all(
+                    values.where(self._dialect.among(memo.key, others or ()))
+                )
+            )
+        ]
+        schemas = self._schemas(row.schema for row in rows if row.schema is not None)
+        found = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
+        return found, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
     def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
         (schema_id,) = self._put_schemas([schema])
-        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id}])
+        self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self.now()}])
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
         rows = self._among(self._select(db.memos), db.memos.c.key, keys)
@@ -112,7 +131,12 @@ class Remembered(Part):
 
 def _trace(rows: Sequence[Row[Any]]) -> Trace:
     outputs = {row.suffix: row.fragment for row in rows if row.suffix is not None}
-    return Trace(task=rows[0].task, outputs=outputs, seq=rows[0].seq, by=rows[0].by, home=rows[0].home)
+    contents = {row.suffix: _content(row) for row in rows if row.suffix is not None}
+    return Trace(rows[0].task, outputs, rows[0].seq, rows[0].by, rows[0].home, contents)
+
+
+def _content(row: Row[Any]) -> Content:
+    return Content(row.rows, row.sum1 & MASK, row.sum2 & MASK)
 
 
 def _trace_row(trace: Trace, seq: int) -> dict[str, Any]:
@@ -127,7 +151,7 @@ def _fragment(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Fragment:
     return Fragment(
         id=row.id,
         schema=schemas[row.schema],
-        content=Content(row.rows, row.sum1 & MASK, row.sum2 & MASK),
+        content=_content(row),
         files=tuple(json.loads(row.files)),
         home=row.home,
         attempt=row.attempt,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
+NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, select, update
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import Consumed, Publication, State, Target
+from controlplane.core.model import Building, Consumed, Publication, State, Target
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError
@@ -39,6 +39,7 @@ class Settled(Part):
     def commit_state(self, state: State, expected_seq: int) -> None:
         if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
+        self._mark(state.branch, state.dataset)
         (schema,) = self._put_schemas([state.schema])
         self._insert(db.states, [_state_row(state, schema)])
 
@@ -49,12 +50,28 @@ class Settled(Part):
         there = self._mine(db.heads, **of, seq=expected_seq)
         return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
 
-    def pinned_schema(self, branch: str, dataset: str) -> tuple[bytes, Json] | None:
-        row = self._row(self._select(db.pins, branch=branch, dataset=dataset))
-        return row and (row.settings, json.loads(row.schema))
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+        rows = self._among(self._select(db.pins, branch=branch), db.pins.c.dataset, datasets)
+        return {row.dataset: (row.settings, json.loads(row.schema)) for row in rows}
 
     def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+        self._mark(branch, dataset)
         self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
+
+    # --- half-built datasets
+
+    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
+        rows = list(self._some(self._select(db.buildings, branch=branch), db.buildings.c.dataset, datasets))
+        schemas = self._schemas(row.schema for row in rows if row.schema is not None)
+        return {row.dataset: _building(row, schemas) for row in rows}
+
+    def put_building(self, building: Building) -> None:
+        self._mark(building.branch, building.dataset)
+        (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
+        self._upsert(db.buildings, [_building_row(building, schema, self.now())])
+
+    def drop_building(self, branch: str, dataset: str) -> None:
+        self._delete(db.buildings, branch=branch, dataset=dataset)
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return {row.dataset: json.loads(row.error) for row in self._rows(self._select(db.problems, branch=branch))}
@@ -74,28 +91,64 @@ class Settled(Part):
     def put_publication(self, publication: Publication) -> None:
         self._upsert(db.publications, [_publication_row(publication)])
 
-    def targets(self, branch: str) -> dict[str, Target]:
-        return {row.component: _target(row) for row in self._rows(self._select(db.targets, branch=branch))}
+    def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
+        rows = self._some(self._select(db.targets, branch=branch), db.targets.c.component, components)
+        return {row.component: _target(row) for row in rows}
 
     def put_target(self, target: Target) -> None:
+        self._mark(target.branch, target.component)
         self._upsert(db.targets, [_target_row(target)])
 
     def drop_target(self, branch: str, component: str) -> None:
+        self._mark(branch, component)
         self._delete(db.targets, branch=branch, component=component)
 
 
+def _inputs(text: str) -> dict[str, Consumed]:
+    return {n: Consumed(i[0], bytes.fromhex(i[1]), bytes.fromhex(i[2])) for n, i in json.loads(text).items()}
+
+
+def _inputs_text(inputs: Mapping[str, Consumed]) -> str:
+    return dump({name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in inputs.items()})
+
+
+def _cut(text: str) -> dict[str, bytes]:
+    return {source: bytes.fromhex(root) for source, root in json.loads(text).items()}
+
+
+def _cut_text(cut: Mapping[str, bytes]) -> str:
+    return dump({source: root.hex() for source, root in cut.items()})
+
+
+def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Building:
+    schema = None if row.schema is None else schemas[row.schema]
+    return Building(row.branch, row.dataset, row.lineage, _inputs(row.inputs), row.root, schema, _cut(row.cut))
+
+
+def _building_row(building: Building, schema: bytes | None, at: float) -> dict[str, Any]:
+    return {
+        "branch": building.branch,
+        "dataset": building.dataset,
+        "lineage": building.lineage,
+        "inputs": _inputs_text(building.inputs),
+        "root": building.root,
+        "schema": schema,
+        "cut": _cut_text(building.cut),
+        "at": at,
+    }
+
+
 def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
-    inputs = {n: Consumed(i[0], bytes.fromhex(i[1]), bytes.fromhex(i[2])) for n, i in json.loads(row.inputs).items()}
     return State(
         branch=row.branch,
         dataset=row.dataset,
         seq=row.seq,
         generation=row.generation,
         logic=row.logic,
-        inputs=inputs,
+        inputs=_inputs(row.inputs),
         root=row.root,
         schema=schemas[row.schema],
-        cut={source: bytes.fromhex(root) for source, root in json.loads(row.cut).items()},
+        cut=_cut(row.cut),
         partitions=row.partitions,
         rows=row.rows,
         cause=row.cause,
@@ -106,17 +159,16 @@ def _state(row: Row[Any], schemas: Mapping[bytes, Schema]) -> State:
 
 
 def _state_row(state: State, schema: bytes) -> dict[str, Any]:
-    inputs = {name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in state.inputs.items()}
     return {
         "branch": state.branch,
         "dataset": state.dataset,
         "seq": state.seq,
         "generation": state.generation,
         "logic": state.logic,
-        "inputs": dump(inputs),
+        "inputs": _inputs_text(state.inputs),
         "root": state.root,
         "schema": schema,
-        "cut": dump({source: root.hex() for source, root in state.cut.items()}),
+        "cut": _cut_text(state.cut),
         "partitions": state.partitions,
         "rows": state.rows,
         "cause": state.cause,

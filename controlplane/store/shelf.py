@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from controlplane.core.model import (
     Answer,
     Attempt,
+    Building,
     Change,
     Driver,
     Event,
@@ -82,16 +83,18 @@ class Space:
     uids: Shelf[Named, dict[str, str]] = field(default_factory=Shelf)
     pauses: Shelf[Named, None] = field(default_factory=Shelf)
     changes: Shelf[int, Change] = field(default_factory=Shelf)
-    answers: Shelf[str, Answer] = field(default_factory=Shelf)
-    nodes: Shelf[bytes, bytes] = field(default_factory=Shelf)
+    answers: Shelf[str, tuple[float, Answer]] = field(default_factory=Shelf)  # since when
+    nodes: Shelf[bytes, tuple[float, bytes]] = field(default_factory=Shelf)  # when it was last put, and its body
     listings: Shelf[bytes, Listing] = field(default_factory=Shelf)
     source_partitions: Shelf[tuple[bytes, str], SourcePartition] = field(default_factory=Shelf)
     states: Shelf[Named, tuple[State, ...]] = field(default_factory=Shelf)  # oldest first
+    buildings: Shelf[Named, Building] = field(default_factory=Shelf)
+    marks: Shelf[Named, int] = field(default_factory=Shelf)
     pins: Shelf[Named, tuple[bytes, Json]] = field(default_factory=Shelf)
     problems: Shelf[Named, TaskError] = field(default_factory=Shelf)
     fragments: Shelf[bytes, Fragment] = field(default_factory=Shelf)
     traces: Shelf[bytes, Trace] = field(default_factory=Shelf)
-    build_traces: Shelf[bytes, tuple[bytes, Json]] = field(default_factory=Shelf)
+    build_traces: Shelf[bytes, tuple[float, tuple[bytes, Json]]] = field(default_factory=Shelf)  # when it was last put
     memos: Shelf[bytes, Json] = field(default_factory=Shelf)
     jobs: Shelf[bytes, Json] = field(default_factory=Shelf)
     tasks: Shelf[bytes, Task] = field(default_factory=Shelf)

@@ -11,20 +11,31 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports import Tx
+from controlplane.store.collected import Collected
 from controlplane.store.desired import Desired
 from controlplane.store.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.listed import Listed
+from controlplane.store.marked import Marked
 from controlplane.store.noted import Noted
 from controlplane.store.remembered import Remembered
 from controlplane.store.settled import Settled
 from dataplane.contract import Schema
 
 
-class SqlTx(Desired, Listed, Settled, Remembered, Noted):
+class SqlTx(Desired, Listed, Settled, Remembered, Noted, Marked, Collected):
     """All parts over one connection."""
 
-    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: dict[bytes, Schema]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        dialect: Dialect,
+        schemas: dict[bytes, Schema],
+        *,
+        is_writing: bool,
+    ) -> None:
         super().__init__(connection, namespace, dialect, schemas)
+        self._is_writing = is_writing
         self._new_traces = []
         self._new_changes = []
         self._new_events = []
@@ -34,6 +45,7 @@ class SqlTx(Desired, Listed, Settled, Remembered, Noted):
         self._write_traces()
         self._write_changes()
         self._write_events()
+        self._write_marks()
 
 
 class SqlStore:
@@ -59,17 +71,17 @@ class SqlStore:
     @contextmanager
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
         with _faults_told(), self._engines.writer.begin() as connection:
-            tx = self._transaction(connection, namespace)
+            tx = self._transaction(connection, namespace, is_writing=True)
             yield tx
             tx.flush()
 
     @contextmanager
     def read(self, namespace: str = "default") -> Iterator[Tx]:
         with _faults_told(), self._engines.reader.begin() as connection:
-            yield self._transaction(connection, namespace)
+            yield self._transaction(connection, namespace, is_writing=False)
 
-    def _transaction(self, connection: Connection, namespace: str) -> SqlTx:
-        return SqlTx(connection, namespace, self._dialect, self._schemas)
+    def _transaction(self, connection: Connection, namespace: str, *, is_writing: bool) -> SqlTx:
+        return SqlTx(connection, namespace, self._dialect, self._schemas, is_writing=is_writing)
 
     def close(self) -> None:
         for engine in self._engines:

@@ -93,7 +93,7 @@ answers = _table("answers", _key("key"), _digest("body"), _count("status"), _tex
 
 # --- trees and listings ---------------------------------------------------------------------------
 
-nodes = _table("nodes", _digest_key("digest"), Column("body", Blob, nullable=False))
+nodes = _table("nodes", _digest_key("digest"), _time("at"), Column("body", Blob, nullable=False))  # at: last put
 listings = _table(
     "listings",
     _digest_key("id"),
@@ -105,6 +105,9 @@ listings = _table(
     _count("served"),
     _text("error", nullable=True),
     _text("held", nullable=True),
+    _digest("digest", nullable=True),
+    _text("columns"),
+    _flag("all_columns"),
 )
 source_partitions = _table(
     "source_partitions", _digest_key("listing"), _key("key"), _digest("source"), _text("objects")
@@ -132,6 +135,19 @@ states = _table(
     _time("at"),
     _digest("lineage"),
 )
+buildings = _table(
+    "buildings",
+    _key("branch"),
+    _key("dataset"),
+    _digest("lineage"),
+    _text("inputs"),
+    _digest("root"),
+    _digest("schema", nullable=True),
+    _text("cut"),
+    _time("at"),
+)
+marks = _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
+Index("marks_at", marks.c.namespace, marks.c.at)
 pins = _table("pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"))
 problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
 
@@ -152,7 +168,9 @@ fragments = _table(
 Index("fragments_attempt", fragments.c.namespace, fragments.c.attempt)
 traces = _table("traces", _digest_key("task"), _count("seq"), _text("by"), _text("home"), clustered=True)
 outputs = _table("outputs", _digest_key("task"), _key("suffix"), _digest("fragment"), clustered=True)
-build_traces = _table("build_traces", _digest_key("key"), _digest("root"), _digest("schema"), clustered=True)
+build_traces = _table(
+    "build_traces", _digest_key("key"), _digest("root"), _digest("schema"), _time("at"), clustered=True
+)
 memos = _table("memos", _digest_key("key"), _text("value"))
 
 # --- tasks and attempts ---------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Changes:
 
     def begin(self) -> None:
         for folder in ("one", "two", "three")[: self.chance.randint(1, 3)]:
-            for name in self.chance.sample(NAMES, self.chance.randint(1, 4)):
+            for name in self.chance.sample(NAMES, self.chance.choice([1, 2, 3, 4, 9])):
                 self._put(folder, name, self._file())
         flows: dict[str, dict[str, Component]] = {"a": {}}
         for _ in range(self.chance.randint(1, 3)):

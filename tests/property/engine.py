@@ -60,6 +60,9 @@ class MemoryLake:
             raise NotFound(f"no object {path}")
         return self.objects[path]
 
+    def stream(self, path: str) -> Iterator[bytes]:
+        return iter([self.read(path)])
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         return self.objects.setdefault(path, body) is body
 

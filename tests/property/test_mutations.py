@@ -11,11 +11,13 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from controlplane.core import ids, sql
-from controlplane.core.plan import sink, source, transform
+from controlplane.core import sql
+from controlplane.core.plan import asking, inputs, sink, source, transform
 from controlplane.operations import work
 from controlplane.operations.world import Facts
-from dataplane.contract import EMPTY, Content, digest, partition_result, source_id
+from controlplane.store.memory_queue import MemoryQueue
+from dataplane import listing
+from dataplane.contract import EMPTY, Content, digest, partition_result, slot_id, source_id
 from tests.property import runs
 
 SEEDS = 60
@@ -45,44 +47,60 @@ def no_early_cutoff() -> Patch:
 
 @mutation("calm")
 def whole_inputs_are_not_part_of_a_key() -> Patch:
-    right = transform._task_key
-
-    def key(node: Any, inputs: Any, *rest: Any) -> bytes:
-        return right(node, tuple(replace(i, content=EMPTY) for i in inputs), *rest)
-
-    return transform, "_task_key", key
+    return transform, "_whole_slot", lambda case, i: slot_id(EMPTY, i.schema)
 
 
 @mutation("calm")
 def a_changed_dimension_redoes_no_other_partition() -> Patch:
-    right = transform._is_incremental
+    def is_same_code(case: Any, used: Any) -> bool:
+        known = [used.inputs.get(i.slot.name) for i in case.inputs]
+        same = all(u and u.schema == i.consumed.schema for u, i in zip(known, case.inputs, strict=True))
+        return same and getattr(used, "logic", case.node.logic) == case.node.logic
 
-    def is_incremental(planning: Any, node: Any, state: Any, inputs: Any) -> bool:
-        used = {i.slot.name: state.inputs.get(i.slot.name) for i in inputs}
-        same = all(u and u.schema == i.consumed.schema for i in inputs for u in [used[i.slot.name]])
-        return right(planning, node, state, inputs) or (same and state.logic == node.logic)
+    return transform, "_is_same_code", is_same_code
 
-    return transform, "_is_incremental", is_incremental
+
+def extents(module: Any, name: str, **values: Any) -> Patch:
+    """Something is overlooked about what has to be looked at."""
+    right = getattr(module, name)
+
+    def extent(*arguments: Any) -> Any:
+        found = yield from right(*arguments)
+        return replace(found, **values)
+
+    return module, name, extent
 
 
 @mutation("calm")
 def vanished_partitions_stay_in_transforms() -> Patch:
-    right = transform._keys
-    return transform, "_keys", lambda *args: (right(*args)[0], [])
+    return extents(transform, "_changed", removed=())
 
 
 @mutation("calm")
 def vanished_files_stay() -> Patch:
-    right = source._change
-    return source, "_change", lambda *args: replace(right(*args), removed=())
+    return extents(source, "_extent", removed=())
+
+
+@mutation("busy")
+def half_built_roots_keep_what_has_changed() -> Patch:
+    def carried(case: Any, building: Any) -> Any:
+        yield from asking.nodes([])
+        return building.root
+
+    return source, "_carried", carried
+
+
+@mutation("calm")
+def finished_tasks_mark_nobody() -> Patch:
+    return MemoryQueue, "_mark_demanding", lambda self, tasks: None
 
 
 @mutation("calm")
 def remembered_datasets_forget_the_schema_they_were_read_under() -> Patch:
     right = transform._basis
 
-    def basis(node: Any, inputs: Any) -> Any:
-        return {name: {k: v for k, v in slot.items() if k != "schema"} for name, slot in right(node, inputs).items()}
+    def basis(case: Any) -> Any:
+        return {name: {k: v for k, v in slot.items() if k != "schema"} for name, slot in right(case).items()}
 
     return transform, "_basis", basis
 
@@ -94,18 +112,13 @@ def the_read_schema_is_not_part_of_a_key() -> Patch:
 
 @mutation("calm")
 def inputs_made_by_older_code_are_read() -> Patch:
-    right = transform._not_ready
-
-    def not_ready(planning: Any, node: Any) -> Any:
-        states = [planning.state(s.dataset) for s in node.slots]
-        return None if all(states) else right(planning, node)
-
-    return transform, "_not_ready", not_ready
+    right = inputs._offer
+    return inputs, "_offer", lambda planning, slot: planning.state(slot.dataset) or right(planning, slot)
 
 
 @mutation("busy")
 def inputs_of_different_cuts_are_mixed() -> Patch:
-    return transform, "_agree", lambda states: True
+    return inputs, "_agree", lambda states: True
 
 
 @mutation("calm")
@@ -114,25 +127,30 @@ def comments_and_spaces_count() -> Patch:
     return sql, "analyse", lambda text: replace(right(text), digest=digest("sql/1", text=text))
 
 
+def rekeyed(also: Callable[[Any, Any], Any]) -> Patch:
+    """Something more than code and data is part of a task's key."""
+    right = transform._task
+
+    def task(node: Any, *rest: Any) -> Any:
+        found = right(node, *rest)
+        return replace(found, key=digest("task/1", key=found.key, also=also(node, found)))
+
+    return transform, "_task", task
+
+
 @mutation("calm")
 def a_revision_is_part_of_a_key() -> Patch:
-    right = transform._task_key
-
-    def key(node: Any, *rest: Any) -> bytes:
-        return digest("task/1", revision=node.revision, key=right(node, *rest))
-
-    return transform, "_task_key", key
+    return rekeyed(lambda node, task: node.revision)
 
 
 @mutation("calm")
 def a_partition_is_part_of_a_key() -> Patch:
-    right = transform._task_key
-    return transform, "_task_key", lambda n, i, key, reads: digest("task/1", key=right(n, i, key, reads), partition=key)
+    return rekeyed(lambda node, task: task.partition)
 
 
 @mutation("calm")
 def names_of_files_are_part_of_a_parse_key() -> Patch:
-    return ids, "source_of", lambda objects, metadata: source_id(objects, named=True)
+    return listing, "source_of", lambda objects, metadata: source_id(objects, named=True)
 
 
 @mutation("calm")

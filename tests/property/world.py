@@ -20,10 +20,11 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.dataflow import Source
 from controlplane.core.model import State
-from controlplane.core.plan import Commit, Keep, Plan
+from controlplane.core.plan import EXACT, Commit, Keep, Plan
 from controlplane.operations import blueprints, listings, operate
 from controlplane.operations.context import Context
-from controlplane.operations.settle import Pass, settle
+from controlplane.operations.planner import Planner
+from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.world import desired, plan_now
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
@@ -33,6 +34,7 @@ from tests.property.engine import Engine, Fault, Faults, MemoryLake
 from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Key, Read
 
 BRANCH = "main"
+WINDOW = 20_000
 PASSES = 80  # more than any world here takes to come to rest (I7)
 LONG_S = 100.0  # longer than any pause between tries
 Lineage: TypeAlias = tuple[object, ...]
@@ -63,12 +65,17 @@ class Rest:
 class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
 
-    def __init__(self, home: Path, url: str = "memory:") -> None:
+    def __init__(self, home: Path, url: str = "memory:", exact: int = EXACT) -> None:
+        """`exact`: see core.plan.plan; a small one makes windows and half-built roots of nearly everything."""
         self.home, self._now = home, 1_000_000.0
         upgrade(url)
         self.store: Store = open_store(url, lambda: self._now)
         self.lake = MemoryLake()
         self.ctx = Context(self.store, lake=self.lake.uri)
+        self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
+        planner = Planner(self.store, branch=BRANCH, window=self.window, exact=exact)
+        self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
+        self.watching = Planner(self.store, branch=BRANCH, exact=exact)
         self.canonical: dict[str, str] = {}
         self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed)
         self.folders: dict[str, dict[str, File]] = {}
@@ -184,11 +191,19 @@ class World:
         with self.store.begin() as tx:
             nodes = desired(tx, BRANCH)
             listings.dispatch(tx, BRANCH, listings.sources(nodes, nodes.order))
-        last = settle(self.store, self.ctx.namespace, BRANCH, None)
+        self._check_kept_plan()
+        last = self.settling.settle()
         for decision in last.plan.decisions:
             if isinstance(decision.step, Commit):
                 self._check_cut(decision.step.state)
         return last
+
+    def _check_kept_plan(self) -> None:
+        """A planner that looks at what was marked says what planning from nothing says."""
+        with self.watching.looking() as (kept, facts):
+            fresh, _ = plan_now(facts.tx, BRANCH, None, exact=self.exact)
+        for ours, theirs in zip(kept.decisions, fresh.decisions, strict=True):
+            require(ours == theirs, "a kept plan says", ours, "and not", theirs)
 
     def _is_listing(self) -> bool:
         with self.store.read() as tx:
@@ -294,7 +309,7 @@ class World:
     def _check_rest(self, plan: Plan, exempt: set[str]) -> None:
         """Nothing is left to do (I7), and the plan says so twice in the same way (I8)."""
         with self.store.read() as tx:
-            again, _ = plan_now(tx, BRANCH, None)
+            again, _ = plan_now(tx, BRANCH, None, window=self.window, exact=self.exact)
         require(plan == again and repr(plan) == repr(again), "two plans of one world differ (I8)")
         for decision in plan.decisions:
             if decision.dataset in exempt:

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def find_binaries() -> Path:
 class Postgres:
     """One cluster. `stop` and `start` again keep data and port; `remove` ends it for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Sequence[str] = SETTINGS) -> None:
+        self.settings = settings
         self.home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: the socket lies in it
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -61,7 +63,7 @@ class Postgres:
 
     def start(self) -> Postgres:
         where = ["-D", self._data, "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.home)]
-        options = [part for setting in SETTINGS for part in ("-c", setting)]
+        options = [part for setting in self.settings for part in ("-c", setting)]
         command = [str(self._binaries / "postgres"), *where, *options]
         self._server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd="/", **self._as)
         is_ready = threading.Event()

@@ -84,10 +84,10 @@ def test_any_text_is_an_output(world: World) -> None:
 
 def test_build_traces(world: World) -> None:
     with world.begin() as tx:
-        assert tx.build_trace(d(1)) is None
+        assert tx.remembered([d(1)], [d(1)]) == ({}, {})
         tx.put_build_trace(d(1), d(2), SCHEMA)
         tx.put_build_trace(d(1), d(3), {"type": "struct", "fields": []})
-        assert tx.build_trace(d(1)) == (d(3), {"type": "struct", "fields": []})
+        assert tx.remembered([d(1)], []) == ({d(1): (d(3), {"type": "struct", "fields": []})}, {})
 
 
 def test_memos(world: World) -> None:

@@ -55,11 +55,11 @@ def test_history_goes_back_page_by_page(world: World) -> None:
 
 def test_pinned_schemas(world: World) -> None:
     with world.begin() as tx:
-        assert tx.pinned_schema("main", "flights.raw") is None
+        assert tx.pinned_schemas("main", ["flights.raw"]) == {}
         tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
         tx.pin_schema("main", "flights.raw", d(2), SCHEMA)
-        assert tx.pinned_schema("main", "flights.raw") == (d(2), SCHEMA)
-        assert tx.pinned_schema("dev", "flights.raw") is None
+        assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": (d(2), SCHEMA)}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {}
 
 
 def test_problems(world: World) -> None:

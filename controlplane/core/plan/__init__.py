@@ -6,11 +6,16 @@ storing it, clocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import assert_never
 
 from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
 from controlplane.core.plan import sink, source, transform
+from controlplane.core.plan.asking import Deciding, decide_all
+from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
+    EXACT,
     Action,
     Because,
     Commit,
@@ -19,7 +24,6 @@ from controlplane.core.plan.values import (
     Item,
     Keep,
     Learn,
-    Pending,
     Plan,
     Planning,
     Status,
@@ -30,6 +34,7 @@ from controlplane.core.plan.values import (
 )
 
 __all__ = [
+    "EXACT",
     "Action",
     "Because",
     "Commit",
@@ -37,8 +42,8 @@ __all__ = [
     "Decision",
     "Item",
     "Keep",
+    "Keys",
     "Learn",
-    "Pending",
     "Plan",
     "Planning",
     "Status",
@@ -50,24 +55,47 @@ __all__ = [
 ]
 
 
-def plan(desired: Desired, world: World, branch: str, scope: frozenset[str] | None = None, *, now: float = 0.0) -> Plan:
-    """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan."""
-    planning = Planning(desired, world, branch, now)
-    for dataset in desired.order:
-        if scope is None or dataset in scope:
-            planning.record(_decide(planning, dataset, desired.nodes[dataset]))
-    return Plan(tuple(planning.decisions.values()))
+def plan(
+    desired: Desired,
+    world: World,
+    branch: str,
+    scope: frozenset[str] | None = None,
+    *,
+    now: float = 0.0,
+    window: int = 0,
+    exact: int = EXACT,
+    known: Mapping[str, Decision] | None = None,
+) -> Plan:
+    """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan.
+
+    Of a dataset with more than `exact` partitions to look at, `window` tasks are asked for at a time; 0 only counts
+    them. `known` are decisions about nodes outside the scope that still hold.
+    """
+    planning = Planning(desired, world, branch, now, window, exact)
+    planning.decisions.update(known or {})
+    chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
+    for layer in _layers(desired, chosen):
+        deciding = {dataset: _decide(planning, dataset, desired.nodes[dataset]) for dataset in layer}
+        for decision in decide_all(deciding, world).values():
+            planning.record(decision)
+    return Plan(tuple(planning.decisions[dataset] for dataset in chosen))
 
 
-def _decide(planning: Planning, dataset: str, node: Node) -> Decision:
+def _layers(desired: Desired, chosen: Sequence[str]) -> Iterator[list[str]]:
+    """Nodes that do not depend on each other, inputs first."""
+    depth = desired.depth.__getitem__
+    return (list(layer) for _, layer in groupby(sorted(chosen, key=depth), depth))
+
+
+def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
     if planning.world.is_paused(dataset):
         return Decision(dataset, "paused", reason="paused by an operator")
     match node:
         case Source():
-            return source.decide(planning, node)
+            return (yield from source.decide(planning, node))
         case Transform():
-            return transform.decide(planning, node)
+            return (yield from transform.decide(planning, node))
         case Sink():
-            return sink.decide(planning, node)
+            return (yield from sink.decide(planning, node))
         case _:
             assert_never(node)

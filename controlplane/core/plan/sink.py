@@ -7,37 +7,40 @@ from dataclasses import replace
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Sink
 from controlplane.core.model import State, Target, Task
-from controlplane.core.plan.values import Because, Decision, Item, Planning, Status, Sync, shown
+from controlplane.core.plan import asking
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.inputs import UNRELIABLE, blocked
+from controlplane.core.plan.keys import Keys, listed
+from controlplane.core.plan.values import Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract import EMPTY, Json, digest, schema_id
 
 VOID = bytes(32)  # the fragment of a partition that was synced under another identity
 
 
-def decide(planning: Planning, node: Sink) -> Decision:
+def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
     above = planning.decisions.get(node.source)
     state = planning.state(node.source)
     if state is None:
-        if above is not None and above.status in ("failed", "blocked", "waiting", "paused"):
-            return Decision(node.dataset, "blocked", blocked_by=node.source, reason=f"{node.source} is {above.status}")
+        if above is not None and above.status in (*UNRELIABLE, "paused"):
+            return blocked(node.dataset, node.source, above)
         return Decision(node.dataset, "stale", items=(_possible(node),), reason=f"waits for {node.source}")
     target = _target(planning, node, state)
-    changes = list(tree.diff(planning.world.nodes, target.root, state.root))
+    [changes] = yield from asking.changes([(target.root, state.root)])
     if not changes and target.generation == state.generation:
-        return _settled(node, planning)
-    return _sync(planning, node, state, target, changes)
+        return _settled(node, above)
+    return (yield from _sync(node, state, target, changes))
 
 
-def _settled(node: Sink, planning: Planning) -> Decision:
-    above = planning.decisions.get(node.source)
-    if above is not None and above.status in ("failed", "blocked", "waiting"):
-        return Decision(node.dataset, "blocked", blocked_by=node.source, reason=f"{node.source} is {above.status}")
+def _settled(node: Sink, above: Decision | None) -> Decision:
+    if above is not None and above.status in UNRELIABLE:
+        return blocked(node.dataset, node.source, above)
     if above is not None and above.items:
         return Decision(node.dataset, "stale", items=(_possible(node),), reason=f"waits for {node.source}")
     return Decision(node.dataset, "up_to_date")
 
 
 def _possible(node: Sink) -> Item:
-    return Item(node.dataset, "sync", "sync", False, 0, 0, ())
+    return Item(node.dataset, "sync", "sync", False, 0, Keys())
 
 
 def _target(planning: Planning, node: Sink, state: State) -> Target:
@@ -53,7 +56,7 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
     return replace(known, identity=identity, root=tree.edit(nodes, known.root, list(void)))
 
 
-def _sync(planning: Planning, node: Sink, state: State, target: Target, changes: list[tree.Change]) -> Decision:
+def _sync(node: Sink, state: State, target: Target, changes: list[tree.Change]) -> Deciding[Decision]:
     job = {
         "path": node.path,
         "format": node.write.format,
@@ -62,14 +65,14 @@ def _sync(planning: Planning, node: Sink, state: State, target: Target, changes:
         "schema": state.schema,
     }
     tasks = tuple(_task(node, ids.job_id(job), target, c) for c in changes)
-    known = planning.world.tasks([t.key for t in tasks])
-    failed = [t for t in known.values() if t.state == "failed"]
-    status: Status = "building" if any(t.state in ("queued", "running") for t in known.values()) else "stale"
+    wanted = {t.key for t in tasks}
+    known = [t for t in (yield from asking.tasks(list(wanted))).values() if t.key in wanted]
+    failed = [t for t in known if t.state == "failed"]
+    status: Status = "building" if any(t.state in ("queued", "running") for t in known) else "stale"
     if failed and len(failed) == len(tasks):
         status = "failed"
     because = (Because(node.source, target.root, state.root),)
-    keys = [c.key for c in changes]
-    item = Item(node.dataset, "sync", "sync", True, len(tasks), len(tasks), shown(keys), 0, because)
+    item = Item(node.dataset, "sync", "sync", True, len(tasks), listed(c.key for c in changes), 0, because)
     error = failed[0].error if failed else None
     reason = f"{len(failed)} of {len(tasks)} partitions failed" if failed else ""
     moved = target if tasks else replace(target, generation=state.generation)

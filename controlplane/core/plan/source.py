@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Source, settings_id
-from controlplane.core.model import Consumed, Listing, SourcePartition, State, Task
+from controlplane.core.model import Building, Cause, Consumed, Listing, SourcePartition, State, Task
+from controlplane.core.plan import asking, windows
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.values import (
+    Action,
     Because,
     Commit,
     Decision,
     Item,
     Learn,
-    Pending,
     Planning,
     Status,
-    entering,
-    entries,
-    learning,
     next_state,
-    of_tasks,
-    shown,
     user_error,
 )
 from controlplane.core.schemas import append_columns, missing_columns, own_columns, struct, types
@@ -35,19 +33,49 @@ FIXED = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
-    """What the listing says now against what the dataset was built from."""
+class _Case:
+    """A read component whose listing is not what its state was built from."""
 
-    present: Mapping[str, tree.Entry]  # new or changed partitions
+    planning: Planning
+    node: Source
+    state: State | None
+    listing: Listing
+    objects: bytes  # root of the listing
+
+    @property
+    def consumed(self) -> Consumed:
+        return Consumed("", self.objects, b"")
+
+    @property
+    def root(self) -> bytes:
+        """Of the present output."""
+        return self.state.root if self.state else tree.EMPTY_ROOT
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing of what was built before counts."""
+        return self.state is None or self.state.logic != self.node.logic or "objects" not in self.state.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """What is to be looked at: partitions on top of `base`, which holds what is right already."""
+
+    base: bytes
+    count: int
+    keys: Iterable[str]
+    told: Keys  # the same, as a value
     removed: tuple[str, ...]
-    full: bool  # nothing of what was built before counts
+    parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
+    telling: Keys  # partitions whose columns have to be known before anything else
 
 
-def decide(planning: Planning, node: Source) -> Decision:
+def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
     if listing is None or listing.root is None:
         return _unlisted(node, listing)
-    decision = _decide(planning, node, listing, state)
+    case = _Case(planning, node, state, listing, listing.root)
+    decision = Decision(node.dataset, "up_to_date") if _is_current(case) else (yield from _stale(case))
     if listing.error is not None:
         return _overlaid(decision, "failed", "the listing failed", listing.error)
     if listing.held and "lost" in listing.held:  # else a loss was confirmed before there was one
@@ -64,99 +92,148 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 
 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
-    item = Item(node.dataset, "compute", "missing", False, 0, 0, ())
+    item = Item(node.dataset, "compute", "missing", False, 0, Keys())
     if listing is not None and listing.error is not None:
         return Decision(node.dataset, "failed", reason="the listing failed", error=listing.error, items=(item,))
-    return Decision(node.dataset, "stale", items=(item,), reason="not listed yet", pending=Pending(None, 0))
+    return Decision(node.dataset, "stale", items=(item,), reason="not listed yet", pending=Keys())
 
 
-def _decide(planning: Planning, node: Source, listing: Listing, state: State | None) -> Decision:
-    root = _root(listing)
-    consumed = Consumed("", root, b"")
-    if state and state.lineage == node.lineage and state.inputs.get("objects") == consumed:
-        return Decision(node.dataset, "up_to_date")
-    pinned = planning.world.pinned(node.dataset)
+def _is_current(case: _Case) -> bool:
+    state = case.state
+    return state is not None and state.lineage == case.node.lineage and state.inputs.get("objects") == case.consumed
+
+
+def _stale(case: _Case) -> Deciding[Decision]:
+    node = case.node
+    pinned = case.planning.world.pinned(node.dataset)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
-    build = ids.build_key(node.logic, {"objects": root, "pinned": schema_id(known) if known else None})
-    if found := planning.world.build_trace(build):
-        return _adopt(planning, node, state, consumed, found, build)
-    change = _change(planning, node, state, root)
-    stored = planning.world.source_partitions(listing.id, list(change.present))
-    parts = {key: stored[key] for key in change.present}  # in the order of keys, on every store
-    settled = _schema(planning, node, known, parts, change)
+    yield from asking.nodes([(case.objects, ()), (case.root, ())])
+    build = ids.build_key(node.logic, {"objects": case.objects, "pinned": schema_id(known) if known else None})
+    builds, _ = yield from asking.remembered([build], [])
+    if build in builds:
+        return (yield from _adopt(case, *builds[build], build))
+    extent = yield from _extent(case)
+    settled = yield from _schema(case, known, extent)
     if isinstance(settled, Decision):
         return settled
-    return _partitions(planning, node, state, consumed, change, parts, settled, build)
+    return (yield from _partitions(case, extent, settled, build))
 
 
-def _root(listing: Listing) -> bytes:
-    assert listing.root is not None
-    return listing.root
+def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+    """The whole output is known: a pointer moves."""
+    yield from asking.nodes([(root, ())])
+    keys = lacking(case.planning.world.nodes, root)
+    named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
+    own = schema if named is None else select_columns(schema, named)
+    commit = Commit(_state(case, root, schema), None, keys.count, (settings_id(case.node), own), build)
+    items = (_item(case, "adopt", 0, keys),) if keys.count and root != case.root else ()
+    return Decision(case.node.dataset, "stale", commit, items)
 
 
-def _adopt(
-    planning: Planning, node: Source, state: State | None, consumed: Consumed, found: tuple[bytes, Schema], build: bytes
-) -> Decision:
-    root, schema = found
-    after = _state(planning, node, state, consumed, root, schema)
-    adopted = sum(
-        c.after is not None for c in tree.diff(planning.world.nodes, state.root if state else tree.EMPTY_ROOT, root)
+# --- extent ---------------------------------------------------------------------------------------
+
+
+def _extent(case: _Case) -> Deciding[_Extent]:
+    """Partitions to look at, and those that vanish."""
+    building = case.planning.building(case.node.dataset)
+    if building is not None and building.lineage == case.node.lineage:
+        extent = yield from _holes(case, (yield from _carried(case, building)))
+        return replace(extent, telling=lacking(case.planning.world.nodes, case.objects))
+    if case.is_full:
+        return (yield from _holes(case, tree.EMPTY_ROOT))
+    assert case.state is not None
+    [changes] = yield from asking.changes([(case.state.inputs["objects"].root, case.objects)])
+    present = [c.key for c in changes if c.after is not None]
+    removed = tuple(c.key for c in changes if c.after is None)
+    base = case.root
+    if len(present) > case.planning.exact:
+        base = tree.edit(case.planning.world.nodes, base, [(c.key, None) for c in changes])
+    return (
+        yield from _with_parts(
+            case, _Extent(base, len(present), present, listed(present), removed, None, listed(present))
+        )
     )
-    removed = tuple(s for s in types(schema) if not s.startswith("_source_")) if node.read.metadata else None
-    own = schema if removed is None else select_columns(schema, removed)
-    items = (_item(node, state, "adopt", 0, adopted, (), consumed),) if adopted else ()
-    return Decision(node.dataset, "stale", Commit(after, None, adopted, (settings_id(node), own), build), items)
 
 
-def _change(planning: Planning, node: Source, state: State | None, root: bytes) -> _Change:
-    nodes = planning.world.nodes
-    full = state is None or state.logic != node.logic or "objects" not in state.inputs
-    if not full:
-        assert state is not None
-        changes = list(tree.diff(nodes, state.inputs["objects"].root, root))
-        present = {c.key: c.after for c in changes if c.after is not None}
-        return _Change(present, tuple(c.key for c in changes if c.after is None), full=False)
-    present = {e.key: e for e in tree.scan(nodes, root)}
-    before = (e.key for e in tree.scan(nodes, state.root)) if state else iter(())
-    return _Change(present, tuple(k for k in before if k not in present), full=True)
+def _carried(case: _Case, building: Building) -> Deciding[bytes]:
+    """What a half-built root has that this listing has not changed."""
+    [changes] = yield from asking.changes([(building.inputs["objects"].root, case.objects)])
+    gone = [c.key for c in changes if c.before is not None]
+    yield from asking.nodes([(building.root, gone)])
+    return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
+
+
+def _holes(case: _Case, base: bytes) -> Deciding[_Extent]:
+    """All partitions of the listing that `base` lacks."""
+    told = lacking(case.planning.world.nodes, case.objects, base)
+    keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
+    if isinstance(keys, list):
+        told = listed(keys)
+    [removed] = yield from asking.holes([(case.objects, case.root)])
+    return (yield from _with_parts(case, _Extent(base, told.count, keys, told, tuple(removed), None, told)))
+
+
+def _with_parts(case: _Case, extent: _Extent) -> Deciding[_Extent]:
+    if extent.count > case.planning.exact:
+        return extent
+    found = yield from asking.partitions(case.listing.id, list(extent.told.listed))
+    return replace(extent, parts={key: found[key] for key in extent.told.listed})  # in the order of keys
 
 
 # --- schema --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    schema: Schema  # without metadata columns
-    own: Mapping[str, list[str]]  # partition -> names of its own columns
-
-
-def _schema(
-    planning: Planning, node: Source, known: Schema | None, parts: Mapping[str, SourcePartition], change: _Change
-) -> _Settled | Decision:
-    """The dataset's schema with these partitions in it, or what has to be learned, or why there is none."""
+def _schema(case: _Case, known: Schema | None, extent: _Extent) -> Deciding[Schema | Decision]:
+    """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
+    why there is none."""
+    node = case.node
     schema = known or node.declared or FIXED.get(node.read.format)
     if schema is None:
-        found = _infer(planning, node, parts)
+        found = yield from _infer(case, extent, None)
         if isinstance(found, Decision):
             return found
         schema = found
-    own = {key: _own(node, part, schema) for key, part in parts.items()}
-    if node.declared and change.full and parts and (absent := _absent(node.declared, own.values())):
+    own = _all_columns(case, extent, schema)
+    if own is None:  # too many kinds of objects to know without looking at each
+        own = _columns_of((yield from _every_part(case, extent)), node, schema)
+    if node.declared and case.is_full and own and (absent := _absent(node.declared, own.values())):
         return Decision(node.dataset, "failed", error=_mismatch(absent, own))
     unknown = missing_columns(schema, (name for names in own.values() for name in names))
     if not unknown:
-        return _Settled(schema, own)
+        return schema
     if node.read.schema_change == "fail":
         return Decision(node.dataset, "failed", error=_changed(unknown, own))
-    found = _infer(planning, node, {k: p for k, p in parts.items() if set(unknown) & set(own[k])})
+    found = yield from _infer(case, extent, frozenset(unknown))
     if isinstance(found, Decision):
         return found
-    return _Settled(append_columns(schema, unknown, _named(node, schema, found)), own)
+    return append_columns(schema, unknown, _named(node, schema, found))
+
+
+def _all_columns(case: _Case, extent: _Extent, schema: Schema) -> Mapping[str, list[str]] | None:
+    """By partition (or any name for it) the names of its own columns; of very many only what the listing says."""
+    if extent.parts is not None and extent.telling == extent.told:
+        return _columns_of(extent.parts, case.node, schema)
+    if not case.listing.all_columns:
+        return None
+    kinds = (None if kind is None else list(kind) for kind in case.listing.columns)
+    return {f"#{n}": own_columns(k, schema, positional=case.node.positional) for n, k in enumerate(kinds)}
+
+
+def _columns_of(parts: Mapping[str, SourcePartition], node: Source, schema: Schema) -> dict[str, list[str]]:
+    return {key: _own(node, part, schema) for key, part in parts.items()}
 
 
 def _own(node: Source, part: SourcePartition, schema: Schema) -> list[str]:
     names = (n for o in part.objects for n in own_columns(o["columns"], schema, positional=node.positional))
     return list(dict.fromkeys(names))
+
+
+def _every_part(case: _Case, extent: _Extent) -> Deciding[Mapping[str, SourcePartition]]:
+    if extent.parts is not None and extent.telling == extent.told:
+        return extent.parts
+    keys = list(extent.telling.read(case.planning.world.nodes))
+    found = yield from asking.partitions(case.listing.id, keys)
+    return {key: found[key] for key in keys}
 
 
 def _named(node: Source, schema: Schema, found: Schema) -> Schema:
@@ -167,26 +244,29 @@ def _named(node: Source, schema: Schema, found: Schema) -> Schema:
     return struct(zip(names, types(found).values(), strict=False))
 
 
-def _infer(planning: Planning, node: Source, parts: Mapping[str, SourcePartition]) -> Schema | Decision:
-    """The schema that Spark infers from these partitions, or the decision to ask for it."""
+def _infer(case: _Case, extent: _Extent, having: frozenset[str] | None) -> Deciding[Schema | Decision]:
+    """The schema that Spark infers from these partitions (with any of some columns), or the decision to ask for it."""
+    node = case.node
+    parts = yield from _every_part(case, extent)
+    if having is not None:
+        parts = {k: p for k, p in parts.items() if having & {n for o in p.objects for n in o["columns"] or ()}} or parts
     objects = [o for _, part in sorted(parts.items()) for o in part.objects]
     if not objects:
         return struct(())
     options = dict(node.read.options)
     key = ids.inference_key(node.read.format, options, node.timezone, [p.source for p in parts.values()])
-    memo = planning.world.memo(key)
-    if memo is None:
-        job = {"format": node.read.format, "options": options, "timezone": node.timezone}
-        task = Task(
-            key, "infer", node.dataset, "", ids.job_id(job), {"objects": objects, "listing": node.listing.hex()}
-        )
-        item = Item(node.dataset, "compute", "missing", False, len(parts), len(parts), shown(sorted(parts)))
-        status, error = learning(planning, task)
-        return Decision(
-            node.dataset, status, Learn(task, job), (item,), "schema inference", error=error,
-            pending=Pending(tuple(parts), len(parts)),
-        )  # fmt: skip
-    return memo["schema"]  # type: ignore[no-any-return]
+    _, memos = yield from asking.remembered([], [key])
+    if key in memos:
+        return memos[key]["schema"]  # type: ignore[no-any-return]
+    job = {"format": node.read.format, "options": options, "timezone": node.timezone}
+    spec = {"objects": objects, "listing": node.listing.hex()}
+    task = Task(key, "infer", node.dataset, "", ids.job_id(job), spec)
+    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    keys = listed(sorted(parts))
+    item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
+    return Decision(
+        node.dataset, status, Learn(task, job), (item,), "schema inference", error=error, pending=extent.told
+    )
 
 
 def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -209,54 +289,37 @@ def _changed(unknown: tuple[str, ...], own: Mapping[str, list[str]]) -> TaskErro
 # --- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(
-    planning: Planning,
-    node: Source,
-    state: State | None,
-    consumed: Consumed,
-    change: _Change,
-    parts: Mapping[str, SourcePartition],
-    settled: _Settled,
-    build: bytes,
-) -> Decision:
+def _partitions(case: _Case, extent: _Extent, schema: Schema, build: bytes) -> Deciding[Decision]:
     job = {
-        "format": node.read.format,
-        "options": dict(node.read.options),
-        "metadata": sorted(node.read.metadata),
-        "on_bad_record": node.read.on_bad_record,
-        "timezone": node.timezone,
+        "format": case.node.read.format,
+        "options": dict(case.node.read.options),
+        "metadata": sorted(case.node.read.metadata),
+        "on_bad_record": case.node.read.on_bad_record,
+        "timezone": case.node.timezone,
     }
-    tasks = {
-        key: _task(node, parts[key], select_columns(settled.schema, settled.own[key]), ids.job_id(job))
-        for key in change.present
-    }
-    traces = planning.world.traces([t.key for t in tasks.values()])
-    missing = tuple(t for t in tasks.values() if t.key not in traces)
-    if missing:
-        size = sum(t.size_bytes for t in missing)
-        keys = [t.partition for t in missing]
-        items = [_item(node, state, "compute", len(missing), len(missing), keys, consumed, size)]
-        if change.removed:
-            items.append(_item(node, state, "remove", 0, len(change.removed), change.removed, consumed))
-        touched = (*change.present, *change.removed)
-        decision = Decision(node.dataset, "stale", items=tuple(items))
-        return of_tasks(decision, planning.world, missing, job, Pending(touched, len(touched)))
-    hits = {key: traces[task.key].outputs[""] for key, task in tasks.items()}
-    edits = [*entries(planning, hits), *((key, None) for key in change.removed)]
-    base = state.root if state else tree.EMPTY_ROOT
-    root = tree.edit(planning.world.nodes, base, sorted(edits, key=lambda e: e[0].encode()))
-    after = _state(planning, node, state, consumed, root, node.with_metadata(settled.schema))
-    pin = (settings_id(node), settled.schema)
-    entered = entering(planning, state, hits, {key: task.key for key, task in tasks.items()})
-    return Decision(
-        node.dataset,
-        "stale",
-        Commit(after, entered, 0, pin, build),
-        tuple(_commit_items(node, state, change, consumed)),
-    )
+    limit = windows.limit(case.planning, extent.count)
+    if limit == 0:
+        item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
+        return Decision(case.node.dataset, "stale", items=(item,), pending=extent.told)
+    window = yield from windows.look(extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit)
+    if window.missing or not window.is_whole:
+        return (yield from _compute(case, extent, window, job, schema))
+    entered = yield from windows.entering(case.planning, case.root, window)
+    root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
+    after = _state(case, root, case.node.with_metadata(schema))
+    commit = Commit(after, entered, 0, (settings_id(case.node), schema), build)
+    return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
 
-def _task(node: Source, part: SourcePartition, columns: Schema, job: bytes) -> Task:
+def _tasks(case: _Case, extent: _Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+    parts = extent.parts
+    if parts is None:
+        parts = yield from asking.partitions(case.listing.id, keys)
+    return {key: _task(case.node, parts[key], schema, ids.job_id(job)) for key in keys}
+
+
+def _task(node: Source, part: SourcePartition, schema: Schema, job: bytes) -> Task:
+    columns = select_columns(schema, _own(node, part, schema))
     slots = {"objects": part.source, "columns": schema_id(columns)}
     spec: Json = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
     size = sum(o["size"] for o in part.objects)
@@ -264,53 +327,66 @@ def _task(node: Source, part: SourcePartition, columns: Schema, job: bytes) -> T
     return Task(key, "parse", node.dataset, part.key, job, spec, size, priority=node.component.priority)
 
 
-def _commit_items(node: Source, state: State | None, change: _Change, consumed: Consumed) -> Iterator[Item]:
-    if change.present:
-        yield _item(node, state, "adopt", 0, len(change.present), list(change.present), consumed)
-    if change.removed:
-        yield _item(node, state, "remove", 0, len(change.removed), change.removed, consumed)
+def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:
+    building = None
+    if extent.count > case.planning.exact:
+        root = yield from windows.edited(case.planning, extent.base, window, ())
+        building = _building(case, root, schema)
+    own = listed(sorted(window.missing)) if window.is_whole else extent.told
+    size = sum(t.size_bytes for t in window.tasks)
+    item = _item(case, "compute", len(window.tasks) if window.is_whole else own.count, own, size)
+    items = [replace(item, certain=window.is_whole)]
+    if extent.removed:
+        items.append(_item(case, "remove", 0, listed(extent.removed)))
+    touched = listed(sorted({*extent.told.listed, *extent.removed})) if extent.told.listed else extent.told
+    decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=touched)
+    return windows.computing(decision, window, job, building)
 
 
-def _item(
-    node: Source,
-    state: State | None,
-    action: str,
-    tasks: int,
-    count: int,
-    keys: Sequence[str],
-    consumed: Consumed,
-    size: int = 0,
-) -> Item:
+def _building(case: _Case, root: bytes, schema: Schema) -> Building:
+    node, planning = case.node, case.planning
+    whole, cut = node.with_metadata(schema), {node.dataset: case.objects}
+    return Building(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
+
+
+def _commit_items(case: _Case, extent: _Extent, window: windows.Window) -> Iterator[Item]:
+    if window.hits:
+        yield _item(case, "adopt", 0, listed(sorted(window.hits)))
+    if extent.removed:
+        yield _item(case, "remove", 0, listed(extent.removed))
+
+
+def _item(case: _Case, action: Action, tasks: int, keys: Keys, size: int = 0) -> Item:
+    state = case.state
     before = state.inputs["objects"].root if state and "objects" in state.inputs else None
-    cause = "missing" if state is None else "removed" if action == "remove" else _cause(node, state)
-    because = (Because(node.location, before, consumed.root),)
-    return Item(node.dataset, action, cause, True, tasks, count, shown(keys), size, because)  # type: ignore[arg-type]
+    cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
+    because = (Because(case.node.location, before, case.objects),)
+    return Item(case.node.dataset, action, cause, True, tasks, keys, size, because)
 
 
-def _cause(node: Source, state: State) -> str:
-    return "logic" if state.logic != node.logic else "input"
+def _cause(case: _Case) -> Cause:
+    if case.state is None:
+        return "missing"
+    return "logic" if case.state.logic != case.node.logic else "input"
 
 
-def _state(
-    planning: Planning, node: Source, before: State | None, consumed: Consumed, root: bytes, schema: Schema
-) -> State:
-    totals = tree.totals(planning.world.nodes, root)
-    cause = "missing" if before is None else _cause(node, before)
+def _state(case: _Case, root: bytes, schema: Schema) -> State:
+    totals = tree.totals(case.planning.world.nodes, root)
     after = State(
-        branch=planning.branch,
-        dataset=node.dataset,
+        branch=case.planning.branch,
+        dataset=case.node.dataset,
         seq=0,
         generation=0,
-        logic=node.logic,
-        inputs={"objects": consumed},
+        logic=case.node.logic,
+        inputs={"objects": case.consumed},
         root=root,
         schema=schema,
-        cut={node.dataset: consumed.root},
+        cut={case.node.dataset: case.objects},
         partitions=totals.partitions,
         rows=totals.content.rows,
-        cause=cause,  # type: ignore[arg-type]
-        revision=node.revision,
-        at=planning.now,
-        lineage=node.lineage,
+        cause=_cause(case),
+        revision=case.node.revision,
+        at=case.planning.now,
+        lineage=case.node.lineage,
     )
-    return next_state(before, after)
+    return next_state(case.state, after)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
-from controlplane.core import tree
 from controlplane.core.dataflow import Desired
 from controlplane.core.model import (
+    Building,
     Cause,
     Fragment,
     Listing,
@@ -18,6 +18,7 @@ from controlplane.core.model import (
     Task,
     Trace,
 )
+from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
 from dataplane.contract import Json, Schema, TaskError
 
@@ -26,7 +27,7 @@ Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocke
 SEVERITY: tuple[Status, ...] = (
     "up_to_date", "paused", "held", "building", "stale", "waiting", "blocked", "failed",
 )  # fmt: skip
-SHOWN_KEYS = 100
+EXACT = 5_000  # partitions up to which each is looked at before anything is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,14 @@ class Item:
     cause: Cause
     certain: bool
     tasks: int
-    count: int  # partitions
-    partitions: tuple[str, ...]  # the first SHOWN_KEYS
+    keys: Keys  # of its partitions
     size_bytes: int = 0
     because: tuple[Because, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Partitions."""
+        return self.keys.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,13 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Ask for these tasks; `job` is what they share."""
+    """Ask for these tasks; `job` is what they share. Of many, these are the first; `building` is what is done so far,
+    with `entered` the tasks of the partitions that came to it."""
 
     tasks: tuple[Task, ...]
     job: Json
+    building: Building | None = None
+    entered: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +107,6 @@ Step: TypeAlias = Keep | Commit | Compute | Learn | Sync
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
-    """Upper bound of the partitions of a dataset that may still change. `keys` None: any."""
-
-    keys: tuple[str, ...] | None
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What is to be done about one dataset or target, and how it stands."""
 
@@ -117,7 +117,7 @@ class Decision:
     reason: str = ""
     blocked_by: str = ""
     error: TaskError | None = None
-    pending: Pending | None = None
+    pending: Keys | None = None  # the partitions that may still change
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,10 @@ class Plan:
     def of(self, dataset: str) -> Decision | None:
         return next((d for d in self.decisions if d.dataset == dataset), None)
 
+    def work(self, nodes: NodeStore) -> Iterator[tuple[str, str, Cause]]:
+        """All work as (dataset, partition, cause); reads trees, if there is much."""
+        return ((i.dataset, key, i.cause) for i in self.items for key in i.keys.read(nodes))
+
 
 def worst(statuses: Iterable[Status]) -> Status:
     """The state of a whole: the worst in it."""
@@ -138,7 +142,7 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 class World(Protocol):
-    """Facts that planning reads. Every method is a look-up of one consistent snapshot, batched by its arguments."""
+    """Facts that planning reads, of one consistent snapshot. What many components ask for is asked for together."""
 
     @property
     def nodes(self) -> NodeStore:
@@ -149,12 +153,16 @@ class World(Protocol):
         """The newest few states, newest first."""
 
     def listing(self, id: bytes) -> Listing | None: ...
-    def source_partitions(self, listing: bytes, keys: Sequence[str]) -> Mapping[str, SourcePartition]: ...
+    def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
+        """By listing."""
+
+    def building(self, dataset: str) -> Building | None: ...
     def pinned(self, dataset: str) -> tuple[bytes, Schema] | None: ...
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]: ...
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...
-    def build_trace(self, key: bytes) -> tuple[bytes, Schema] | None: ...
-    def memo(self, key: bytes) -> Json | None: ...
+    def remembered(
+        self, builds: Sequence[bytes], memos: Sequence[bytes]
+    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]: ...
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]: ...
     def target(self, component: str) -> Target | None: ...
     def is_paused(self, dataset: str) -> bool: ...
@@ -168,6 +176,8 @@ class Planning:
     world: World
     branch: str
     now: float
+    window: int = 0  # tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
+    exact: int = EXACT
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
 
@@ -176,6 +186,14 @@ class Planning:
         if dataset not in self.states:
             self.states[dataset] = self.world.state(dataset)
         return self.states[dataset]
+
+    def building(self, dataset: str) -> Building | None:
+        """What is half-built, as it will be once the decisions so far are carried out."""
+        decision = self.decisions.get(dataset)
+        step = decision.step if decision else None
+        if isinstance(step, Compute) and step.building is not None:
+            return step.building
+        return None if isinstance(step, Commit) else self.world.building(dataset)
 
     def history(self, dataset: str) -> tuple[State, ...]:
         stored, new = tuple(self.world.history(dataset)), self.states.get(dataset)
@@ -198,38 +216,6 @@ def next_state(before: State | None, after: State) -> State:
     return replace(after, seq=before.seq + 1, generation=before.generation + (0 if same else 1))
 
 
-def shown(keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(keys[:SHOWN_KEYS])
-
-
-def of_tasks(decision: Decision, world: World, tasks: tuple[Task, ...], job: Json, pending: Pending) -> Decision:
-    """A decision to compute `tasks`, with the status that the tasks already there give."""
-    known = world.tasks([t.key for t in tasks])
-    failed = [t for t in known.values() if t.state == "failed"]
-    open_tasks = tuple(t for t in tasks if t.key not in known or known[t.key].state != "failed")
-    status: Status = "building" if any(t.state in ("queued", "running") for t in known.values()) else "stale"
-    if failed and not open_tasks:
-        status = "failed"
-    error = failed[0].error if failed else None
-    reason = f"{len(failed)} of {len(tasks)} tasks failed" if failed else ""
-    return replace(decision, status=status, step=Compute(tasks, job), error=error, reason=reason, pending=pending)
-
-
-def learning(planning: Planning, task: Task) -> tuple[Status, TaskError | None]:
-    """How the question that `task` answers stands."""
-    known = planning.world.tasks([task.key]).get(task.key)
-    if known is not None and known.state == "failed":
-        return "failed", known.error
-    return ("building" if known else "stale"), None
-
-
-def entries(planning: Planning, fragments: Mapping[str, bytes]) -> Iterator[tuple[str, tree.Entry | None]]:
-    """Tree entries of partitions whose fragments are known."""
-    found = planning.world.fragments(list(fragments.values()))
-    for key, fragment in fragments.items():
-        yield key, tree.Entry(key, fragment, found[fragment].content)
-
-
 def user_error(condition: str, message: str) -> TaskError:
     """An error found by planning itself, with no place in a text."""
     return {
@@ -242,12 +228,3 @@ def user_error(condition: str, message: str) -> TaskError:
         "column": None,
         "detail": "",
     }
-
-
-def entering(
-    planning: Planning, state: State | None, fragments: Mapping[str, bytes], tasks: Mapping[str, bytes]
-) -> dict[str, bytes]:
-    """The tasks of those partitions whose fragment the present root does not have."""
-    root = state.root if state else tree.EMPTY_ROOT
-    present = tree.lookup(planning.world.nodes, root, sorted(tasks, key=str.encode))
-    return {k: t for k, t in tasks.items() if k not in present or present[k].fragment != fragments[k]}

@@ -2,30 +2,42 @@
 
 A Merkle tree in which a hash of the keys alone decides where nodes end (`shape`). So equal maps have equal roots,
 whatever their history, and maps that differ little share nearly all nodes. Every function takes a `NodeStore` and
-reads nodes in batches; what is large is streamed. Keys are any text without lone surrogates, ordered by code point,
-which is the order of their UTF-8 bytes. A node that is missing, or whose bytes are not what they should be, raises
-`CorruptNode`.
+reads nodes in batches; what is large is streamed. Over a `NodeCache` a node is read and decoded once; `warm` reads
+ahead for many trees at a time. Keys are any text without lone surrogates, ordered by code point, which is the order of
+their UTF-8 bytes. A node that is missing, or whose bytes are not what they should be, raises `CorruptNode`.
 
 Nothing here knows what a partition is used for, where nodes are kept, or when they may be deleted.
 """
 
-from controlplane.core.tree.build import build
-from controlplane.core.tree.diff import diff, diff_many
+from controlplane.core.tree.audit import audit
+from controlplane.core.tree.build import build, build_columns
+from controlplane.core.tree.cache import NodeCache
+from controlplane.core.tree.codec import Columns
+from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
 from controlplane.core.tree.memory import MemoryNodes
-from controlplane.core.tree.query import keys_digest, lookup, reachable, scan, summaries, totals, verify
-from controlplane.core.tree.values import EMPTY_ROOT, Change, Entry, NodeStore, Summary, Totals
+from controlplane.core.tree.query import keys_digest, lookup, reachable, scan, summaries, totals, verify, warm
+from controlplane.core.tree.values import EMPTY_ROOT, Change, Entry, KeyChange, NodeStore, Summary, Totals
+from controlplane.core.tree.walk import after
 
 __all__ = [
     "EMPTY_ROOT",
     "Change",
+    "Columns",
     "Entry",
+    "KeyChange",
     "MemoryNodes",
+    "NodeCache",
     "NodeStore",
     "Summary",
     "Totals",
+    "after",
+    "audit",
     "build",
+    "build_columns",
     "diff",
+    "diff_keys",
+    "diff_keys_many",
     "diff_many",
     "edit",
     "keys_digest",
@@ -35,4 +47,5 @@ __all__ = [
     "summaries",
     "totals",
     "verify",
+    "warm",
 ]

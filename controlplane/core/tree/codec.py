@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import chain, islice
 from operator import lt
@@ -73,7 +74,7 @@ class Row(NamedTuple):
     rest: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what was verified once is kept with the node
 class Node:
     """A decoded node. Its own bytes were checked; `verify` also checks what the summary says of the rows."""
 
@@ -81,6 +82,7 @@ class Node:
     level: int
     columns: Columns
     summary: bytes
+    size_bytes: int  # encoded
 
     @property
     def keys(self) -> Sequence[str]:
@@ -99,8 +101,20 @@ class Node:
     def ids(self) -> Iterator[bytes]:
         return chain.from_iterable(_ID.iter_unpack(self.columns.ids))
 
+    def keys_digests(self) -> Iterator[bytes]:
+        """Of the children of an inner node."""
+        return (self.columns.rest[i : i + ID] for i in range(0, len(self.columns.rest), _SUMMARY.size))
+
+    def blob(self) -> bytes:
+        """The bytes that this was decoded from."""
+        return _blob(self.level, self.columns, self.summary, *_key_section(self.keys))
+
     def verify(self) -> Summary:
         """The summary, once found true of the rows. Raises CorruptNode."""
+        return self._verified
+
+    @cached_property
+    def _verified(self) -> Summary:
         prefix, block = _key_section(self.keys)
         if _summary(self.level, self.columns, prefix, block) != self.summary:
             raise corrupt(self.digest, "its summary is not that of its rows")
@@ -124,6 +138,14 @@ def leaf_columns(entries: Iterable[Entry]) -> Columns:
     return Columns(keys, b"".join(fragments), rest)
 
 
+def check_columns(columns: Columns) -> Columns:
+    """Rows of a leaf that somebody else put into columns. Raises ValueError if these do not have the same length."""
+    keys, ids, rest = columns
+    if (len(ids), len(rest)) != (len(keys) * ID, len(keys) * _CONTENT.size):
+        raise ValueError(f"{len(ids)} bytes of ids and {len(rest)} of contents are not those of {len(keys)} rows")
+    return Columns(tuple(keys), bytes(ids), bytes(rest))
+
+
 def leaf_row(entry: Entry) -> Row:
     """As `leaf_columns`, for one entry."""
     columns = leaf_columns((entry,))
@@ -143,9 +165,13 @@ def encode(level: int, columns: Columns) -> tuple[Row, bytes]:
     """The node of these rows (at least one, keys ascending): its row in the parent, and its bytes."""
     prefix, block = _key_section(columns.keys)
     summary = _summary(level, columns, prefix, block)
-    head = _HEAD.pack(VERSION, level, len(columns.keys), len(prefix), len(block))
-    blob = b"".join((head, summary, prefix, block, columns.ids, columns.rest))
+    blob = _blob(level, columns, summary, prefix, block)
     return Row(node_digest(blob), summary), blob
+
+
+def _blob(level: int, columns: Columns, summary: bytes, prefix: bytes, block: bytes) -> bytes:
+    head = _HEAD.pack(VERSION, level, len(columns.keys), len(prefix), len(block))
+    return b"".join((head, summary, prefix, block, columns.ids, columns.rest))
 
 
 def node_digest(blob: bytes) -> bytes:
@@ -161,7 +187,8 @@ ParsedKeys = dict[tuple[int, bytes], Sequence[str]]
 def decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     """The node with this digest. Raises CorruptNode, naming it, unless the bytes are exactly what `encode` gives.
 
-    Whether the summary is true of the rows is left to `Node.verify`: nothing that is looked up depends on it.
+    Whether the summary is true of the rows is left to `Node.verify`: it depends on whoever wrote the node, not on how
+    the bytes were kept, and nothing that is looked up depends on it.
     """
     if node_digest(blob) != digest:
         raise corrupt(digest, "its bytes have another digest")
@@ -194,7 +221,7 @@ def _decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     keys = parsed.get(at) or parsed.setdefault(at, _parse_keys(*at))
     if len(keys) != count:
         raise ValueError(f"{len(keys)} keys for {count} rows")
-    return Node(digest, level, Columns(keys, blob[ids:rest], blob[rest:]), blob[_HEAD.size : _BODY])
+    return Node(digest, level, Columns(keys, blob[ids:rest], blob[rest:]), blob[_HEAD.size : _BODY], len(blob))
 
 
 def _key_section(keys: Sequence[str]) -> tuple[bytes, bytes]:
@@ -202,7 +229,7 @@ def _key_section(keys: Sequence[str]) -> tuple[bytes, bytes]:
     prefix = _shared_prefix(keys[0], keys[-1])
     text = "\n" + "\n".join(keys)
     if text.count("\n") == len(keys):
-        return prefix.encode(), text.replace("\n" + prefix, "\n").encode().replace(b"\n", _SEPARATOR)
+        return prefix.encode(), text.encode().replace(("\n" + prefix).encode(), _SEPARATOR)
     return prefix.encode(), b"".join(_SEPARATOR + key[len(prefix) :].encode() for key in keys)
 
 

@@ -15,7 +15,7 @@ from controlplane.core.tree.build import build
 from controlplane.core.tree.codec import Columns, Node, Row, join, leaf_row, lone_child
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
-from controlplane.core.tree.walk import WINDOW, Ref, after, load, load_root, routed
+from controlplane.core.tree.walk import WINDOW, Ref, load, load_root, routed, touching
 from controlplane.core.tree.write import Run, Tower, Writer
 
 PASS = 50_000
@@ -50,7 +50,8 @@ def _checked(changes: Iterable[tuple[str, Entry | None]]) -> Iterator[tuple[str,
 
 def _edit(nodes: NodeStore, root: bytes, changes: Sequence[tuple[str, Entry | None]]) -> bytes:
     writer = Writer(nodes)
-    levels = _touched(nodes, root, _touching(changes))
+    removed = [key for key, entry in changes if entry is None]
+    levels = _touched(nodes, root, touching([key for key, _ in changes], removed))
     rows: list[RowChange] = [(key, None if entry is None else leaf_row(entry)) for key, entry in changes]
     for level, loaded in enumerate(reversed(levels)):
         rows = _recut(level, loaded, rows, writer)
@@ -59,12 +60,6 @@ def _edit(nodes: NodeStore, root: bytes, changes: Sequence[tuple[str, Entry | No
         root = _top(nodes, ref, dict(rows), writer)
         writer.flush()
     return root
-
-
-def _touching(changes: Sequence[tuple[str, Entry | None]]) -> list[str]:
-    """The keys that lead to all nodes that change: where a boundary goes, the node after it does too."""
-    merged = (after(key) for key, entry in changes if entry is None and height(key))
-    return sorted({*(key for key, _ in changes), *merged})
 
 
 def _touched(nodes: NodeStore, root: bytes, keys: Sequence[str]) -> list[Loaded]:

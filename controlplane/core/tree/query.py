@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from controlplane.core.tree.codec import Node, corrupt
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, EMPTY_SUMMARY, Entry, NodeStore, Summary, Totals
-from controlplane.core.tree.walk import WINDOW, Ref, all_children, child, leaves, load, load_root, root_ref, routed
+from controlplane.core.tree.walk import (
+    WINDOW,
+    Ref,
+    all_children,
+    child,
+    leaves,
+    load,
+    load_root,
+    root_ref,
+    routed,
+    touching,
+)
+
+AHEAD = 2048
+"""Nodes that are read at a time where all are kept."""
 
 
 def scan(nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None, prefix: str = "") -> Iterator[Entry]:
@@ -33,6 +47,19 @@ def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entr
             mine = wanted[bisect_left(wanted, ref.low) : bisect_right(wanted, leaf.keys[-1])]
             found.update((key, leaf.columns.entry(i)) for key, i in _positions(leaf.keys, mine))
     return found
+
+
+def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None:
+    """Read all nodes on the paths to these keys below these roots: level by level, over all trees at once.
+
+    Through a cache that holds them, whatever then reads or edits these keys reads nothing. No keys: the root only.
+    """
+    trees = [(root, touching(keys, keys)) for root, keys in paths if root != EMPTY_ROOT]
+    refs = [root_ref(root, tree) for tree, (root, _) in enumerate(trees)]
+    while refs:
+        batches = (refs[i : i + AHEAD] for i in range(0, len(refs), AHEAD))
+        loaded = chain.from_iterable(zip(batch, load(nodes, batch), strict=True) for batch in batches)
+        refs = [r for ref, node in loaded if node.level for r in routed(ref, node, trees[ref.tree][1], beyond=True)]
 
 
 def totals(nodes: NodeStore, root: bytes) -> Totals:
@@ -78,10 +105,10 @@ def verify(nodes: NodeStore, root: bytes) -> None:
     for level in range(top.level + 1):
         for ref, node in leaves(nodes, root, all_children, stop_level=level):
             node.verify()
-            _verify_shape(ref, node)
+            verify_shape(ref, node)
 
 
-def _verify_shape(ref: Ref, node: Node) -> None:
+def verify_shape(ref: Ref, node: Node) -> None:
     heights = list(map(height, node.keys))
     if any(h > node.level for h in heights[:-1]):
         raise corrupt(node.digest, "it goes on where a node must end")

@@ -37,6 +37,14 @@ class Change(NamedTuple):
     after: Entry | None
 
 
+class KeyChange(NamedTuple):
+    """One key that one of two maps has and the other lacks."""
+
+    key: str
+    before: bool
+    after: bool
+
+
 class Totals(NamedTuple):
     """How many partitions there are, and the sum of their contents, all mod 2^64."""
 
@@ -58,7 +66,7 @@ class NodeStore(Protocol):
     """Where nodes are kept. A node never changes, so both calls may be repeated and reordered freely."""
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The bytes of the nodes with these digests (distinct, at most about a thousand); missing ones are absent."""
+        """The bytes of the nodes with these digests (distinct, at most a few thousand); missing ones are absent."""
         ...
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:

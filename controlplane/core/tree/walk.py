@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import NamedTuple
 
-from controlplane.core.tree.codec import Node, ParsedKeys, corrupt, decode
-from controlplane.core.tree.shape import height
+from controlplane.core.tree.cache import fetch
+from controlplane.core.tree.codec import ID, Node, corrupt
+from controlplane.core.tree.shape import boundaries, height
 from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
 
 WINDOW = 512
@@ -32,9 +33,18 @@ class Ref(NamedTuple):
     summary: bytes
     is_edge: bool  # the last node of its level
 
+    @property
+    def keys_digest(self) -> bytes:
+        return self.summary[:ID]
+
 
 def root_ref(digest: bytes, tree: int = 0, side: int = 0) -> Ref:
     return Ref(tree, "", side, digest, UNKNOWN, "", b"", is_edge=True)
+
+
+def of_root(ref: Ref, node: Node) -> Ref:
+    """The ref of a root once its node is known."""
+    return ref._replace(level=node.level, last=node.keys[-1], summary=node.summary)
 
 
 def child(ref: Ref, node: Node, i: int) -> Ref:
@@ -50,22 +60,19 @@ def after(key: str) -> str:
 
 def load(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node]:
     """The nodes of these refs, in one call. Raises CorruptNode."""
-    blobs = nodes.get_nodes(list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
-    parsed: ParsedKeys = {}
-    decoded: dict[bytes, Node] = {}
+    found = fetch(nodes, list(dict.fromkeys(ref.digest for ref in refs))) if refs else {}
     for ref in refs:
-        if ref.digest not in blobs:
+        if ref.digest not in found:
             raise corrupt(ref.digest, "it is missing")
-        if ref.digest not in decoded:
-            decoded[ref.digest] = decode(ref.digest, blobs[ref.digest], parsed)
-        _check(ref, decoded[ref.digest])
-    return [decoded[ref.digest] for ref in refs]
+        _check(ref, found[ref.digest])
+    return [found[ref.digest] for ref in refs]
 
 
 def load_root(nodes: NodeStore, root: bytes) -> tuple[Ref, Node]:
     """The root's node, not for the empty root."""
-    [node] = load(nodes, [root_ref(root)])
-    return root_ref(root)._replace(level=node.level, last=node.keys[-1], summary=node.summary), node
+    ref = root_ref(root)
+    [node] = load(nodes, [ref])
+    return of_root(ref, node), node
 
 
 def _check(ref: Ref, node: Node) -> None:
@@ -76,6 +83,11 @@ def _check(ref: Ref, node: Node) -> None:
         raise corrupt(node.digest, "it is not what its parent says")
     if not ref.is_edge and height(ref.last) <= ref.level:
         raise corrupt(node.digest, "no node ends at its last key")
+
+
+def touching(keys: Sequence[str], removed: Sequence[str]) -> list[str]:
+    """The keys that lead to all nodes that change with these: where a boundary goes, the node after it does too."""
+    return sorted({*keys, *(after(removed[i]) for i in boundaries(removed))})
 
 
 Pick = Callable[[Ref, Node], Iterable[Ref]]

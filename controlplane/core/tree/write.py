@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from controlplane.core.tree.codec import Columns, Row, encode, join
+from controlplane.core.tree.cache import put
+from controlplane.core.tree.codec import Columns, Node, Row, encode, join
 from controlplane.core.tree.shape import height
 from controlplane.core.tree.values import EMPTY_ROOT, NodeStore
 
@@ -19,11 +20,13 @@ class Writer:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._decoded: dict[bytes, Node] = {}
         self.buffer: dict[bytes, bytes] = {}
 
     def put(self, level: int, columns: Columns) -> Row:
         row, blob = encode(level, columns)
         self.buffer[row.id] = blob
+        self._decoded[row.id] = Node(row.id, level, columns, row.rest, len(blob))
         if len(self.buffer) >= BATCH:
             self.flush()
         return row
@@ -32,11 +35,12 @@ class Writer:
         """These turned out not to belong to the tree. Those that are put already are harmless, and never reachable."""
         for digest in digests:
             self.buffer.pop(digest, None)
+            self._decoded.pop(digest, None)
 
     def flush(self) -> None:
         if self.buffer:
-            self._nodes.put_nodes(self.buffer)
-            self.buffer = {}
+            put(self._nodes, self.buffer, self._decoded.values())
+            self.buffer, self._decoded = {}, {}
 
 
 class Run:

@@ -30,6 +30,14 @@ def test_what_was_put_is_read(lake: ObjectStore) -> None:
     assert lake.read("a/b=c/d.json") == b"body"
 
 
+def test_what_is_large_is_read_in_pieces(lake: ObjectStore) -> None:
+    body = bytes(range(256)) * 4000
+    lake.put_if_absent("a/b", body)
+    assert b"".join(lake.stream("a/b")) == body
+    with pytest.raises(NotFound):
+        next(lake.stream("a/c"))
+
+
 def test_a_second_put_changes_nothing(lake: ObjectStore) -> None:
     assert lake.put_if_absent("x/y", b"first")
     assert not lake.put_if_absent("x/y", b"second")

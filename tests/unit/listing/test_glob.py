@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.glob import BadGlob, braces, find
+from dataplane import glob
+from dataplane.glob import BadGlob, braces
 
 FILES = [
     "a.csv",
@@ -22,6 +23,10 @@ FILES = [
     "out.csv/part-0",
     "out.csv/_SUCCESS",
 ]
+
+
+def find(pattern: str, folder: str) -> list[str]:
+    return sorted(set(glob.find(pattern, folder)), key=str.encode)
 
 
 @pytest.fixture

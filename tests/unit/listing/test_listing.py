@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import time
@@ -127,7 +128,9 @@ def test_equal_bytes_are_an_equal_version(data: Path, cache: Versions) -> None:
 
 def test_an_empty_folder_is_an_empty_listing(tmp_path: Path, cache: Versions) -> None:
     (tmp_path / "empty").mkdir()
-    assert listed(tmp_path / "empty", cache) == {"partitions": [], "objects": 0, "bytes": 0}
+    result = listed(tmp_path / "empty", cache)
+    assert (result["partitions"], result["objects"], result["bytes"]) == ([], 0, 0)
+    assert result["digest"] == hashlib.sha256().hexdigest()
 
 
 def test_a_broken_cache_is_no_cache(data: Path, tmp_path: Path) -> None:
@@ -194,6 +197,47 @@ def test_templates_group_files(data: Path, cache: Versions) -> None:
     result = listed(data, cache, "*.csv", "{year}-*.csv")
     assert [(p["key"], len(p["objects"])) for p in result["partitions"]] == [("2013", 3)]
     assert failure(data, cache, partition="{a}/{b}").condition == "no-partition"
+
+
+def test_files_of_one_partition_come_together_wherever_they_lie(data: Path, cache: Versions) -> None:
+    for folder in ("x", "y", "z"):
+        for name in ("b-1.csv", "a-1.csv", "a-2.csv"):
+            (data / folder).mkdir(exist_ok=True)
+            (data / folder / name).write_text(f"{folder}{name}\n")
+    result = listed(data, cache, "*/*.csv", "*/{part}-*.csv")
+    names = {p["key"]: [o["name"] for o in p["objects"]] for p in result["partitions"]}
+    assert names == {
+        "a": [f"{f}/a-{i}.csv" for f in "xyz" for i in (1, 2)],
+        "b": [f"{f}/b-1.csv" for f in "xyz"],
+    }
+    assert [p["content"][:2] for p in result["partitions"]] == [[6, 54], [3, 27]]
+
+
+def test_a_partition_is_told_apart_by_what_its_readers_see(data: Path, cache: Versions) -> None:
+    before = listed(data, cache)
+    os.utime(data / "2013-01.csv", ns=(1, 1))
+    touched = listed(data, cache)
+    (data / "2013-01.csv").rename(data / "2013-00.csv")
+    moved = listed(data, cache)
+    (first, *_), (second, *_), (third, *_) = (r["partitions"] for r in (before, touched, moved))
+    assert (first["source"], first["content"]) == (second["source"], second["content"])
+    assert first["source"] == third["source"]
+    assert first["content"] != third["content"]
+    assert before["digest"] != touched["digest"] != moved["digest"]
+
+
+def test_times_that_enter_the_rows_tell_partitions_apart(data: Path, cache: Versions) -> None:
+    (before, _) = listed(data, cache, metadata=["modified"])["partitions"]
+    os.utime(data / "2013-01.csv", ns=(1, 1))
+    (after, _) = listed(data, cache, metadata=["modified"])["partitions"]
+    assert before["source"] != after["source"]
+
+
+def test_columns_are_told_in_order_of_the_first_key(data: Path, cache: Versions) -> None:
+    (data / "2013-00.csv").write_text("n\n")
+    (data / "2013-03.csv").write_text("day,n\n")
+    result = listed(data, cache)
+    assert (result["columns"], result["all_columns"]) == ([["n"], ["day", "n"]], True)
 
 
 def test_alternatives_before_any_other_glob(data: Path, cache: Versions) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import subprocess
 import sys
 import threading
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dataplane.client import Ended, Fenced, Heartbeat, Reported
-from dataplane.contract import Claim, Json, Kind, TaskResult
+from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
 from dataplane.versions import Versions
 from dataplane.worker import Orders, cache_file, perform, run, step
 
@@ -73,6 +75,21 @@ def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
     assert failed["error"]["kind"] == "user"
     assert failed["error"]["condition"] == "path-not-found"
     assert "Traceback" in failed["error"]["detail"]
+
+
+def test_a_large_listing_becomes_a_file(tmp_path: Path) -> None:
+    columns = ",".join(f"column {i}" for i in range(1000))
+    for i in range(50):
+        (tmp_path / f"{i}.csv").write_text(columns)
+    work = claim("list", listing_job(tmp_path)) | {"lake": (tmp_path / "lake").as_uri()}
+    [done] = perform(work, Versions(), Orders())
+    result = done["result"]
+    assert (result["objects"], len(result["columns"]), "partitions" in result) == (50, 1, False)
+    [file] = [p for p in (tmp_path / "lake").rglob("*") if p.is_file()]
+    assert file == tmp_path / "lake" / work["prefix"] / result["file"]
+    lines = gzip.decompress(file.read_bytes())
+    assert hashlib.sha256(lines).hexdigest() == result["digest"]
+    assert [listing_head(line)[0] for line in lines.splitlines()] == sorted(f"{i}.csv" for i in range(50))
 
 
 def test_one_broken_task_does_not_spoil_the_others(tmp_path: Path) -> None:

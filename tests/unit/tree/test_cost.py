@@ -4,9 +4,12 @@ import pytest
 
 from controlplane.core.tree import (
     EMPTY_ROOT,
+    KeyChange,
     MemoryNodes,
     build,
     diff,
+    diff_keys,
+    diff_keys_many,
     diff_many,
     edit,
     lookup,
@@ -16,7 +19,8 @@ from controlplane.core.tree import (
     totals,
 )
 from controlplane.core.tree.shape import height
-from tests.unit.tree.examples import entry, numbered
+from controlplane.core.tree.walk import WINDOW
+from tests.unit.tree.examples import boundary_keys, entry, numbered
 
 ENTRIES = numbered(100_000)
 DEPTH = 3  # levels of the tree of these entries
@@ -116,6 +120,57 @@ def test_many_small_trees_are_compared_in_few_calls():
     nodes.reset()
     assert len(summaries(nodes, (root for pair in pairs for root in pair))) == 601
     assert nodes.calls <= 2
+
+
+def test_trees_of_equal_keys_have_their_keys_compared_by_two_nodes(tree):
+    nodes, root = tree
+    other = build(nodes, (entry(e.key, 1) for e in ENTRIES))
+    nodes.reset()
+    assert list(diff_keys(nodes, root, other)) == []
+    assert (nodes.reads, nodes.calls) == (2, 1)
+
+
+def test_of_trees_that_share_no_node_only_what_lacks_keys_is_read(tree):
+    nodes, root = tree
+    gone = {e.key for e in ENTRIES[40_000:60_000:1000]}
+    other = build(nodes, (entry(e.key, 1) for e in ENTRIES if e.key not in gone))
+    nodes.reset()
+    assert list(diff_keys(nodes, root, other)) == [KeyChange(key, before=True, after=False) for key in sorted(gone)]
+    assert nodes.reads <= 2 * (DEPTH - 1 + len(gone))
+    assert nodes.calls <= DEPTH
+
+
+def test_a_leaf_with_the_same_keys_is_passed_over_in_trees_of_unequal_height():
+    ends = boundary_keys(2, 1)
+    nodes = MemoryNodes()
+    low = build(nodes, [entry(min(ends))])
+    high = build(nodes, [entry(key, 1) for key in (min(ends), max(ends), "z")])
+    nodes.reset()
+    assert [c.key for c in diff_keys(nodes, low, high)] == [max(ends), "z"]
+    assert nodes.reads == 2 + 2  # the roots, and two of the three leaves
+
+
+def test_holes_in_many_half_built_trees_are_found_in_few_calls():
+    nodes = MemoryNodes()
+    keys = [f"part-{i:05d}" for i in range(1500)]
+    pairs = []
+    for i in range(40):
+        root = build(nodes, [entry(key, i) for key in keys])
+        holes = set(keys[i::100])
+        pairs.append((root, build(nodes, [entry(key, 100 + i) for key in keys if key not in holes])))
+    nodes.reset()
+    expected = [(i, KeyChange(key, before=True, after=False)) for i in range(40) for key in keys[i::100]]
+    assert list(diff_keys_many(nodes, pairs)) == expected
+    assert nodes.reads <= len(nodes.blobs)
+    assert nodes.calls <= 1 + 1 + nodes.reads // WINDOW
+
+
+def test_a_diff_that_starts_late_reads_nothing_before(tree):
+    nodes, root = tree
+    other = build(nodes, (entry(e.key, 1) for e in ENTRIES[::2]))
+    nodes.reset()
+    assert len(list(diff_keys(nodes, root, other, start=ENTRIES[99_900].key))) == 50
+    assert nodes.reads <= 2 * (DEPTH + 1)
 
 
 def test_totals_read_one_node(tree):

@@ -1,6 +1,7 @@
 """The bytes of nodes: pinned for ever, and never believed when they are wrong."""
 
 import struct
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from controlplane.core.tree import (
     EMPTY_ROOT,
     Entry,
     MemoryNodes,
+    NodeCache,
     diff,
+    diff_keys,
     edit,
     keys_digest,
     lookup,
@@ -19,6 +22,7 @@ from controlplane.core.tree import (
     scan,
     totals,
     verify,
+    warm,
 )
 from controlplane.core.tree.codec import Columns, Node, decode, encode, leaf_columns, node_digest
 from controlplane.core.tree.shape import height
@@ -88,6 +92,34 @@ def test_what_decodes_and_verifies_is_the_one_encoding_of_its_rows(blob, data):
     assert node is None or encode(node.level, node.columns)[1] == bad
 
 
+TINY = built(map(entry, ENDS[:4]))  # an inner node and four leaves
+
+
+def every_damage(blob: bytes) -> Iterator[bytes]:
+    """The blob cut short at each byte, and with each bit flipped."""
+    yield from (blob[:stop] for stop in range(len(blob)))
+    for at in range(len(blob)):
+        yield from (blob[:at] + bytes([blob[at] ^ 1 << bit]) + blob[at + 1 :] for bit in range(8))
+
+
+@pytest.mark.parametrize(("nodes", "root"), [LEAF, TINY], ids=["leaf", "inner"])
+def test_no_damage_of_a_stored_node_is_believed(nodes, root):
+    damaged = MemoryNodes()
+    for store in (damaged, NodeCache(1 << 20).over(damaged)):
+        for blob in every_damage(nodes.blobs[root]):
+            damaged.blobs = nodes.blobs | {root: blob}
+            with pytest.raises(CorruptNode, match=f"{root.hex()}: its bytes have another digest"):
+                next(scan(store, root))
+
+
+@pytest.mark.parametrize(("nodes", "root"), [LEAF, TINY], ids=["leaf", "inner"])
+def test_a_damaged_node_under_its_own_digest_is_refused_by_name_or_has_other_rows(nodes, root):
+    true = decode(root, nodes.blobs[root], {})
+    for blob in every_damage(nodes.blobs[root]):
+        node = verified(blob)
+        assert node is None or (node.columns != true.columns and node.blob() == blob)
+
+
 def verified(blob: bytes) -> Node | None:
     """The node of these bytes, or None if they are refused, by their name."""
     digest = node_digest(blob)
@@ -155,12 +187,14 @@ READERS = [
     lambda nodes, root: list(scan(nodes, root)),
     lambda nodes, root: lookup(nodes, root, [e.key for e in ENTRIES]),
     lambda nodes, root: list(diff(nodes, EMPTY_ROOT, root)),
+    lambda nodes, root: list(diff_keys(nodes, EMPTY_ROOT, root)),
+    lambda nodes, root: warm(nodes, [(root, [e.key for e in ENTRIES])]),
     lambda nodes, root: edit(nodes, root, [(e.key, None) for e in ENTRIES[::10]]),
     verify,
 ]
 
 
-@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "edit", "verify"])
+@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"])
 def test_a_child_that_is_not_what_its_parent_says_is_refused(read):
     nodes, root, leaves = tree_with(lambda c: c._replace(ids=c.ids[:32] + c.ids[:32] + c.ids[64:]))
     with pytest.raises(CorruptNode, match=f"{leaves[0].hex()}: it is not what its parent says"):
@@ -170,7 +204,7 @@ def test_a_child_that_is_not_what_its_parent_says_is_refused(read):
         read(nodes, root)
 
 
-@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "edit", "verify"])
+@pytest.mark.parametrize("read", READERS, ids=["scan", "lookup", "diff", "diff_keys", "warm", "edit", "verify"])
 def test_a_missing_node_is_named(read):
     nodes, root, leaves = tree_with(lambda c: c)
     del nodes.blobs[leaves[2]]

@@ -1,5 +1,6 @@
 """What holds for all maps: equal maps have equal roots, and diff, edit and the readers agree with a dictionary."""
 
+import struct
 from collections import Counter
 from random import Random
 
@@ -7,13 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.core import tree
 from controlplane.core.tree import (
     EMPTY_ROOT,
     Change,
+    Columns,
     Entry,
+    KeyChange,
     MemoryNodes,
     build,
+    build_columns,
     diff,
+    diff_keys,
+    diff_keys_many,
     diff_many,
     edit,
     keys_digest,
@@ -61,13 +68,32 @@ def test_a_diff_is_what_differs_in_order_both_ways_and_edits_one_into_the_other(
     assert edit(nodes, old, ((c.key, c.after) for c in there)) == new
 
 
+@given(states, states, windows)
+def test_a_diff_of_keys_is_what_one_map_lacks_in_order_both_ways(before, after, window):
+    nodes = MemoryNodes()
+    old, new = stored(before, nodes), stored(after, nodes)
+    there = list(diff_keys(nodes, old, new, window=window))
+    assert there == [KeyChange(k, k in before, k in after) for k in sorted(before.keys() ^ after.keys())]
+    assert [KeyChange(c.key, c.after, c.before) for c in diff_keys(nodes, new, old)] == there
+
+
+@given(states, states, windows, st.one_of(keys, keys.map(tree.after)))
+def test_a_diff_that_starts_late_is_the_rest_of_the_diff(before, after, window, start):
+    nodes = MemoryNodes()
+    old, new = stored(before, nodes), stored(after, nodes)
+    for compare in (diff, diff_keys):
+        rest = [c for c in compare(nodes, old, new) if c.key >= start]
+        assert list(compare(nodes, old, new, start=start, window=window)) == rest
+
+
 @given(st.lists(st.tuples(states, states), max_size=6), windows)
 def test_many_diffs_at_once_are_the_diffs_one_by_one(pairs, window):
     nodes = MemoryNodes()
     roots = [(stored(before, nodes), stored(after, nodes)) for before, after in pairs]
-    assert list(diff_many(nodes, roots, window=window)) == [
-        (i, c) for i, pair in enumerate(roots) for c in diff(nodes, *pair)
-    ]
+    for many, one in ((diff_many, diff), (diff_keys_many, diff_keys)):
+        assert list(many(nodes, roots, window=window)) == [
+            (i, c) for i, pair in enumerate(roots) for c in one(nodes, *pair)
+        ]
 
 
 @given(states, texts, st.one_of(st.none(), texts), texts)
@@ -134,6 +160,7 @@ def test_the_laws_hold_in_trees_of_many_leaves(seed, changed, removed):
     differing = sorted(k for k in state | steps if state.get(k) != after.get(k))
     assert [c.key for c in diff(nodes, old, new)] == differing
     assert [c.key for c in diff(nodes, new, old, window=3)] == differing
+    assert [c.key for c in diff_keys(nodes, old, new, window=3)] == sorted(state.keys() ^ after.keys())
 
 
 def test_removing_and_adding_keys_that_end_nodes_of_every_level():
@@ -177,6 +204,21 @@ def test_edits_and_diffs_stream():
     assert len(everything) == 59_000
 
 
+def columns(entries: list[Entry]) -> Columns:
+    contents = b"".join(struct.pack("<3Q", *e.content) for e in entries)
+    return Columns([e.key for e in entries], b"".join(e.fragment for e in entries), contents)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 3000)), states)
+def test_rows_by_column_in_any_chunks_give_the_tree_of_their_entries(cuts, state):
+    entries = sorted([*numbered(3000), *(entry(key, state[key]) for key in state)])
+    ends = sorted({*cuts, len(entries)})
+    nodes = MemoryNodes()
+    root = build_columns(nodes, (columns(entries[i:j]) for i, j in zip([0, *ends], ends, strict=False)))
+    assert (nodes.blobs, root) == (built(entries)[0].blobs, built(entries)[1])
+
+
 # The empty tree, and what is refused.
 
 
@@ -211,6 +253,15 @@ def test_entries_that_no_tree_can_hold_are_refused(entries):
     nodes, root = built([entry("m")])
     with pytest.raises(ValueError):  # noqa: PT011
         edit(nodes, root, [(e.key, e) for e in entries])
+
+
+def test_columns_that_do_not_hold_the_same_rows_are_refused():
+    good = columns(numbered(3))
+    for bad in (good._replace(ids=good.ids[:-1]), good._replace(rest=good.rest * 2), good._replace(keys=good.keys[1:])):
+        with pytest.raises(ValueError, match="are not those of"):
+            build_columns(MemoryNodes(), [bad])
+    with pytest.raises(ValueError, match="ascend"):
+        build_columns(MemoryNodes(), [good, good])
 
 
 def test_a_change_must_carry_its_own_key():

@@ -70,13 +70,14 @@ def _desired() -> None:
 
 
 def _listed() -> None:
-    _table("nodes", [_digest_key("digest")], sa.Column("body", sa.LargeBinary, nullable=False))
+    _table("nodes", [_digest_key("digest")], _time("at"), sa.Column("body", sa.LargeBinary, nullable=False))
     if op.get_bind().dialect.name == "postgresql":  # digests do not compress
         op.execute("ALTER TABLE nodes ALTER COLUMN body SET STORAGE EXTERNAL")
     counts = [_count(c) for c in ("objects", "size_bytes", "requested", "served")]
     found = [_digest("root", nullable=True), _time("at", nullable=True)]
     trouble = [_text("error", nullable=True), _text("held", nullable=True)]
-    _table("listings", [_digest_key("id")], *found, *counts, *trouble)
+    seen = [_digest("digest", nullable=True), _text("columns"), _flag("all_columns")]
+    _table("listings", [_digest_key("id")], *found, *counts, *trouble, *seen)
     _table("source_partitions", [_digest_key("listing"), _key("key")], _digest("source"), _text("objects"))
 
 
@@ -100,6 +101,18 @@ def _settled() -> None:
         _time("at"),
         _digest("lineage"),
     )
+    _table(
+        "buildings",
+        [_key(k) for k in dataset],
+        _digest("lineage"),
+        _text("inputs"),
+        _digest("root"),
+        _digest("schema", nullable=True),
+        _text("cut"),
+        _time("at"),
+    )
+    _table("marks", [_key("branch"), _key("name")], _count("at"), clustered=True)
+    op.create_index("marks_at", "marks", ["namespace", "at"])
     _table("pins", [_key(k) for k in dataset], _digest("settings"), _text("schema"))
     _table("problems", [_key(k) for k in dataset], _text("error"))
 
@@ -111,7 +124,7 @@ def _remembered() -> None:
     op.create_index("fragments_attempt", "fragments", ["namespace", "attempt"])
     _table("traces", [_digest_key("task")], _count("seq"), _text("by"), _text("home"), clustered=True)
     _table("outputs", [_digest_key("task"), _key("suffix")], _digest("fragment"), clustered=True)
-    _table("build_traces", [_digest_key("key")], _digest("root"), _digest("schema"), clustered=True)
+    _table("build_traces", [_digest_key("key")], _digest("root"), _digest("schema"), _time("at"), clustered=True)
     _table("memos", [_digest_key("key")], _text("value"))
 
 

@@ -1,0 +1,22 @@
+"""Names of what can change under a plan besides datasets, whose names mark themselves."""
+
+from __future__ import annotations
+
+PAUSES = "pauses:"
+_FLOW, _LISTING = "flow:", "listing:"
+
+
+def flow(name: str) -> str:
+    return _FLOW + name
+
+
+def listing(id: bytes) -> str:
+    return _LISTING + id.hex()
+
+
+def flow_of(mark: str) -> str | None:
+    return mark.removeprefix(_FLOW) if mark.startswith(_FLOW) else None
+
+
+def listing_of(mark: str) -> bytes | None:
+    return bytes.fromhex(mark.removeprefix(_LISTING)) if mark.startswith(_LISTING) else None

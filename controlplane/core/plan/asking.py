@@ -1,0 +1,165 @@
+"""Questions that decisions ask of the world. Deciding is a generator that yields them, so that what many components
+want to know is looked up in one go.
+
+Each function here is used with `yield from`. Does not belong here: what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from controlplane.core import tree
+from controlplane.core.model import Fragment, SourcePartition, Task, Trace
+from controlplane.core.plan.values import Decision, World
+from dataplane.contract import Json, Schema
+
+T = TypeVar("T")
+What: TypeAlias = Literal["nodes", "changes", "holes", "remembered", "traces", "fragments", "tasks", "partitions"]
+Path: TypeAlias = tuple[bytes, Sequence[str]]  # a root, and keys in it
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    what: What
+    about: Any
+
+
+Deciding: TypeAlias = Generator[Ask, Any, T]
+Remembered: TypeAlias = tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]
+
+
+def nodes(paths: Iterable[Path]) -> Deciding[None]:
+    """Have the tree nodes on the way to these keys at hand; without keys, the roots."""
+    yield Ask("nodes", [path for path in paths if path[0] != tree.EMPTY_ROOT])
+
+
+def changes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.Change]]]:
+    """The difference of each pair of roots (old, new)."""
+    found: list[list[tree.Change]] = yield Ask("changes", pairs)
+    return found
+
+
+def holes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[str]]]:
+    """The keys of each pair of roots (have, wanted) that only the second one has."""
+    found: list[list[str]] = yield Ask("holes", pairs)
+    return found
+
+
+def remembered(builds: Sequence[bytes], memos: Sequence[bytes]) -> Deciding[Remembered]:
+    """Build traces and memos; the answer may hold those of others, too."""
+    found: Remembered = yield Ask("remembered", (builds, memos))
+    return found
+
+
+def traces(keys: Sequence[bytes]) -> Deciding[Mapping[bytes, Trace]]:
+    found: Mapping[bytes, Trace] = yield Ask("traces", keys)
+    return found
+
+
+def fragments(ids: Sequence[bytes]) -> Deciding[Mapping[bytes, Fragment]]:
+    found: Mapping[bytes, Fragment] = yield Ask("fragments", ids)
+    return found
+
+
+def tasks(keys: Sequence[bytes]) -> Deciding[Mapping[bytes, Task]]:
+    found: Mapping[bytes, Task] = yield Ask("tasks", keys)
+    return found
+
+
+def partitions(listing: bytes, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
+    found: Mapping[str, SourcePartition] = yield Ask("partitions", (listing, keys))
+    return found
+
+
+# --- answering ------------------------------------------------------------------------------------
+
+
+def decide_all(deciding: Mapping[str, Deciding[Decision]], world: World) -> dict[str, Decision]:
+    """Run all of them in step; what they ask for at the same time is looked up together."""
+    running, decided = dict(deciding), {}
+    answers: dict[str, Any] = dict.fromkeys(running)
+    while running:
+        asked: dict[str, Ask] = {}
+        for dataset, one in list(running.items()):
+            try:
+                asked[dataset] = one.send(answers[dataset])
+            except StopIteration as end:
+                decided[dataset] = end.value
+                del running[dataset]
+        answers = _answers(asked, world)
+    return {dataset: decided[dataset] for dataset in deciding}
+
+
+def _answers(asked: Mapping[str, Ask], world: World) -> dict[str, Any]:
+    by_kind: dict[What, dict[str, Any]] = {}
+    for dataset, ask in asked.items():
+        by_kind.setdefault(ask.what, {})[dataset] = ask.about
+    answers: dict[str, Any] = {}
+    for what, about in by_kind.items():
+        found = _ANSWERING[what](world, list(about.values()))
+        answers.update(zip(about, found, strict=True))
+    return answers
+
+
+def _warm(world: World, asks: list[list[Path]]) -> list[None]:
+    tree.warm(world.nodes, chain.from_iterable(asks))
+    return [None] * len(asks)
+
+
+def _changes(world: World, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.Change]]]:
+    pairs = list(chain.from_iterable(asks))
+    found: list[list[tree.Change]] = [[] for _ in pairs]
+    for number, change in tree.diff_many(world.nodes, pairs):
+        found[number].append(change)
+    return _dealt(found, asks)
+
+
+def _holes(world: World, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
+    pairs = list(chain.from_iterable(asks))
+    found: list[list[str]] = [[] for _ in pairs]
+    for number, change in tree.diff_keys_many(world.nodes, pairs):
+        if change.after:
+            found[number].append(change.key)
+    return _dealt(found, asks)
+
+
+def _dealt(found: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
+    """One answer for each pair, back to who asked."""
+    rest = iter(found)
+    return [[next(rest) for _ in ask] for ask in asks]
+
+
+def _remembered(world: World, asks: list[tuple[Sequence[bytes], Sequence[bytes]]]) -> list[Remembered]:
+    builds, memos = zip(*asks, strict=True)
+    return [world.remembered(_distinct(builds), _distinct(memos))] * len(asks)
+
+
+def _distinct(asks: Iterable[Iterable[T]]) -> list[T]:
+    return list(dict.fromkeys(chain.from_iterable(asks)))
+
+
+def _together(look: Callable[[World, list[bytes]], Any]) -> Callable[[World, list[Any]], list[Any]]:
+    return lambda world, asks: [look(world, _distinct(asks))] * len(asks)
+
+
+def _partitions(world: World, asks: list[tuple[bytes, Sequence[str]]]) -> list[Mapping[str, SourcePartition]]:
+    wanted: dict[bytes, dict[str, None]] = {}
+    for listing, keys in asks:
+        wanted.setdefault(listing, {}).update(dict.fromkeys(keys))
+    found = world.source_partitions({listing: list(keys) for listing, keys in wanted.items()})
+    return [found[listing] for listing, _ in asks]
+
+
+_ANSWERING: Mapping[What, Callable[[World, list[Any]], list[Any]]] = {
+    "nodes": _warm,
+    "changes": _changes,
+    "holes": _holes,
+    "remembered": _remembered,
+    "traces": _together(lambda world, keys: world.traces(keys)),
+    "fragments": _together(lambda world, ids: world.fragments(ids)),
+    "tasks": _together(lambda world, keys: world.tasks(keys)),
+    "partitions": _partitions,
+}

@@ -1,0 +1,190 @@
+"""Which states of its inputs a transform reads: ready, of one cut, never behind what it read before.
+
+Does not belong here: what it does with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.core import tree
+from controlplane.core.dataflow import Sink, Slot, Transform
+from controlplane.core.model import Building, Consumed, State
+from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.values import Decision, Item, Planning
+from dataplane.contract import Content, Schema, schema_id
+
+BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
+UNRELIABLE = ("failed", "blocked", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One slot with what it reads, under the schema that it reads it with.
+
+    `of` is half-built where the whole is still being built; `pending` are partitions of it that may still change.
+    """
+
+    slot: Slot
+    of: State | Building
+    schema: Schema
+    consumed: Consumed
+    pending: Keys | None = None
+
+    @property
+    def is_each(self) -> bool:
+        return self.slot.mode == "each"
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.of, State)
+
+    def content(self, planning: Planning) -> Content:
+        """Of the whole input."""
+        return tree.totals(planning.world.nodes, self.of.root).content
+
+
+def read(planning: Planning, node: Transform, offers: Sequence[State | Building]) -> tuple[Input, ...]:
+    return tuple(_input(planning, node, slot, of) for slot, of in zip(node.slots, offers, strict=True))
+
+
+def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building) -> Input:
+    assert of.schema is not None
+    schema = node.read_schema(of.schema)
+    pending = None
+    if not isinstance(of, State):
+        above = planning.decisions.get(slot.dataset)
+        pending = above.pending if above else None
+    return Input(slot, of, schema, Consumed(slot.dataset, of.root, schema_id(schema)), pending)
+
+
+# --- readiness ------------------------------------------------------------------------------------
+
+
+def offers(planning: Planning, node: Transform) -> tuple[State | Building, ...] | Decision:
+    """The newest that each input has to offer, made by the desired code; or why there is none."""
+    found: list[State | Building] = []
+    for slot in node.slots:
+        offer = _offer(planning, slot)
+        if offer is None:
+            return not_ready(planning, node, slot)
+        found.append(offer)
+    return tuple(found)
+
+
+def _offer(planning: Planning, slot: Slot) -> State | Building | None:
+    desired = planning.desired.nodes[slot.dataset]
+    if isinstance(desired, Sink):
+        return None
+    state = planning.state(slot.dataset)
+    if state is not None and state.lineage == desired.lineage:
+        return state
+    building = planning.building(slot.dataset)
+    if slot.mode != "each" or building is None or building.lineage != desired.lineage or building.schema is None:
+        return None
+    return building
+
+
+def not_ready(planning: Planning, node: Transform, slot: Slot) -> Decision:
+    above = planning.decisions.get(slot.dataset)
+    if above is not None and above.status in (*UNRELIABLE, "paused"):
+        return blocked(node.dataset, slot.dataset, above)
+    keys = bound(planning, node) or listed(("",))
+    return Decision(
+        node.dataset, "stale", items=(possible(node, keys),), pending=keys, reason=f"waits for {slot.dataset}"
+    )
+
+
+def blocked(dataset: str, by: str, above: Decision) -> Decision:
+    return Decision(dataset, "blocked", blocked_by=by, reason=f"{by} is {above.status}")
+
+
+def blocking(planning: Planning, node: Transform) -> str:
+    """An input that failed, is blocked or waits; empty if there is none."""
+    for slot in node.slots:
+        above = planning.decisions.get(slot.dataset)
+        if above is not None and above.status in UNRELIABLE:
+            return slot.dataset
+    return ""
+
+
+def bound(planning: Planning, node: Transform) -> Keys | None:
+    """What of this dataset may still change because of inputs that are not settled."""
+    touched = [(s, d.pending) for s in node.slots if (d := planning.decisions.get(s.dataset)) and d.pending]
+    if not touched:
+        return None
+    if not any(s.mode == "each" for s in node.slots):
+        return listed(("",))
+    each = [keys for slot, keys in touched if slot.mode == "each"]
+    if len(each) < len(touched):  # an `all` input concerns every partition
+        each += [everything(planning, s.dataset) for s in node.slots if s.mode == "each"]
+    return union(each)
+
+
+def everything(planning: Planning, dataset: str) -> Keys:
+    """All partitions that a dataset has now."""
+    state = planning.state(dataset)
+    return lacking(planning.world.nodes, state.root) if state else Keys()
+
+
+def possible(node: Transform, keys: Keys) -> Item:
+    return Item(node.dataset, "compute", "input", False, keys.count, keys)
+
+
+def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
+    """Add what may follow from inputs that are still at work, and that an input cannot be relied on."""
+    if decision.status != "up_to_date" or decision.items:
+        return decision
+    keys, above = bound(planning, node), blocking(planning, node)
+    if above:
+        return replace(blocked(node.dataset, above, planning.decisions[above]), pending=keys)
+    if keys is None:
+        return decision
+    return Decision(
+        node.dataset, "stale", items=(possible(node, keys),), pending=keys, reason="an input is being computed"
+    )
+
+
+# --- consistency ----------------------------------------------------------------------------------
+
+
+def consistent(
+    planning: Planning, node: Transform, newest: tuple[State | Building, ...]
+) -> tuple[State | Building, ...] | None:
+    """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
+    if _agree(newest):
+        return newest
+    candidates = [
+        [s for s in planning.history(slot.dataset) if s.lineage == state.lineage]
+        for slot, state in zip(node.slots, newest, strict=True)
+    ]
+    ranked = itertools.islice(itertools.product(*candidates), BATCH_SEARCH)
+    floor = _floor(node, planning.state(node.dataset), candidates)
+    agreeing = (c for c in ranked if _agree(c) and all(s.seq >= f for s, f in zip(c, floor, strict=True)))
+    return max(agreeing, key=lambda c: sum(s.seq for s in c), default=None)
+
+
+def _floor(node: Transform, current: State | None, candidates: Sequence[Sequence[State]]) -> list[int]:
+    """Never go back behind the states that were consumed last."""
+    floor = []
+    for slot, states in zip(node.slots, candidates, strict=True):
+        used = current.inputs.get(slot.name) if current else None
+        floor.append(
+            max((s.seq for s in states if used and s.root == used.root and s.cut == _cut(current, s)), default=0)
+        )
+    return floor
+
+
+def _cut(current: State | None, state: State) -> Mapping[str, bytes]:
+    return {k: v for k, v in current.cut.items() if k in state.cut} if current else {}
+
+
+def _agree(states: Sequence[State | Building]) -> bool:
+    seen: dict[str, bytes] = {}
+    return all(seen.setdefault(source, root) == root for s in states for source, root in s.cut.items())
+
+
+def merged_cut(chosen: Sequence[Input]) -> dict[str, bytes]:
+    return {source: root for i in chosen for source, root in sorted(i.of.cut.items())}

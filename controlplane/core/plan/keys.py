@@ -1,0 +1,71 @@
+"""Which partitions a piece of work is about: listed one by one, or as whatever one tree has and another lacks.
+
+So a million partitions are told in O(1), and enumerated only by who wants to see them. Pure values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+
+from controlplane.core import tree
+from controlplane.core.tree import NodeStore
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """`listed`, and the keys of each tree `wanted` that `have` lacks. `count` is exact, or an upper bound.
+
+    `trees` are known by the digests of their keys, so that equal sets of keys are one, whatever they hold.
+    """
+
+    listed: tuple[str, ...] = ()
+    trees: Mapping[tuple[bytes, bytes], tuple[bytes, bytes]] = field(default_factory=dict)  # -> (wanted, have)
+    count: int = 0
+
+    def read(self, nodes: NodeStore) -> Iterator[str]:
+        """In order, each once."""
+        holes = (_holes(nodes, wanted, have) for wanted, have in self.trees.values())
+        return (key for key, _ in groupby(merge(self.listed, *holes)))
+
+
+def _holes(nodes: NodeStore, wanted: bytes, have: bytes) -> Iterator[str]:
+    if have == tree.EMPTY_ROOT:
+        return (entry.key for entry in tree.scan(nodes, wanted))
+    return (change.key for change in tree.diff_keys(nodes, have, wanted) if change.after)
+
+
+def listed(keys: Iterable[str]) -> Keys:
+    """Of sorted keys."""
+    found = tuple(keys)
+    return Keys(found, {}, len(found))
+
+
+def lacking(nodes: NodeStore, wanted: bytes, have: bytes = tree.EMPTY_ROOT) -> Keys:
+    """The keys of `wanted` that `have` lacks; it has no others. Reads both roots."""
+    found = tree.summaries(nodes, (wanted, have))
+    ours, theirs = found[wanted], found[have]
+    count = max(0, ours.totals.partitions - theirs.totals.partitions)
+    return Keys((), {(ours.keys, theirs.keys): (wanted, have)} if count else {}, count)
+
+
+def union(parts: Iterable[Keys]) -> Keys:
+    """All of them. Exact where at most one is not listed."""
+    several = [part for part in parts if part.count]
+    if len(several) == 1:
+        return several[0]
+    names = tuple(sorted({key for part in several for key in part.listed}))
+    trees = {id: pair for part in several for id, pair in part.trees.items()}
+    counts = {tuple(part.trees): part.count - len(part.listed) for part in several if part.trees}
+    return Keys(names, trees, len(names) + sum(counts.values()))
+
+
+def minus(part: Keys, other: Keys) -> Keys:
+    """What is in `part` alone. Exact where all are listed, or both speak of the same trees."""
+    taken = set(other.listed)
+    names = tuple(key for key in part.listed if key not in taken)
+    trees = {id: pair for id, pair in part.trees.items() if id not in other.trees}
+    count = len(names) + (part.count - len(part.listed) if trees else 0)
+    return Keys(names, trees, count)

@@ -1,0 +1,67 @@
+"""Checking many trees that share nodes: each node once, and whatever is wrong told without giving up.
+
+Does not belong here: what entries should be, and what to do about damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from controlplane.core.errors import CorruptNode
+from controlplane.core.tree.codec import Node, corrupt
+from controlplane.core.tree.query import verify_shape
+from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
+from controlplane.core.tree.walk import UNKNOWN, WINDOW, Ref, all_children, load, root_ref
+
+Found: TypeAlias = tuple[Entry, ...] | CorruptNode
+
+
+def audit(nodes: NodeStore, root: bytes, known: set[int]) -> Iterator[Found]:
+    """Check the tree as `verify` does, but for what is in `known`, and add the rest of it to `known`.
+
+    Tells the entries of each leaf, and each wrong node as the error that it is; below one nothing is read. `known` is
+    to be handed from tree to tree; it grows by a number for each node.
+    """
+    if root != EMPTY_ROOT:
+        yield from _audit(nodes, [root_ref(root)], known)
+
+
+def _audit(nodes: NodeStore, refs: Iterable[Ref], known: set[int]) -> Iterator[Found]:
+    """Depth first, so that memory holds one window for each level."""
+    fresh = (ref for ref in refs if _identity(ref) not in known)
+    while window := list(islice(fresh, WINDOW)):
+        known.update(map(_identity, window))
+        for ref, found in zip(window, _loaded(nodes, window), strict=True):
+            wrong = found if isinstance(found, CorruptNode) else _wrong(ref, found)
+            if wrong is not None:
+                yield wrong
+            elif isinstance(found, Node) and found.level:
+                yield from _audit(nodes, all_children(ref, found), known)
+            elif isinstance(found, Node):
+                yield tuple(found.columns.entries())
+
+
+def _identity(ref: Ref) -> int:
+    """Of a node and of all that its parent says of it."""
+    return hash((ref.digest, ref.level, ref.last, ref.summary))
+
+
+def _loaded(nodes: NodeStore, refs: Sequence[Ref]) -> list[Node | CorruptNode]:
+    """All in one call; one by one where something is wrong."""
+    try:
+        return list(load(nodes, refs))
+    except CorruptNode as error:
+        return [error] if len(refs) == 1 else [one for ref in refs for one in _loaded(nodes, [ref])]
+
+
+def _wrong(ref: Ref, node: Node) -> CorruptNode | None:
+    if ref.level == UNKNOWN and node.level and len(node.keys) == 1:
+        return corrupt(node.digest, "a root has more than one child")
+    try:
+        node.verify()
+        verify_shape(ref, node)
+    except CorruptNode as error:
+        return error
+    return None

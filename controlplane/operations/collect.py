@@ -1,0 +1,248 @@
+"""Collection: what nothing refers to any more goes, so that the database stays as large as what it serves.
+
+First pointers go whose time is over (states and build traces), and what piles up beside them (tasks that are done,
+events, answers, ended drivers). Then tree nodes that no pointer leads to. Does not belong here: fragments in the lake.
+
+Why no node is lost that anybody can reach. Let M be the moment at which a collection is counted (`begin_collection`):
+the snapshot that it reads pointers from shows exactly what was committed before M, because writers of tree nodes that
+asked for the count (`Tx.collections`) have ended by then, and others begin after it.
+1. What a pointer of that snapshot leads to is marked, and stays.
+2. A writer who commits after M planned either before M, and then finds another count and plans again, or after M. Then
+   each node that he refers to was reachable after M, so it is marked or was put after M; or he puts it himself.
+3. A node that is put after M has a time (`at`) that is later than M less the quarter of an hour for which it is not
+   noted again. Only nodes that are `grace_s` older than M are deleted, and the DELETE itself looks at that time. The
+   rest of `grace_s` is for writers that never asked for the count and put all that they refer to themselves.
+Two collections at once do no harm: what either deletes is what nobody could reach. A tree that is damaged ends the
+collection before anything of it is deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode, InvalidBlueprint
+from controlplane.core.kept import Expired, Pointer, Span
+from controlplane.operations.trees import with_roots
+from controlplane.operations.world import HISTORY, desired
+from controlplane.ports import Store, Tx
+
+GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
+GRACE_S = 3600.0
+ANSWER_S = 2 * 86400.0
+DRIVER_S = 86400.0  # for which a driver that ended is remembered
+DAY_S = 86400.0
+NODES_A_TIME = 500  # of a transaction that deletes: some 10 MB
+ROWS_A_TIME = 5_000
+DATASETS_A_TIME, STATES_A_TIME = 100, 500  # of a transaction that drops states
+NODES_A_COLLECTION = 1_000_000  # the rest is left for the next one
+DIGESTS_A_PAGE = 20_000
+EVERY_S = 600.0
+CHANGES = 1_000
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """For how long old generations are kept: whichever of the two keeps more."""
+
+    generations: int = GENERATIONS
+    days: float = DAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """How many rows of each kind went, and how many tree nodes are in use."""
+
+    states: int = 0
+    builds: int = 0
+    tasks: int = 0
+    events: int = 0
+    answers: int = 0
+    drivers: int = 0
+    nodes: int = 0
+    nodes_in_use: int = 0
+
+
+def collect(
+    store: Store,
+    namespace: str,
+    *,
+    now: float | None = None,
+    generations: int = GENERATIONS,
+    days: float = DAYS,
+    grace_s: float = GRACE_S,
+) -> Collected:
+    """Drop what nothing refers to, in many short transactions. `now` is the database's by default.
+
+    `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a tree that is in use
+    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done.
+    """
+    with store.read(namespace) as tx:
+        now = tx.now() if now is None else now
+    default = Kept(generations, days)
+    states = _drop_states(store, namespace, default, now)
+    builds = _drop_builds(store, namespace, now - grace_s)
+    rest = _drop_rest(store, namespace, now, now - days * DAY_S)
+    return Collected(states, builds, **rest, **_sweep(store, namespace, now - grace_s))
+
+
+def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[str]:
+    """What piles up beside, piece by piece until nothing is left; how many rows of each kind went."""
+    total, found = Counter[str](), Counter(any=1)
+    while any(found.values()):
+        with store.begin(namespace) as tx:
+            found = Counter(
+                tasks=tx.drop_done(ROWS_A_TIME),
+                events=tx.drop_events(old, ROWS_A_TIME),
+                answers=tx.drop_answers(now - ANSWER_S, ROWS_A_TIME),
+                drivers=tx.drop_drivers(now - DRIVER_S, ROWS_A_TIME),
+            )
+        total += found
+    return total
+
+
+# --- states and build traces ----------------------------------------------------------------------
+
+
+def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int:
+    """Of each dataset the oldest ones, again and again until all are gone."""
+    total, count = 0, -1
+    while count:
+        with store.read(namespace) as tx:
+            expired = list(_expired(tx, namespace, default, now))
+        count = 0
+        for some in _pieces(expired, DATASETS_A_TIME):
+            with store.begin(namespace) as tx:
+                count += tx.drop_states(some)
+        total += count
+    return total
+
+
+def _expired(tx: Tx, namespace: str, default: Kept, now: float) -> Iterator[Expired]:
+    """Of each dataset that has any, states whose time is over."""
+    declared: dict[str, Mapping[str, Kept] | None] = {}
+    for span in list(tx.spans()):
+        if span.branch not in declared:
+            declared[span.branch] = _declared(tx, namespace, span.branch)
+        kept = declared[span.branch]
+        if kept is not None:
+            yield from _old(span, kept.get(span.dataset, default), now)
+
+
+def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Kept] | None:
+    """What blueprints say; None if they cannot be read, and nothing may be dropped."""
+    try:
+        nodes = desired(tx, branch, namespace=namespace).nodes
+    except InvalidBlueprint:
+        return None
+    found = ((name, node.component.retention) for name, node in nodes.items())
+    return {name: Kept(retention.generations, retention.days) for name, retention in found}
+
+
+def _old(span: Span, kept: Kept, now: float) -> Iterator[Expired]:
+    """Generations and times grow with the states' numbers, so what is old is a beginning of the span."""
+    before = now - kept.days * DAY_S
+    below, last = span.generation - kept.generations, span.seq - HISTORY
+    if span.oldest_at < before and span.oldest_generation < below and span.oldest_seq <= last:
+        yield Expired(span.branch, span.dataset, min(last, span.oldest_seq + STATES_A_TIME), below, before)
+
+
+def _drop_builds(store: Store, namespace: str, before: float) -> int:
+    """A build trace is put together with a state of its root, and goes once there is no such state any more."""
+    with store.read(namespace) as tx:
+        old = list(tx.builds(before))
+        roots = {pointer.root for pointer in tx.pointers(["state"])} if old else set()
+    total = 0
+    for keys in _pieces([key for key, root in old if root not in roots], ROWS_A_TIME):
+        with store.begin(namespace) as tx:
+            total += tx.drop_builds(keys, before)
+    return total
+
+
+# --- tree nodes -----------------------------------------------------------------------------------
+
+
+def _sweep(store: Store, namespace: str, before: float) -> dict[str, int]:
+    with ExitStack() as snapshot:
+        with store.begin(namespace) as tx:
+            number = tx.begin_collection()
+            seen = snapshot.enter_context(store.read(namespace))
+            seen.collections()  # from here on it is what it shows
+        try:
+            used = _used(seen)
+        except CorruptNode:
+            if _has_begun_since(store, namespace, number):
+                return {}  # another collection was here: its nodes are gone, and it does what this one would
+            raise
+        unused = list(islice((digest for digest in _stored(seen) if digest not in used), NODES_A_COLLECTION))
+    dropped = 0
+    for digests in _pieces(unused, NODES_A_TIME):
+        with store.begin(namespace) as tx:
+            dropped += tx.drop_nodes(digests, before)
+    return {"nodes": dropped, "nodes_in_use": len(used)}
+
+
+def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
+    with store.read(namespace) as tx:
+        return tx.collections() > number
+
+
+def _used(tx: Tx) -> set[bytes]:
+    """The digests of all nodes that some pointer leads to. Reads inner nodes only."""
+    used: set[bytes] = set()
+    for pointer, nodes in with_roots(tx, tx.pointers(), used):
+        used.update(_reachable(nodes, pointer, used))
+    return used
+
+
+def _reachable(nodes: tree.NodeStore, pointer: Pointer, used: set[bytes]) -> Sequence[bytes]:
+    """Whole, or nothing: what is in `used` is taken to have all that is below it there, too.
+
+    A table may have followed a state that was dropped meanwhile. Nobody reads its tree: it keeps what there still is.
+    """
+    try:
+        return list(tree.reachable(nodes, pointer.root, used))
+    except CorruptNode:
+        if pointer.holder == "publication":
+            return ()
+        raise
+
+
+def _stored(tx: Tx) -> Iterator[bytes]:
+    last = b""
+    while page := tx.node_digests(last, DIGESTS_A_PAGE):
+        yield from page
+        last = page[-1]
+
+
+def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+# --- now and then ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Collecting:
+    """Collection as a habit: at most every ten minutes, and only once enough has changed since the last one."""
+
+    store: Store
+    namespace: str
+    _looked: float = field(default=float("-inf"))
+
+    def step(self, now_s: float) -> Collected | None:
+        """To be called often; `now_s` is any clock that goes on. None: it was not time."""
+        if now_s - self._looked < EVERY_S:
+            return None
+        self._looked = now_s
+        with self.store.read(self.namespace) as tx:
+            is_due = tx.changes_since_collection() >= CHANGES
+        return collect(self.store, self.namespace) if is_due else None

@@ -1,0 +1,251 @@
+"""What a worker found at a location, read as a stream, and how that differs from what was known of it.
+
+All of it happens before the transaction that takes it in, and nothing is held that grows with the location: new nodes
+of the tree and changed partitions wait in temporary files. Does not belong here: what becomes of it (listings).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from tempfile import SpooledTemporaryFile
+from typing import IO, TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.errors import NotFound
+from controlplane.core.model import Listing, SourcePartition
+from controlplane.ports import ObjectStore
+from dataplane.contract import Content, ListingResult, listing_head, listing_line
+
+IN_MEMORY_BYTES = 1 << 20  # of a temporary file
+SOURCES_AT_A_TIME = 500_000
+BLOCK_BYTES = 1 << 16  # of text at a time
+_GZIP = 31
+
+Lines: TypeAlias = Callable[[], Iterator[bytes]]
+Changes: TypeAlias = Callable[[], Iterator[tree.Change]]
+
+
+class Damaged(ValueError):
+    """What arrived is not what the worker wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The location is as it was when `base` was built."""
+
+    base: bytes
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What leads from the tree `base` to the tree `root`, which is not stored yet. To be closed."""
+
+    base: bytes
+    root: bytes
+    digest: bytes
+    totals: Content  # objects and bytes under the new root
+    columns: tuple[tuple[str, ...] | None, ...]
+    all_columns: bool
+    changed: int  # partitions
+    before: int  # objects under `base`
+    gone: int  # objects of partitions that are gone; those that only moved count, where a loss is no question
+    _records: IO[bytes]  # in order of keys: lines of the listing, and keys (JSON) that are gone
+
+    def edits(self) -> Iterator[tuple[str, tree.Entry | None]]:
+        for record in self._all():
+            yield (json.loads(record), None) if _is_gone(record) else _edit(record)
+
+    def partitions(self) -> Iterator[SourcePartition]:
+        """Those that came or changed."""
+        for record in self._all():
+            if not _is_gone(record):
+                line = json.loads(record)
+                yield SourcePartition(line["key"], bytes.fromhex(line["source"]), tuple(line["objects"]))
+
+    def gone_keys(self) -> Iterator[str]:
+        return (json.loads(record) for record in self._all() if _is_gone(record))
+
+    def _all(self) -> Iterator[bytes]:
+        self._records.seek(0)
+        return iter(self._records)
+
+    def close(self) -> None:
+        self._records.close()
+
+
+Found: TypeAlias = Same | Difference
+
+
+def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Lines, deletes_max: float) -> Found:
+    """How the location changed. An equal digest is no change, and nothing else is looked at. Raises Damaged.
+
+    `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
+    """
+    base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    if listing.root is not None and listing.digest == digest:
+        return Same(base)
+    with ExitStack() as files:
+        records = files.enter_context(_temporary())
+        with _temporary() as file:
+            draft = Draft(nodes, file)
+            root = _build(draft, _checked(lines(), digest))
+            changes = partial(tree.diff, draft, base, root)
+            changed, gone = _record(changes(), lines(), records)
+            before, after = (tree.totals(draft, known).content for known in (base, root))
+            if gone > deletes_max * before.rows:
+                gone = lost(changes, changed)
+        files.pop_all()
+    return Difference(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
+
+
+def _temporary() -> IO[bytes]:
+    return SpooledTemporaryFile(IN_MEMORY_BYTES)
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def lines_of(result: ListingResult, lake: ObjectStore, prefix: str) -> Iterator[bytes]:
+    """The lines of a listing, each with its end. Raises Damaged; what they say is not checked."""
+    if "file" not in result:
+        return map(listing_line, result["partitions"])
+    return _lines(_unzipped(lake, f"{prefix}/{result['file']}"))
+
+
+def _unzipped(lake: ObjectStore, path: str) -> Iterator[bytes]:
+    unzip = zlib.decompressobj(wbits=_GZIP)
+    try:
+        for piece in lake.stream(path):
+            while piece:
+                yield unzip.decompress(piece, BLOCK_BYTES)
+                piece = unzip.unconsumed_tail
+        yield unzip.flush()
+    except (NotFound, zlib.error) as e:
+        raise Damaged(str(e)) from e
+    if not unzip.eof:
+        raise Damaged("it is cut short")
+
+
+def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    begun: list[bytes] = []
+    for block in blocks:
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            yield b"".join((*begun, end, b"\n"))
+            begun.clear()
+        begun.append(rest)
+    if any(begun):
+        raise Damaged("its last line has no end")
+
+
+def _told(result: ListingResult) -> tuple[bytes, tuple[tuple[str, ...] | None, ...], bool]:
+    """Digest, columns and whether these are all."""
+    try:
+        columns = tuple(None if names is None else tuple(names) for names in result["columns"])
+        return bytes.fromhex(result["digest"]), columns, result["all_columns"]
+    except (KeyError, TypeError, ValueError) as e:
+        raise Damaged(f"it is no result of a listing: {e!r}") from e
+
+
+def _checked(lines: Iterator[bytes], digest: bytes) -> Iterator[bytes]:
+    """The lines; Damaged after the last if they are not those that the worker digested."""
+    seen = sha256()
+    for line in lines:
+        seen.update(line)
+        yield line
+    if seen.digest() != digest:
+        raise Damaged("its digest is not the one that was reported")
+
+
+def _edit(line: bytes) -> tuple[str, tree.Entry]:
+    key, source, content = listing_head(line)
+    return key, tree.Entry(key, source, content)
+
+
+def _is_gone(record: bytes) -> bool:
+    return record.startswith(b'"')
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+class Draft:
+    """A NodeStore over another one: what is put goes to a temporary file."""
+
+    def __init__(self, below: tree.NodeStore, file: IO[bytes]) -> None:
+        self._below, self._file = below, file
+        self._places: dict[bytes, tuple[int, int]] = {}
+
+    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        for digest, body in nodes.items():
+            if digest not in self._places:
+                self._places[digest] = (self._file.seek(0, os.SEEK_END), len(body))
+                self._file.write(body)
+
+    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        own = {digest: self._read(*self._places[digest]) for digest in digests if digest in self._places}
+        others = [digest for digest in digests if digest not in own]
+        return {**self._below.get_nodes(others), **own} if others else own
+
+    def _read(self, place: int, size: int) -> bytes:
+        self._file.seek(place)
+        return self._file.read(size)
+
+
+def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
+    try:
+        return tree.build(draft, (entry for _, entry in map(_edit, lines)))
+    except Damaged:
+        raise
+    except (ValueError, TypeError, AttributeError) as e:  # no line of a listing, or keys out of order
+        raise Damaged(str(e)) from e
+
+
+def _record(changes: Iterator[tree.Change], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int]:
+    """Write down what changed. Returns the number of changes and of objects in partitions that are gone."""
+    changed = gone = 0
+    for key, before, after in changes:
+        changed += 1
+        if after is not None:
+            records.write(_line_of(key, lines))
+        else:
+            records.write(json.dumps(key).encode() + b"\n")
+            gone += before.content.rows if before else 0
+    return changed, gone
+
+
+def _line_of(key: str, lines: Iterator[bytes]) -> bytes:
+    """The next line with this key; others are passed over unread."""
+    start = b'{"key":%b,' % json.dumps(key).encode()
+    line = next((line for line in lines if line.startswith(start)), None)
+    if line is None:
+        raise Damaged(f"no line of it has the key {key!r}")
+    return line
+
+
+def lost(changes: Changes, changed: int, at_a_time: int = SOURCES_AT_A_TIME) -> int:
+    """Objects that are gone and came back under no other key. Sources are compared in shares that fit into memory."""
+    shares = changed // at_a_time + 1
+    return sum(_lost_of_share(changes, share, shares) for share in range(shares))
+
+
+def _lost_of_share(changes: Changes, share: int, shares: int) -> int:
+    def is_mine(entry: tree.Entry) -> bool:
+        return _short(entry) % shares == share
+
+    arrived = {_short(c.after) for c in changes() if c.after is not None and is_mine(c.after)}
+    gone = (c.before for c in changes() if c.after is None and c.before is not None and is_mine(c.before))
+    return sum(entry.content.rows for entry in gone if _short(entry) not in arrived)
+
+
+def _short(entry: tree.Entry) -> int:
+    return int.from_bytes(entry.fragment[:8], "big")

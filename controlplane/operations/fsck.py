@@ -1,0 +1,170 @@
+"""Checking that what the database says is so: trees, what their entries name, what states count, files in the lake.
+
+Streams: memory holds a window of nodes and one number for each node. Changes nothing, and repairs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
+
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode
+from controlplane.core.kept import Files, Holder, Pointer, Stored
+from controlplane.operations.trees import with_roots
+from controlplane.ports import ObjectStore, Store, Tx
+
+LIMIT = 1_000  # findings that are told
+OF_DATASETS: tuple[Holder, ...] = ("state", "building", "build")
+OTHERS: tuple[Holder, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
+
+RESTORE = "restore the database from a backup; the files in the lake are untouched"
+FIXES = {
+    "corrupt-node": RESTORE,
+    "content-differs": RESTORE,
+    "file-missing": "bring the file back from a backup of the lake",
+    "file-size-differs": "bring the file back from a backup of the lake",
+    "fragment-missing": RESTORE,
+    "fragment-not-stored": RESTORE,
+    "head-without-state": RESTORE,
+    "source-missing": "headgate refresh DATASET: the next listing writes it again",
+    "totals-differ": RESTORE,
+    "trace-without-fragment": "nothing: the task runs again when its result is wanted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+
+    code: str
+    where: str
+    what: str
+    fix: str
+
+
+def fsck(store: Store, namespace: str, lake: ObjectStore | None = None, *, limit: int = LIMIT) -> tuple[Finding, ...]:
+    """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too."""
+    known: set[int] = set()  # tree nodes, so that none is looked at twice
+    with store.read(namespace) as tx:
+        trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
+        return tuple(islice(chain(_heads(tx), *trees, _traces(tx), _files(tx, lake)), limit))
+
+
+def _found(code: str, where: object, what: str) -> Finding:
+    return Finding(code, str(where), what, FIXES[code])
+
+
+def _heads(tx: Tx) -> Iterator[Finding]:
+    for branch, dataset, seq in tx.loose_heads():
+        yield _found("head-without-state", f"{branch}/{dataset}", f"its newest state {seq} is not there")
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def _datasets(tx: Tx, known: set[int]) -> Iterator[Finding]:
+    for pointer, nodes in with_roots(tx, tx.pointers(OF_DATASETS)):
+        is_whole = True
+        for found in tree.audit(nodes, pointer.root, known):
+            if isinstance(found, CorruptNode):
+                is_whole = False
+                yield _found("corrupt-node", pointer, str(found))
+            else:
+                yield from _entries(tx, pointer, found)
+        if is_whole and pointer.holder == "state":
+            yield from _totals(nodes, pointer)
+
+
+def _entries(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
+    stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
+    for entry in entries:
+        yield from _entry(f"{pointer}, partition {entry.key!r}", entry, stored.get(entry.fragment))
+
+
+def _entry(where: str, entry: tree.Entry, fragment: Stored | None) -> Iterator[Finding]:
+    name = f"fragment {entry.fragment.hex()}"
+    if fragment is None:
+        yield _found("fragment-missing", where, f"{name} is not there")
+    elif fragment.status != "stored":
+        yield _found("fragment-not-stored", where, f"{name} is {fragment.status}")
+    elif fragment.content != entry.content:
+        yield _found("content-differs", where, f"{name} has {fragment.content} and not {entry.content}")
+
+
+def _totals(nodes: tree.NodeStore, pointer: Pointer) -> Iterator[Finding]:
+    try:
+        totals = tree.totals(nodes, pointer.root)
+    except CorruptNode:
+        return  # of a node that another pointer led to, and that was told there
+    found, said = (totals.partitions, totals.content.rows), (pointer.partitions, pointer.rows)
+    if found != said:
+        what = f"it says {said[0]} partitions and {said[1]} rows; its tree has {found[0]} and {found[1]}"
+        yield _found("totals-differ", pointer, what)
+
+
+def _listings(tx: Tx, known: set[int]) -> Iterator[Finding]:
+    """Each with its own entries, even where two have nodes in common."""
+    for pointer, nodes in with_roots(tx, tx.pointers(["listing"])):
+        its: set[int] = set()
+        for found in tree.audit(nodes, pointer.root, its):
+            if isinstance(found, CorruptNode):
+                yield _found("corrupt-node", pointer, str(found))
+            else:
+                yield from _sources(tx, pointer, found)
+        known |= its
+
+
+def _sources(tx: Tx, pointer: Pointer, entries: tuple[tree.Entry, ...]) -> Iterator[Finding]:
+    stored = tx.source_partitions(bytes.fromhex(pointer.name), [e.key for e in entries])
+    for entry in entries:
+        part = stored.get(entry.key)
+        if part is None or part.source != entry.fragment:
+            is_there = "another one is there" if part else "nothing is there"
+            what = f"the source objects {entry.fragment.hex()} are to be there; {is_there}"
+            yield _found("source-missing", f"{pointer}, partition {entry.key!r}", what)
+
+
+def _others(tx: Tx, known: set[int]) -> Iterator[Finding]:
+    for pointer, nodes in with_roots(tx, tx.pointers(OTHERS)):
+        for found in tree.audit(nodes, pointer.root, known):
+            if isinstance(found, CorruptNode):
+                yield _found("corrupt-node", pointer, str(found))
+
+
+# --- memory and files -----------------------------------------------------------------------------
+
+
+def _traces(tx: Tx) -> Iterator[Finding]:
+    for task, fragment in tx.loose_outputs():
+        yield _found("trace-without-fragment", f"trace {task.hex()}", f"fragment {fragment.hex()} is not there")
+
+
+def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
+    if lake is None:
+        return
+    named = (of for of in tx.files() if of.files)
+    for attempt, fragments in groupby(named, key=lambda of: of.attempt):
+        yield from _attempt(lake, attempt, fragments)
+
+
+def _attempt(lake: ObjectStore, attempt: str, fragments: Iterable[Files]) -> Iterator[Finding]:
+    """The files that one attempt wrote, by one listing of its folder."""
+    sizes: dict[str, int] | None = None
+    for of in fragments:
+        for file in of.files:
+            if sizes is None:
+                sizes = lake.sizes(_folder(file["path"], attempt))
+            size = sizes.get(file["path"])
+            where = f"fragment {of.fragment.hex()}, {file['path']}"
+            if size is None:
+                yield _found("file-missing", where, "the file is not there")
+            elif size != file["size"]:
+                yield _found("file-size-differs", where, f"the file has {size} bytes and not {file['size']}")
+
+
+def _folder(path: str, attempt: str) -> str:
+    """`<namespace>/<flow>/<dataset>/_frags/<aa>/<attempt>`."""
+    before, found, _ = path.partition(f"/{attempt}/")
+    return f"{before}{found}".rstrip("/") if found else path.rpartition("/")[0]

@@ -1,0 +1,39 @@
+"""Going through trees that many pointers lead to. Does not belong here: what is looked for in them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from controlplane.core import tree
+from controlplane.core.kept import Pointer
+from controlplane.ports import Tx
+
+ROOTS = 500  # read at a time: some 25 MB
+
+
+def with_roots(
+    tx: Tx, pointers: Iterable[Pointer], but: Container[bytes] = frozenset()
+) -> Iterator[tuple[Pointer, tree.NodeStore]]:
+    """Each pointer with tree nodes to follow it through; the roots that are not in `but` were read in batches."""
+    source = iter(pointers)
+    while window := list(islice(source, ROOTS)):
+        roots = {p.root for p in window if p.root != tree.EMPTY_ROOT and p.root not in but}
+        nodes = _Ahead(tx, tx.get_nodes(list(roots)))
+        for pointer in window:
+            yield pointer, nodes
+
+
+class _Ahead:
+    """The transaction's tree nodes, with some of them at hand."""
+
+    def __init__(self, tx: Tx, at_hand: Mapping[bytes, bytes]) -> None:
+        self._tx, self._at_hand = tx, at_hand
+
+    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        found = {d: self._at_hand[d] for d in digests if d in self._at_hand}
+        missing = [d for d in digests if d not in found]
+        return {**found, **self._tx.get_nodes(missing)} if missing else found
+
+    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
+        self._tx.put_nodes(nodes)

@@ -1,0 +1,157 @@
+"""Collecting and checking in memory: the twin of `collected`. Does not belong here: how long anything is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+from controlplane.core.model import Building, State
+from controlplane.store.memory_queue import MemoryPart, pick
+from controlplane.store.shelf import K, Shelf, V
+
+
+def _drop(shelf: Shelf[K, V], keys: Iterable[K], limit: int | None = None) -> int:
+    gone = list(islice(keys, limit))
+    for key in gone:
+        del shelf[key]
+    return len(gone)
+
+
+class MemoryCollected(MemoryPart):
+    # --- collections of tree nodes
+
+    def collections(self) -> int:
+        return self._space.counters.get("collections", 0)
+
+    def begin_collection(self) -> int:
+        self._space.counters["collected"] = self._changes()
+        return self._count("collections")
+
+    def changes_since_collection(self) -> int:
+        return self._changes() - self._space.counters.get("collected", 0)
+
+    def _changes(self) -> int:
+        commits = sum(states[-1].seq for states in self._space.states.values())
+        return commits + self._space.counters.get("marks", 0)
+
+    # --- what is in use
+
+    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
+        reading: Mapping[Holder, Callable[[], Iterator[Pointer]]] = {
+            "state": self._state_pointers,
+            "input": self._input_pointers,
+            "building": self._building_pointers,
+            "build": self._build_pointers,
+            "listing": self._listing_pointers,
+            "target": self._target_pointers,
+            "task": self._task_pointers,
+            "publication": self._publication_pointers,
+        }
+        for holder in holders:
+            yield from reading[holder]()
+
+    def _state_pointers(self) -> Iterator[Pointer]:
+        for s in (state for states in self._space.states.values() for state in states):
+            yield Pointer("state", s.dataset, s.root, s.branch, s.seq, s.partitions, s.rows)
+
+    def _input_pointers(self) -> Iterator[Pointer]:
+        newest = (states[-1] for states in self._space.states.values())
+        made: list[State | Building] = [*newest, *self._space.buildings.values()]
+        for one in made:
+            for consumed in one.inputs.values():
+                yield Pointer("input", one.dataset, consumed.root, one.branch)
+
+    def _building_pointers(self) -> Iterator[Pointer]:
+        return (Pointer("building", b.dataset, b.root, b.branch) for b in self._space.buildings.values())
+
+    def _build_pointers(self) -> Iterator[Pointer]:
+        return (Pointer("build", key.hex(), root) for key, (_, (root, _)) in self._space.build_traces.items())
+
+    def _listing_pointers(self) -> Iterator[Pointer]:
+        found = self._space.listings.values()
+        return (Pointer("listing", one.id.hex(), one.root) for one in found if one.root is not None)
+
+    def _target_pointers(self) -> Iterator[Pointer]:
+        return (Pointer("target", t.component, t.root, t.branch) for t in self._space.targets.values())
+
+    def _task_pointers(self) -> Iterator[Pointer]:
+        for digest, body in self._space.jobs.items():
+            shared = body.get("shared", {}) if isinstance(body, dict) else {}
+            for root in shared.values():
+                yield Pointer("task", digest.hex(), bytes.fromhex(root))
+
+    def _publication_pointers(self) -> Iterator[Pointer]:
+        return (Pointer("publication", p.dataset, p.root, p.branch) for p in self._space.publications.values())
+
+    # --- tree nodes
+
+    def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:
+        return tuple(sorted(digest for digest in self._space.nodes if digest > after)[:limit])
+
+    def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
+        found = pick(self._space.nodes, dict.fromkeys(digests))
+        return _drop(self._space.nodes, (digest for digest, (at, _) in found.items() if at < before))
+
+    # --- history
+
+    def spans(self) -> Iterator[Span]:
+        for (branch, dataset), states in self._space.states.items():
+            new, old = states[-1], states[0]
+            yield Span(branch, dataset, new.seq, new.generation, old.seq, old.generation, old.at)
+
+    def drop_states(self, expired: Sequence[Expired]) -> int:
+        return sum(map(self._drop_states, expired))
+
+    def _drop_states(self, e: Expired) -> int:
+        *older, newest = self._space.states[e.branch, e.dataset]
+        stay = [s for s in older if s.seq > e.seq or s.generation >= e.generation or s.at >= e.before]
+        self._space.states[e.branch, e.dataset] = (*stay, newest)
+        return len(older) - len(stay)
+
+    def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
+        return ((key, root) for key, (at, (root, _)) in self._space.build_traces.items() if at < before)
+
+    def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
+        found = pick(self._space.build_traces, dict.fromkeys(keys))
+        return _drop(self._space.build_traces, (key for key, (at, _) in found.items() if at < before))
+
+    # --- what piles up beside
+
+    def drop_done(self, limit: int) -> int:
+        space = self._space
+        done = [k for k, t in space.tasks.items() if t.state == "done" and k not in space.demands]
+        tasks = _drop(space.tasks, (k for k in done if space.tasks[k].attempt not in space.attempts), limit)
+        named = {t.job for t in space.tasks.values()} | {a.job for a in space.attempts.values()}
+        return tasks + _drop(space.jobs, (digest for digest in space.jobs if digest not in named), limit)
+
+    def drop_events(self, before: float, limit: int) -> int:
+        oldest = sorted(self._space.events.items())[:limit]
+        stays = next((i for i, (_, event) in enumerate(oldest) if event.at >= before), len(oldest))
+        return _drop(self._space.events, (number for number, _ in oldest[:stays]))
+
+    def drop_answers(self, before: float, limit: int) -> int:
+        return _drop(self._space.answers, (key for key, (at, _) in self._space.answers.items() if at < before), limit)
+
+    def drop_drivers(self, before: float, limit: int) -> int:
+        over = [d.id for d in self._space.drivers.values() if d.ended and d.seen < before][:limit]
+        ours = (t for t in self._space.tokens.values() if t.scopes == ("driver",))
+        gone = (t.id for t in ours if (t.expires is not None and t.expires < before) or t.subject in over)
+        return _drop(self._space.tokens, gone, 2 * limit) + _drop(self._space.drivers, over)
+
+    # --- what is checked
+
+    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
+        return {id: Stored(f.status, f.content) for id, f in pick(self._space.fragments, fragments).items()}
+
+    def files(self) -> Iterator[Files]:
+        stored = (f for f in self._space.fragments.values() if f.status == "stored")
+        return (Files(f.id, f.attempt, f.files) for f in sorted(stored, key=lambda f: f.attempt))
+
+    def loose_heads(self) -> Iterator[tuple[str, str, int]]:
+        """A state is the newest by being the last: there are no heads apart from it."""
+        return iter(())
+
+    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
+        outputs = ((t.task, fragment) for t in self._space.traces.values() for fragment in t.outputs.values())
+        return ((task, fragment) for task, fragment in outputs if fragment not in self._space.fragments)

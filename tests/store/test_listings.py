@@ -1,0 +1,64 @@
+"""Listings in every store: what is kept of them, and partitions in sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core import marks
+from controlplane.lake.objects import LocalObjects
+from tests.store.conftest import World
+from tests.store.examples import d, error, listing, source_partition
+from tests.unit.listing.location import Location, each, file, files
+
+
+def test_what_is_known_of_columns_comes_back(world: World) -> None:
+    known = listing(1, digest=d(5), columns=(("a", "ä\0"), None, ()), all_columns=False)
+    with world.begin() as tx:
+        tx.put_listing(known)
+        tx.put_listing(listing(2))
+        assert tx.listings([d(1), d(2)]) == {d(1): known, d(2): listing(2)}
+
+
+def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_listing(listing(1, requested=3, served=2, error=error()))
+    with world.begin() as tx:
+        seen, _ = tx.marked("main", 0)
+        tx.confirm_listing(d(1), 1)
+        tx.confirm_listing(d(2), 1)
+        assert tx.listings([d(1), d(2)]) == {d(1): listing(1, requested=3, served=2, error=error(), at=tx.now())}
+        tx.confirm_listing(d(1), 3)
+        assert tx.listings([d(1)])[d(1)].served == 3
+    with world.begin() as tx:
+        assert tx.marked("main", seen) == (seen, frozenset())
+        tx.put_listing(listing(1))
+    with world.read() as tx:
+        assert tx.marked("main", seen)[1] == {marks.listing(d(1))}
+
+
+def test_more_partitions_than_fit_into_a_statement(world: World) -> None:
+    keys = [f"{i:05d}" for i in range(2500)]
+    with world.begin() as tx:
+        tx.put_source_partitions(d(1), (source_partition(k) for k in keys), ())
+        tx.put_source_partitions(d(1), (source_partition(k, 2) for k in keys[1500:]), iter(keys[:1200]))
+        found = tx.source_partitions(d(1), keys)
+    assert [p.source for p in found.values()] == [d(1)] * 300 + [d(2)] * 1000
+
+
+@pytest.fixture
+def location(world: World, tmp_path: Path) -> Location:
+    return Location(world.store, LocalObjects(tmp_path), world.namespace)
+
+
+def test_a_location_over_time(location: Location) -> None:
+    location.list(files(2500))
+    more = [*files(2400), file("new", "1"), file("odd %\n'\"", "2")]
+    after = location.list(more)
+    assert (after.objects, after.size_bytes, location.event().body["changed"]) == (2402, 2, 102)
+    entries = location.entries()
+    rows = location.rows([*entries, *(f["name"] for f in files(2500))])
+    assert {k: r.source for k, r in rows.items()} == {k: e.fragment for k, e in entries.items()}
+    assert {k: r.objects for k, r in rows.items()} == {p["key"]: tuple(p["objects"]) for p in each(more)}
+    assert location.list(more).root == after.root

@@ -1,0 +1,128 @@
+"""One location as the control plane knows it, and a worker that finds there what a test says.
+
+Does not belong here: real folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from controlplane.core import ids, tree
+from controlplane.core.model import Event, Listing, SourcePartition, Task
+from controlplane.lake.objects import LocalObjects
+from controlplane.operations import listings, work
+from controlplane.operations.context import Context
+from controlplane.operations.found import Found
+from controlplane.ports import Store
+from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
+from dataplane.listing import listed
+from dataplane.sheet import Sheet
+
+ID = digest("listing/1", location="a test's")
+NEVER = Listing(ID, None, None, 0, 0)
+
+
+def file(
+    name: str, text: str = "", *, columns: Sequence[str] | None = ("a", "b"), modified_ms: int = 1
+) -> SourceObject:
+    return {
+        "name": name,
+        "uri": f"file:///data/{name}",
+        "size": len(text),
+        "modified_ms": modified_ms,
+        "version": f"sha256:{text or name}",
+        "columns": None if columns is None else list(columns),
+    }
+
+
+def each(files: Iterable[SourceObject]) -> Iterator[ListedPartition]:
+    """A partition for each file, named after it."""
+    return (listed(f["name"], [f], ()) for f in files)
+
+
+def files(count: int, width: int = 2) -> Iterator[SourceObject]:
+    columns = [f"column {i}" for i in range(width)]
+    return (file(f"{i:07d}.csv", columns=columns) for i in range(count))
+
+
+def told(partitions: Iterable[ListedPartition], place: Callable[[], Path] | None = None) -> ListingResult:
+    """What a worker reports, inline, or with all of it in a file."""
+    with closing(Sheet(place, 0)) as sheet:
+        for partition in partitions:
+            sheet.add(partition)
+        return sheet.result()
+
+
+@dataclass(slots=True)
+class Location:
+    store: Store
+    lake: LocalObjects
+    namespace: str = "default"
+    deletes_max: float = 0.5
+
+    @property
+    def ctx(self) -> Context:
+        return Context(self.store, self.namespace, "test", "", lambda: None)
+
+    @property
+    def listing(self) -> Listing:
+        with self.store.read(self.namespace) as tx:
+            return tx.listings([ID]).get(ID, NEVER)
+
+    def entries(self) -> dict[str, tree.Entry]:
+        with self.store.read(self.namespace) as tx:
+            return {e.key: e for e in tree.scan(tx, self.listing.root or tree.EMPTY_ROOT)}
+
+    def rows(self, keys: Iterable[str]) -> dict[str, SourcePartition]:
+        with self.store.read(self.namespace) as tx:
+            return tx.source_partitions(ID, keys)
+
+    def event(self) -> Event:
+        """The last that listings gave rise to."""
+        with self.store.read(self.namespace) as tx:
+            return [e for e in tx.events(0) if e.kind.startswith("listing.")][-1]
+
+    def claim(self) -> Claim:
+        """Ask for a listing, and take the work."""
+        job: Json = {"location": "/data/*", "metadata": [], "deletes_max": self.deletes_max, "listing": ID.hex()}
+        with self.store.begin(self.namespace) as tx:
+            known = tx.listings([ID]).get(ID, NEVER)
+            asked = replace(known, requested=known.served + 1)
+            tx.put_listing(asked)
+            key = digest("list/1", listing=ID, request=asked.requested)
+            task = Task(key, "list", "flow.raw", "", ids.job_id(job), {"request": asked.requested})
+            tx.put_job(task.job, job)
+            tx.enqueue("main", "flow.raw#listing", [task])
+        found = work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        assert found is not None
+        return found
+
+    def place(self, claim: Claim) -> Path:
+        return self.lake.root / claim["prefix"] / "listing.jsonl.gz"
+
+    def found(self, claim: Claim, partitions: Iterable[ListedPartition], *, inline: bool = False) -> ListingResult:
+        """What the worker reports, and the file that it writes first."""
+        return told(partitions, None if inline else lambda: self.place(claim))
+
+    def report(self, claim: Claim, result: ListingResult) -> None:
+        [task] = claim["tasks"]
+        done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
+        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+
+    def list(self, found: Iterable[SourceObject], *, inline: bool = False) -> Listing:
+        """A listing from end to end."""
+        claim = self.claim()
+        self.report(claim, self.found(claim, each(found), inline=inline))
+        return self.listing
+
+    def accept_deletes(self) -> None:
+        with self.store.begin(self.namespace) as tx:
+            held = {**(self.listing.held or {}), "accepted": True}
+            tx.put_listing(replace(self.listing, held=held))
+
+    def read(self, claim: Claim, result: ListingResult) -> Found:
+        """What was found, compared with what is known. To be closed."""
+        return listings.read(self.store, self.namespace, claim["job"], result, self.lake, claim["prefix"])
