@@ -50,8 +50,9 @@ def _measure(asked: argparse.Namespace) -> bool:
         if is_kept:
             results.keep(entry)
     if asked.peers:
-        for found in peers.measure(_sizes(asked), asked.runs):
+        for found in peers.measure([(COMPONENTS, partitions) for partitions in asked.partitions], asked.runs):
             peers.keep(found)
+        peers.say_ratios(results.load())
     if is_kept:
         page.write(machine())
     return is_sound
@@ -59,12 +60,6 @@ def _measure(asked: argparse.Namespace) -> bool:
 
 def _huge(asked: argparse.Namespace) -> Iterator[Entry | Nothing]:
     return measure_huge(asked.runs, asked.scratch, asked.scale)
-
-
-def _sizes(asked: argparse.Namespace) -> list[tuple[int, int]]:
-    """What others are asked about too."""
-    wide = [(WIDE_COMPONENTS, FEWEST)] if FEWEST in asked.partitions else []
-    return [*((COMPONENTS, partitions) for partitions in asked.partitions), *wide]
 
 
 def _stores(asked: argparse.Namespace) -> Iterator[Entry | Nothing]:

@@ -105,8 +105,7 @@ def counted(plan: Plan, _nodes: NodeStore) -> int:
 
 def handed_over(plan: Plan, nodes: NodeStore) -> int:
     """The same, having gone through all of it as (component, key, cause)."""
-    computed = (item for item in plan.items if item.tasks)
-    return sum(1 for _ in ((item.dataset, key, item.cause) for item in computed for key in item.keys.read(nodes)))
+    return sum(1 for _ in plan.work(nodes))
 
 
 def certain(plan: Plan, _nodes: NodeStore) -> int:

@@ -5,15 +5,14 @@ Does not belong here: measuring, targets.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.planning import results
-from benchmarks.planning.peers import PEERS_FILE, PeerEntry, ratios
+from benchmarks.planning import peers, results
+from benchmarks.planning.peers import PeerEntry, ratios
 from benchmarks.planning.plot import Line, chart
 from benchmarks.planning.results import Entry, Via
-from benchmarks.planning.targets import LARGE, SMALL, TARGETS, Miss, growth, misses, statements_allowed
+from benchmarks.planning.targets import LARGE, SMALL, TARGETS, Miss, growth, misses, statements_allowed, unmeasured
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, GROWTH, BESIDE = DOCS / "performance.md", DOCS / "planning-growth.svg", DOCS / "planning-peers.svg"
@@ -56,31 +55,27 @@ WORDS = {
 
 def write(machine: str = "") -> None:
     """Without a machine's words those on the page stay: nothing was measured anew."""
-    entries, peers = results.load(), _peers()
+    entries, others = results.load(), peers.load()
     text = PAGE.read_text()
     before, _, rest = text.partition(START)
     inside, _, after = rest.partition(END)
     told = machine or next((line for line in inside.splitlines() if line.startswith("Measured ")), "")
-    GROWTH.write_text(_growth_chart(entries))
-    if peers:
-        BESIDE.write_text(_peers_chart(entries, peers))
-    lines = "\n".join(_section(entries, peers, told))
+    if entries:
+        GROWTH.write_text(_growth_chart(entries))
+    if others:
+        BESIDE.write_text(_peers_chart(entries, others))
+    lines = "\n".join(_section(entries, others, told))
     PAGE.write_text(f"{before}{START}\n{lines}\n{END}{after}")
 
 
-def _peers() -> list[PeerEntry]:
-    return json.loads(PEERS_FILE.read_text()) if PEERS_FILE.exists() else []
-
-
-def _section(entries: Sequence[Entry], peers: Sequence[PeerEntry], machine: str) -> Iterator[str]:
-    missed = misses(entries)
+def _section(entries: Sequence[Entry], others: Sequence[PeerEntry], machine: str) -> Iterator[str]:
     yield machine
     yield ""
     yield "### Targets"
     yield from _target_table(entries)
     yield ""
     yield "### Missed"
-    yield from _missed(missed)
+    yield from _missed(misses(entries), unmeasured(entries))
     yield ""
     yield f"### {SMALL} components of {LARGE:,} partitions"
     yield from _large_table(entries)
@@ -92,12 +87,12 @@ def _section(entries: Sequence[Entry], peers: Sequence[PeerEntry], machine: str)
     yield ""
     yield "### Larger graphs"
     yield from _others_table(entries)
-    if peers:
+    if others:
         yield ""
         yield "### Beside others"
         yield f"![seconds beside SQLMesh and Dagster]({BESIDE.name})"
         yield ""
-        yield from _peers_table(entries, peers)
+        yield from _peers_table(entries, others)
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -127,11 +122,12 @@ def _bold(text: str, is_bold: bool) -> str:
     return f"**{text}**" if is_bold else text
 
 
-def _missed(missed: Iterable[Miss]) -> Iterator[str]:
+def _missed(missed: Iterable[Miss], absent: Iterable[str]) -> Iterator[str]:
     lines = [
         f"- {m.what}: {m.measured:.4g} {m.unit} where {m.limit:g} is meant ({m.measured / m.limit:.2g} times)"
         for m in missed
     ]
+    lines += [f"- {what}: not measured, or void" for what in absent]
     yield from lines or ["None."]
 
 
@@ -180,12 +176,12 @@ def _growth_table(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"| {name}: {words} | {' | '.join('' if f is None else f'{f:.2f}' for f in found)} |"
 
 
-def _peers_table(entries: Sequence[Entry], peers: Sequence[PeerEntry]) -> Iterator[str]:
+def _peers_table(entries: Sequence[Entry], others: Sequence[PeerEntry]) -> Iterator[str]:
     yield "Ours is the call in the process on SQLite. A ratio above 1 says how many times longer the other takes."
     yield ""
     yield "| scenario | components x partitions | other | items | its median | ours | ratio |"
     yield "|---|---|---|---|---|---|---|"
-    for peer, ours, ratio in ratios(entries, peers):
+    for peer, ours, ratio in ratios(entries, others):
         size = f"{peer['components']:,} x {peer['partitions']:,}"
         yield (
             f"| {peer['scenario']}: {WORDS[peer['scenario']]} | {size} | {peer['peer']} | {peer['items']:,} "
@@ -207,22 +203,22 @@ def _points(entries: Iterable[Entry], scenario: str, store: str, via: str) -> di
 
 
 def _growth_chart(entries: Sequence[Entry]) -> str:
-    names = ("S2", "S3", "S5/counted", "S5/full")
-    every = ((name, store, via, _points(entries, name, store, via)) for name in names for store, via in WAYS)
-    lines = [
-        Line(f"{name}, {store}, {via}", points, is_dashed=store == "postgresql")
-        for name, store, via, points in every
-        if points
-    ]
-    return chart(f"Planning {SMALL} components", "partitions of each component", "median", lines)
-
-
-def _peers_chart(entries: Sequence[Entry], peers: Sequence[PeerEntry]) -> str:
     lines = []
-    for name in ("S2", "S3", "S5/full"):
-        lines.append(Line(f"{name}, Headgate", _points(entries, name, "sqlite", "process")))
-        for peer in sorted({p["peer"] for p in peers}):
-            of = [p for p in peers if p["peer"] == peer and p["scenario"] == name and p["components"] == SMALL]
-            lines.append(Line(f"{name}, {peer}", {p["partitions"]: p["median_s"] for p in of}, is_dashed=True))
-    shown = [line for line in lines if line.points]
-    return chart(f"Deciding about {SMALL} components", "partitions of each component", "median", shown)
+    for color, name in enumerate(("S2", "S3", "S5/counted", "S5/full")):
+        for dashes, store in enumerate(("sqlite", "postgresql")):
+            lines.append(Line(f"{name}, {store}", _points(entries, name, store, "process"), color, dashes))
+    return _chart(f"Planning {SMALL} components, in the process", lines)
+
+
+def _peers_chart(entries: Sequence[Entry], others: Sequence[PeerEntry]) -> str:
+    lines = []
+    for color, name in enumerate(("S2", "S3", "S5/full")):
+        lines.append(Line(f"{name}, Headgate", _points(entries, name, "sqlite", "process"), color))
+        for dashes, peer in enumerate(peers.PEERS, 1):
+            of = [p for p in others if (p["peer"], p["scenario"], p["components"]) == (peer, name, SMALL)]
+            lines.append(Line(f"{name}, {peer}", {p["partitions"]: p["median_s"] for p in of}, color, dashes))
+    return _chart(f"Deciding about {SMALL} components", lines)
+
+
+def _chart(title: str, lines: Sequence[Line]) -> str:
+    return chart(title, "partitions of each component", "median", [line for line in lines if line.points])

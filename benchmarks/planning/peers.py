@@ -59,8 +59,7 @@ def _said(entry: PeerEntry) -> PeerEntry:
 
 def keep(new: PeerEntry) -> None:
     """In the place of an earlier one of the same scenario and size."""
-    known: list[PeerEntry] = json.loads(PEERS_FILE.read_text()) if PEERS_FILE.exists() else []
-    entries = {(e["peer"], e["scenario"], e["components"], e["partitions"]): e for e in [*known, new]}
+    entries = {(e["peer"], e["scenario"], e["components"], e["partitions"]): e for e in [*load(), new]}
     PEERS_FILE.write_text("[\n" + ",\n".join(json.dumps(entries[key]) for key in sorted(entries)) + "\n]\n")
 
 
@@ -75,6 +74,16 @@ def ratios(entries: Sequence[Entry], peers: Iterable[PeerEntry]) -> Iterator[tup
         mine = ours.get((peer["scenario"], peer["components"], peer["partitions"]))
         if mine is not None:
             yield peer, mine, peer["median_s"] / mine["median_s"]
+
+
+def say_ratios(entries: Sequence[Entry]) -> None:
+    for peer, ours, ratio in ratios(entries, load()):
+        line = "{scenario:12} {components:6} x {partitions:<9} {peer:10} {median_s:10.4f} s".format(**peer)
+        print(f"{line}, ours {ours['median_s']:10.6f} s: {ratio:,.1f} times", flush=True)
+
+
+def load() -> list[PeerEntry]:
+    return json.loads(PEERS_FILE.read_text()) if PEERS_FILE.exists() else []
 
 
 def _environment(peer: str, requirements: Sequence[str]) -> Path:

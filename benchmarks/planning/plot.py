@@ -8,19 +8,21 @@ from html import escape
 from math import ceil, floor, log10
 from typing import TypeAlias
 
-WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 70, 220, 40, 50
-COLORS = ("#1f6feb", "#d1495b", "#2e8b57", "#8250df", "#b35900", "#57606a", "#0a7e8c", "#a0306e")
+WIDTH, HEIGHT = 800, 420
+LEFT, RIGHT, TOP, BOTTOM = 70, 240, 40, 50
+COLORS = ("#1f6feb", "#d1495b", "#2e8b57", "#8250df", "#b35900", "#57606a")
+DASHES = ("", "7 4", "2 3")
 Points: TypeAlias = Mapping[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`is_dashed` tells others from ours."""
+    """`color` and `dashes` are places in COLORS and DASHES."""
 
     name: str
     points: Points
-    is_dashed: bool = False
+    color: int = 0
+    dashes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def chart(title: str, x_name: str, y_name: str, lines: Sequence[Line]) -> str:
         f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">{escape(y_name)}</text>',
     ]
     for number, line in enumerate(lines):
-        parts += _line(line, COLORS[number % len(COLORS)], number, xs, ys)
+        parts += _line(line, number, xs, ys)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -78,10 +80,10 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f} s" if value >= 1 else f"{value * 1000:g} ms"
 
 
-def _line(line: Line, color: str, number: int, xs: _Axis, ys: _Axis) -> Iterator[str]:
+def _line(line: Line, number: int, xs: _Axis, ys: _Axis) -> Iterator[str]:
     places = [(xs.at(x), ys.at(y)) for x, y in sorted(line.points.items())]
     path = "M" + "L".join(f"{x} {y}" for x, y in places)
-    dashes = ' stroke-dasharray="6 4"' if line.is_dashed else ""
+    color, dashes = COLORS[line.color], f' stroke-dasharray="{DASHES[line.dashes]}"' if line.dashes else ""
     yield f'<path d="{path}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>'
     yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{color}"/>' for x, y in places)
     legend = TOP + 18 * number

@@ -9,13 +9,14 @@ import gc
 import multiprocessing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing.queues import Queue
 from typing import TypeAlias
 
 from benchmarks.planning import contents
 from benchmarks.planning.memory import peak_mb
 from controlplane.core import tree
-from controlplane.core.tree import Entry
+from controlplane.core.tree import Columns, Entry, NodeStore
 from controlplane.ports import Store
 
 FEW = 200_000  # entries that are not worth a process
@@ -36,11 +37,14 @@ class Wanted:
     without: int = 0
     offset: int = 0
 
-    def entries(self) -> Iterator[Entry]:
+    def build(self, nodes: NodeStore) -> bytes:
+        """Its root."""
         every = (contents.objects if self.is_listing else contents.partitions)(self.name, self.count)
-        if not self.without:
-            return every
-        return (e for number, e in enumerate(every) if number % self.without != self.offset)
+        return tree.build(nodes, self._rest(every)) if self.without else tree.build_columns(nodes, every)
+
+    def _rest(self, every: Iterable[Columns]) -> Iterator[Entry]:
+        entries = chain.from_iterable(columns.entries() for columns in every)
+        return (entry for number, entry in enumerate(entries) if number % self.without != self.offset)
 
     @property
     def size(self) -> int:
@@ -82,7 +86,7 @@ def _build_here(store: Store, wanted: Iterable[Wanted]) -> Built:
     roots = {}
     for each in wanted:
         with store.begin() as tx:
-            roots[each] = tree.build(tx, each.entries())
+            roots[each] = each.build(tx)
     return Built(roots, peak_mb())
 
 
@@ -102,7 +106,7 @@ class _Sender:
 def _work(share: Sequence[Wanted], queue: Queue[Message]) -> None:
     gc.disable()  # entries have no cycles
     for wanted in share:
-        queue.put((wanted, tree.build(_Sender(queue), wanted.entries())))
+        queue.put((wanted, wanted.build(_Sender(queue))))
     queue.put(peak_mb())
 
 

@@ -30,8 +30,8 @@ def add(app: typer.Typer) -> None:
     for command in (upgrade, version):
         db.command()(command)
     app.add_typer(db, name="db")
-    for command in (gc, fsck):
-        app.command()(command)
+    app.command()(gc)
+    app.command()(fsck)
 
 
 def create(

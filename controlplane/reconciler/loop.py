@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
 from controlplane.core.dataflow import Source
 from controlplane.core.errors import HeadgateError, InvalidBlueprint
-from controlplane.core.model import Attempt, Driver, Listing, State
+from controlplane.core.model import Attempt, Driver, State
 from controlplane.core.plan import Status, worst
 from controlplane.operations import listings, publish, work
+from controlplane.operations.collect import Collecting
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
 from controlplane.operations.settle import Pass, Settling
@@ -84,10 +85,13 @@ class Reconciler:
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop`: faults are logged and the next pass tries again."""
         self.pool.scale("worker", 1)
+        collecting = Collecting(self.store, self.namespace)
         while not stop.is_set():
             seen = self.wake.count
             try:
                 changed = self.tick()
+                if not changed and (collected := collecting.step(time.monotonic())):
+                    log.info("collected", **asdict(collected))
             except Exception as e:
                 log.exception("pass failed", error=str(e))
                 changed = False
@@ -144,16 +148,15 @@ class Reconciler:
             states = {d.dataset: d.status for d in self.last.plan.decisions}
             self.on_progress(Progress(self.last.under_way, states, self._publishing.count))
 
-    def _sources(self) -> tuple[list[Source], Mapping[bytes, Listing]]:
-        """Read components in scope that nobody paused, and their listings, as of the last pass."""
+    def _sources(self) -> list[Source]:
+        """Read components in scope that nobody paused, as of the last pass."""
         observed = self._planner.observed()
         if observed is None:
-            return [], {}
+            return []
         desired, known = observed
         scope = desired.nodes if self.flows is None else desired.scope(self.flows)
         reads = listings.sources(desired, scope)
-        paused = known.paused
-        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & paused], known.listings
+        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & known.paused]
 
     def _states(self) -> list[State]:
         """Of datasets in scope."""
@@ -166,11 +169,11 @@ class Reconciler:
 
     def _list(self) -> int:
         """Request the listings that are due and queue those that are open."""
-        reads, known = self._sources()
+        reads = self._sources()
         if not reads:
             return 0
         with self.store.read(self.namespace) as tx:
-            now = tx.now()
+            known, now = tx.listings(n.listing for n in reads), tx.now()
         periodic = self.flows is None
         due = [n for n in reads if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
@@ -181,8 +184,9 @@ class Reconciler:
             return listings.dispatch(tx, self.branch, reads)
 
     def _listing_open(self) -> bool:
-        reads, known = self._sources()
-        return any(listings.is_open(known.get(n.listing)) for n in reads)
+        reads = self._sources()
+        with self.store.read(self.namespace) as tx:
+            return any(map(listings.is_open, tx.listings(n.listing for n in reads).values()))
 
     # --- drivers ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, FromClause, Row, Select, Table, delete, func, select
+from sqlalchemy import Column, ColumnElement, FromClause, Row, Select, Table, delete, func, select, tuple_
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
@@ -17,15 +17,25 @@ from controlplane.store import tables as db
 from controlplane.store.part import Part
 from dataplane.contract import MASK, Content
 
-STREAMED = 2_000  # rows fetched at a time
+PAGE = 5_000  # rows fetched at a time
 DRIVER_ONLY = '["driver"]'  # scopes of a token that a pool made
 
 
 class Collected(Part):
     _is_writing: bool
 
-    def _stream(self, statement: Select[Any]) -> Iterator[Row[Any]]:
-        return iter(self._connection.execute(statement, execution_options={"yield_per": STREAMED}))
+    def _stream(self, statement: Select[Any], *keys: Column[Any]) -> Iterator[Row[Any]]:
+        """The rows by page, in the order of these columns, which tell rows apart and are among those that are selected.
+
+        No cursor is left open on the server, however far somebody reads.
+        """
+        page = statement.order_by(*keys).limit(PAGE)
+        rows = self._rows(page)
+        yield from rows
+        while len(rows) == PAGE:
+            last = (bind(None, rows[-1]._mapping[key], type_=key.type, unique=True) for key in keys)
+            rows = self._rows(page.where(tuple_(*keys) > tuple_(*last)))
+            yield from rows
 
     # --- collections of tree nodes
 
@@ -67,29 +77,32 @@ class Collected(Part):
     def _state_pointers(self) -> Iterator[Pointer]:
         s = db.states.c
         wanted = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(self._mine(db.states))
-        for row in self._stream(wanted):
+        for row in self._stream(wanted, s.branch, s.dataset, s.seq):
             yield Pointer("state", row.dataset, row.root, row.branch, row.seq, row.partitions, row.rows)
 
     def _input_pointers(self) -> Iterator[Pointer]:
-        newest = select(db.states.c.branch, db.states.c.dataset, db.states.c.inputs).join(db.heads, _is_newest())
-        half_built = select(db.buildings.c.branch, db.buildings.c.dataset, db.buildings.c.inputs)
-        for wanted in (newest.where(self._mine(db.states)), half_built.where(self._mine(db.buildings))):
-            for row in self._stream(wanted):
+        for table in (db.states, db.buildings):
+            of = table.c
+            wanted = select(of.branch, of.dataset, of.inputs).where(self._mine(table))
+            newest = wanted.join(db.heads, _is_newest()) if table is db.states else wanted
+            for row in self._stream(newest, of.branch, of.dataset):
                 for _, root, _ in json.loads(row.inputs).values():
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
 
     def _task_pointers(self) -> Iterator[Pointer]:
-        reading_all = db.jobs.c.body.contains('"shared"')
-        for row in self._stream(select(db.jobs.c.digest, db.jobs.c.body).where(self._mine(db.jobs), reading_all)):
+        job = db.jobs.c
+        wanted = select(job.digest, job.body).where(self._mine(db.jobs), job.body.contains('"shared"'))
+        for row in self._stream(wanted, job.digest):
             for root in json.loads(row.body).get("shared", {}).values():
                 yield Pointer("task", row.digest.hex(), bytes.fromhex(root))
 
     def _plain(self, holder: Holder, table: Table, name: Column[Any]) -> Iterator[Pointer]:
-        branch = [table.c.branch] if "branch" in table.c else []
-        wanted = select(name.label("name"), table.c.root, *branch).where(self._mine(table), table.c.root.is_not(None))
-        for row in self._stream(wanted):
-            named = row.name.hex() if isinstance(row.name, bytes) else row.name
-            yield Pointer(holder, named, row.root, row.branch if branch else "")
+        keys = [table.c.branch, name] if "branch" in table.c else [name]
+        wanted = select(*keys, table.c.root).where(self._mine(table), table.c.root.is_not(None))
+        for row in self._stream(wanted, *keys):
+            named = row._mapping[name]
+            text = named.hex() if isinstance(named, bytes) else named
+            yield Pointer(holder, text, row.root, row.branch if len(keys) > 1 else "")
 
     # --- tree nodes
 
@@ -124,7 +137,7 @@ class Collected(Part):
             .join(oldest, _of_head(oldest) & (oldest.c.seq == first))
             .where(self._mine(db.heads))
         )
-        return (Span(*list(row)) for row in self._stream(wanted))
+        return (Span(*list(row)) for row in self._stream(wanted, db.heads.c.branch, db.heads.c.dataset))
 
     def drop_states(self, expired: Sequence[Expired]) -> int:
         state, head = db.states.c, db.heads.c
@@ -142,7 +155,7 @@ class Collected(Part):
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
         build = db.build_traces.c
         old = select(build.key, build.root).where(self._mine(db.build_traces), build.at < before)
-        return ((row.key, row.root) for row in self._stream(old))
+        return ((row.key, row.root) for row in self._stream(old, build.key))
 
     def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
         build = db.build_traces.c
@@ -199,19 +212,21 @@ class Collected(Part):
     def files(self) -> Iterator[Files]:
         row = db.fragments.c
         wanted = select(row.id, row.attempt, row.files).where(self._mine(db.fragments, status="stored"))
-        rows = self._stream(wanted.order_by(row.attempt))
+        rows = self._stream(wanted, row.attempt, row.id)
         return (Files(f.id, f.attempt, tuple(json.loads(f.files))) for f in rows)
 
     def loose_heads(self) -> Iterator[tuple[str, str, int]]:
         head = db.heads.c
         there = select(db.states.c.seq).where(_is_newest()).correlate(db.heads).exists()
-        rows = self._stream(select(head.branch, head.dataset, head.seq).where(self._mine(db.heads), ~there))
+        loose = select(head.branch, head.dataset, head.seq).where(self._mine(db.heads), ~there)
+        rows = self._stream(loose, head.branch, head.dataset)
         return ((row.branch, row.dataset, row.seq) for row in rows)
 
     def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
         output, fragment = db.outputs.c, db.fragments.c
         there = select(fragment.id).where(self._mine(db.fragments), fragment.id == output.fragment).exists()
-        rows = self._stream(select(output.task, output.fragment).where(self._mine(db.outputs), ~there))
+        loose = select(output.task, output.suffix, output.fragment).where(self._mine(db.outputs), ~there)
+        rows = self._stream(loose, output.task, output.suffix)
         return ((row.task, row.fragment) for row in rows)
 
 

@@ -103,6 +103,8 @@ def _faults_told() -> Iterator[None]:
 
 def _is_fault(error: DBAPIError) -> bool:
     """PostgreSQL: lost connections, deadlocks, no room. SQLite: all but wrong statements."""
+    if error.connection_invalidated:  # whatever the server called it, such as a transaction that was idle for too long
+        return True
     if not isinstance(error, OperationalError | InterfaceError):
         return False
     return getattr(error.orig, "sqlite_errorname", "") != "SQLITE_ERROR"

@@ -95,7 +95,7 @@ def test_a_file_that_comes_back_costs_nothing(story: Workspace, monthly: Path) -
     (flights_folder(story) / day_name(1)).write_text(day_text(monthly, 1))
     run = story.run()
     run.assert_idle()
-    assert run.tasks == {"adopted": PER_FILE + WHOLE, "written": 1 + 1}
+    assert run.tasks == {"adopted": 5 * PER_FILE + WHOLE, "written": 1 + 1}  # whole datasets come back
     assert_true(story, run)
 
 

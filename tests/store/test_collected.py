@@ -18,6 +18,7 @@ from controlplane.core.model import Answer, Building, Consumed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports import Store
 from controlplane.store import open_store, tables, upgrade
+from controlplane.store.collected import PAGE
 from controlplane.store.rules import NODE_FRESH_S
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
@@ -72,6 +73,18 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         Pointer("task", d(70).hex(), d(71)),
         Pointer("task", d(70).hex(), EMPTY_ROOT),
     }
+
+
+def test_what_does_not_fit_one_page_is_told_once(world: World) -> None:
+    many = 2 * PAGE + 1
+    with world.begin() as tx:
+        tx.put_traces([trace(n, n, n + many) for n in range(PAGE)], [fragment(n, attempt="a") for n in range(2)])
+        for n in range(30):
+            tx.put_build_trace(d(n), d(n), SCHEMA)
+    with world.read() as tx:
+        loose = list(tx.loose_outputs())
+        assert len(loose) == len(set(loose)) == 2 * PAGE - 2
+        assert sorted(key for key, _ in tx.builds(LATER)) == sorted(d(n) for n in range(30))
 
 
 def test_nodes_are_paged_and_dropped_by_age(world: World) -> None:

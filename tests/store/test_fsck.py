@@ -244,3 +244,9 @@ def test_findings_are_limited(place: Place) -> None:
     place.lake.objects.clear()
     assert len(fsck(place.store, "default", place.lake)) == 1_000
     assert len(fsck(place.store, "default", place.lake, limit=7)) == 7
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+    found = page.partition("`headgate fsck`")[2]
+    assert [code for code in FIXES if f"| `{code}` |" not in found] == []

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
+from controlplane.core.kept import Expired
 from controlplane.core.model import Answer
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
@@ -138,8 +139,26 @@ NOTED = [
     call(lambda n, e: lambda tx: tx.put_driver(driver(str(n), ended=e)), small, st.booleans()),
     call(lambda n, r: lambda tx: tx.put_token(token(str(n), revoked=r)), small, st.booleans()),
 ]
+COLLECTED = [
+    call(lambda n, t: lambda tx: tx.drop_nodes([d(n)], t), small, times),
+    call(lambda b, n, s, g: lambda tx: tx.drop_states(expired(b, n, s, g)), branches, names, small, small),
+    call(lambda n, t: lambda tx: tx.drop_builds([d(n)], t), small, times),
+    call(lambda: lambda tx: tx.drop_done(99)),
+    call(lambda n, t: lambda tx: tx.drop_events(t, n), small, times),
+    call(lambda t: lambda tx: tx.drop_answers(t, 99), times),
+    call(lambda t: lambda tx: tx.drop_drivers(t, 99), times),
+    call(lambda: lambda tx: (tx.begin_collection(), tx.collections())),
+]
+
+
+def expired(branch: str, name: str, seq: int, generation: int) -> list[Expired]:
+    """Where there are states to drop them of."""
+    return [Expired(branch, name, seq, generation, 2e9)]
+
+
 GROUPS = {
-    "all": [*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED],
+    "all": [*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
+    "collected": [*COLLECTED, *QUEUE[:1], *SETTLED, *REMEMBERED, *NOTED],
     "desired": [*DESIRED, *NOTED],
     "queue": [*QUEUE, *QUEUE[:1] * 3, *CLAIMS * 2],
     "remembered": REMEMBERED,
@@ -171,6 +190,9 @@ def look(tx: Tx) -> list[object]:
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(0), tx.events(1, 2), tx.last_event(), tx.count_events(1)],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
+        [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
+        [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],
+        [[(f.attempt, f.files) for f in tx.files()]],
     ]
     return everything
 

@@ -17,6 +17,7 @@ from controlplane.core.plan.values import Decision, Item, Planning
 from dataplane.contract import Content, Schema, schema_id
 
 BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
+READ_SCHEMAS = 50_000
 UNRELIABLE = ("failed", "blocked", "waiting")
 
 
@@ -52,12 +53,28 @@ def read(planning: Planning, node: Transform, offers: Sequence[State | Building]
 
 def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building) -> Input:
     assert of.schema is not None
-    schema = node.read_schema(of.schema)
+    schema, digest = _read_schema(node, of.schema)
     pending = None
     if not isinstance(of, State):
         above = planning.decisions.get(slot.dataset)
         pending = above.pending if above else None
-    return Input(slot, of, schema, Consumed(slot.dataset, of.root, schema_id(schema)), pending)
+    return Input(slot, of, schema, Consumed(slot.dataset, of.root, digest), pending)
+
+
+_read_schemas: dict[object, tuple[Schema, bytes]] = {}  # what was found before: a pure function, asked again and again
+
+
+def _read_schema(node: Transform, schema: Schema) -> tuple[Schema, bytes]:
+    """The part of an input's schema that this logic can see, and its id."""
+    name = (node.logic, tuple((f["name"], str(f["type"])) for f in schema["fields"]))
+    found = _read_schemas.get(name)
+    if found is None:
+        seen = node.read_schema(schema)
+        found = (seen, schema_id(seen))
+        if len(_read_schemas) >= READ_SCHEMAS:
+            _read_schemas.clear()
+        _read_schemas[name] = found
+    return found
 
 
 # --- readiness ------------------------------------------------------------------------------------

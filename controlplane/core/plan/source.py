@@ -122,11 +122,11 @@ def _stale(case: _Case) -> Deciding[Decision]:
 def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from asking.nodes([(root, ())])
-    keys = lacking(case.planning.world.nodes, root)
+    keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
     commit = Commit(_state(case, root, schema), None, keys.count, (settings_id(case.node), own), build)
-    items = (_item(case, "adopt", 0, keys),) if keys.count and root != case.root else ()
+    items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
 
@@ -315,15 +315,31 @@ def _tasks(case: _Case, extent: _Extent, schema: Schema, job: Json, keys: Sequen
     parts = extent.parts
     if parts is None:
         parts = yield from asking.partitions(case.listing.id, keys)
-    return {key: _task(case.node, parts[key], schema, ids.job_id(job)) for key in keys}
+    digest, kinds = ids.job_id(job), _Kinds(schema)
+    return {key: _task(case.node, parts[key], kinds, digest) for key in keys}
 
 
-def _task(node: Source, part: SourcePartition, schema: Schema, job: bytes) -> Task:
-    columns = select_columns(schema, _own(node, part, schema))
-    slots = {"objects": part.source, "columns": schema_id(columns)}
+class _Kinds:
+    """The columns that partitions have of a schema: they are of few kinds."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._known: dict[tuple[str, ...], tuple[Schema, bytes]] = {}
+
+    def of(self, node: Source, part: SourcePartition) -> tuple[Schema, bytes]:
+        """The part of the schema that this partition has, and its id."""
+        own = tuple(_own(node, part, self._schema))
+        if own not in self._known:
+            columns = select_columns(self._schema, own)
+            self._known[own] = (columns, schema_id(columns))
+        return self._known[own]
+
+
+def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes) -> Task:
+    columns, digest = kinds.of(node, part)
     spec: Json = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
     size = sum(o["size"] for o in part.objects)
-    key = task_key(node.parse, slots)
+    key = task_key(node.parse, {"objects": part.source, "columns": digest})
     return Task(key, "parse", node.dataset, part.key, job, spec, size, priority=node.component.priority)
 
 

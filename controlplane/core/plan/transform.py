@@ -139,9 +139,9 @@ def _all_keys(case: _Case) -> Keys:
 def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from asking.nodes([(root, ())])
-    keys = lacking(case.planning.world.nodes, root)
+    keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     commit = Commit(_state(case, root, schema), None, keys.count, None, build)
-    items = [_item(case, "adopt", 0, keys)] if keys.count and root != case.root else []
+    items = [_item(case, "adopt", 0, keys)] if keys.count else []
     return Decision(case.node.dataset, "stale", commit, tuple(items))
 
 
@@ -251,7 +251,7 @@ def _holes(case: _Case, base: bytes) -> Deciding[_Extent]:
 
 def _vanishing(case: _Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
     """Partitions of the present output that no input has any more."""
-    if case.state is None:
+    if case.state is None or not case.is_whole:
         return ()
     first, *others = yield from asking.holes([(root, case.root) for root in roots])
     return tuple(key for key in first if all(key in other for other in map(set, others)))

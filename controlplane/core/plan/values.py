@@ -27,7 +27,8 @@ Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocke
 SEVERITY: tuple[Status, ...] = (
     "up_to_date", "paused", "held", "building", "stale", "waiting", "blocked", "failed",
 )  # fmt: skip
-EXACT = 5_000  # partitions up to which each is looked at before anything is said
+KEPT_KEYS = 100_000  # of equal sets of keys, at a time
+EXACT = 1_000  # partitions up to which each is looked at before anything is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,16 @@ class Plan:
         return next((d for d in self.decisions if d.dataset == dataset), None)
 
     def work(self, nodes: NodeStore) -> Iterator[tuple[str, str, Cause]]:
-        """All work as (dataset, partition, cause); reads trees, if there is much."""
-        return ((i.dataset, key, i.cause) for i in self.items for key in i.keys.read(nodes))
+        """All that is to be computed or synced as (dataset, partition, cause). Reads trees where there is much, those
+        of equal keys only once."""
+        kept: dict[object, Sequence[str]] = {}
+        for item in (i for i in self.items if i.tasks):
+            names = item.keys.name
+            if names not in kept and item.count <= KEPT_KEYS:
+                kept[names] = tuple(item.keys.read(nodes))
+            dataset, cause = item.dataset, item.cause
+            for key in kept.get(names) or item.keys.read(nodes):
+                yield dataset, key, cause
 
 
 def worst(statuses: Iterable[Status]) -> Status:
