@@ -5,9 +5,10 @@
 Needs dagster, and nothing of this project. Ten layers of assets with static partitions, all materialised (one genuine
 event of each asset, copied by SQL for each partition; SQLite); nothing is computed. Timed is one tick of declarative
 automation, which its daemon makes over and over: what is missing, has newer inputs, or other code. Each run is a
-process of its own, which goes on from the cursor of the tick before and, but for S0 and S1, has made a tick already. A late partition of a root is a report that somebody
-else materialised it, so that the root itself is no work. Prints a line of JSON for each scenario; one that requests
-another number of partitions than there is to do is left out, with words on standard error.
+process of its own, which goes on from the cursor of the tick before and, but for S0 and S1, has made a tick already. A
+late partition of a root is a report that somebody else materialised it, so that the root itself is no work. Prints a
+line of JSON for each scenario; one that requests another number of partitions than there is to do is left out, with
+words on standard error.
 """
 
 from __future__ import annotations

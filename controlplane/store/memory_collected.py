@@ -104,6 +104,8 @@ class MemoryCollected(MemoryPart):
         return sum(map(self._drop_states, expired))
 
     def _drop_states(self, e: Expired) -> int:
+        if (e.branch, e.dataset) not in self._space.states:
+            return 0
         *older, newest = self._space.states[e.branch, e.dataset]
         stay = [s for s in older if s.seq > e.seq or s.generation >= e.generation or s.at >= e.before]
         self._space.states[e.branch, e.dataset] = (*stay, newest)

@@ -141,7 +141,7 @@ NOTED = [
 ]
 COLLECTED = [
     call(lambda n, t: lambda tx: tx.drop_nodes([d(n)], t), small, times),
-    call(lambda b, n, s, g: lambda tx: tx.drop_states(expired(b, n, s, g)), branches, names, small, small),
+    call(lambda b, n, s, g: lambda tx: tx.drop_states([Expired(b, n, s, g, 2e9)]), branches, names, small, small),
     call(lambda n, t: lambda tx: tx.drop_builds([d(n)], t), small, times),
     call(lambda: lambda tx: tx.drop_done(99)),
     call(lambda n, t: lambda tx: tx.drop_events(t, n), small, times),
@@ -149,11 +149,6 @@ COLLECTED = [
     call(lambda t: lambda tx: tx.drop_drivers(t, 99), times),
     call(lambda: lambda tx: (tx.begin_collection(), tx.collections())),
 ]
-
-
-def expired(branch: str, name: str, seq: int, generation: int) -> list[Expired]:
-    """Where there are states to drop them of."""
-    return [Expired(branch, name, seq, generation, 2e9)]
 
 
 GROUPS = {
