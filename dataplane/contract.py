@@ -27,6 +27,10 @@ Schema: TypeAlias = dict[str, Json]  # Spark's JSON of a struct type, in canonic
 # --- canonical encoding -------------------------------------------------------------------------
 
 
+class Encoded(bytes):
+    """The canonical encoding of a value, made before: it stands for the value."""
+
+
 def canonical(value: object) -> bytes:
     """Encode nested plain values injectively: 1, 1.0 and True differ; lists and tuples do not.
 
@@ -41,6 +45,8 @@ def canonical(value: object) -> bytes:
             return _sized(b"i", str(value).encode())
         case str():
             return _sized(b"s", value.encode())
+        case Encoded():
+            return bytes(value)
         case bytes():
             return _sized(b"x", value)
         case float():
@@ -116,17 +122,31 @@ def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     return {"type": "struct", "fields": [f for f in schema["fields"] if f["name"] in wanted]}
 
 
+_encodings: dict[str, Encoded] = {}  # of schemas: few kinds, asked for once for each partition
+_ENCODINGS = 1_000
+
+
+def _encoded(schema: Schema) -> Encoded:
+    text = json.dumps(schema)
+    found = _encodings.get(text)
+    if found is None:
+        if len(_encodings) >= _ENCODINGS:
+            _encodings.clear()
+        found = _encodings[text] = Encoded(canonical(schema))
+    return found
+
+
 def schema_id(schema: Schema) -> bytes:
-    return digest("schema/1", schema=schema)
+    return digest("schema/1", schema=_encoded(schema))
 
 
 def fragment_id(schema: Schema, content: Content) -> bytes:
-    return digest("fragment/1", schema=schema, content=tuple(content))
+    return digest("fragment/1", schema=_encoded(schema), content=tuple(content))
 
 
 def slot_id(content: Content, read_schema: Schema) -> bytes:
     """What a task reads through one input: the rows' content under the read schema."""
-    return digest("slot/1", content=tuple(content), schema=read_schema)
+    return digest("slot/1", content=tuple(content), schema=_encoded(read_schema))
 
 
 def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None) -> bytes:

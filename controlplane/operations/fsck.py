@@ -23,7 +23,7 @@ RESTORE = "restore the database from a backup; the files in the lake are untouch
 FIXES = {
     "corrupt-node": RESTORE,
     "content-differs": RESTORE,
-    "file-missing": "bring the file back from a backup of the lake",
+    "file-gone": "bring the file back from a backup of the lake",
     "file-size-differs": "bring the file back from a backup of the lake",
     "fragment-missing": RESTORE,
     "fragment-not-stored": RESTORE,
@@ -159,7 +159,7 @@ def _attempt(lake: ObjectStore, attempt: str, fragments: Iterable[Files]) -> Ite
             size = sizes.get(file["path"])
             where = f"fragment {of.fragment.hex()}, {file['path']}"
             if size is None:
-                yield _found("file-missing", where, "the file is not there")
+                yield _found("file-gone", where, "the file is not there")
             elif size != file["size"]:
                 yield _found("file-size-differs", where, f"the file has {size} bytes and not {file['size']}")
 

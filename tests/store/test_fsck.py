@@ -207,7 +207,7 @@ def test_files_that_are_not_what_fragments_say(place: Place) -> None:
     del place.lake.objects[gone]
     place.lake.objects[short] = b""
     assert sorted(place.findings()) == [
-        ("file-missing", f"fragment {d(450).hex()}, {gone}"),
+        ("file-gone", f"fragment {d(450).hex()}, {gone}"),
         ("file-size-differs", f"fragment {d(451).hex()}, {short}"),
     ]
     assert fsck(place.store, "default") == ()
