@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 
 from controlplane.core import tree
@@ -255,8 +256,12 @@ class _Recording:
     def __init__(self, tx: Tx, attempt: Attempt, by: str, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
-        self.tasks = tx.tasks(attempt.tasks)
         self.job = tx.jobs([attempt.job]).get(attempt.job)
+
+    @cached_property
+    def tasks(self) -> Mapping[bytes, Task]:
+        """With their specs, which finished tasks of fragments are not asked for."""
+        return self.tx.tasks(self.attempt.tasks)
 
     def is_own(self, result: TaskResult) -> bool:
         return self.attempt.tasks.get(bytes.fromhex(result["task"])) == result["epoch"]
@@ -302,7 +307,7 @@ class _Recording:
             fragments.append(fragment)
             by = "executed" if self.by == "executed" else "adopted"
             key = bytes.fromhex(result["task"])
-            traces.append(Trace(key, {"": fragment.id}, by=by, home=self.tasks[key].dataset))  # type: ignore[arg-type]
+            traces.append(Trace(key, {"": fragment.id}, by=by, home=self.attempt.dataset))  # type: ignore[arg-type]
         self.tx.put_traces(traces, fragments)
         self._count("task.executed" if self.by == "executed" else "task.recovered", len(results))
         dropped = sum((r.get("metrics") or {}).get("dropped_rows", 0) for r in results)
