@@ -15,6 +15,8 @@ Holder: TypeAlias = Literal["state", "input", "building", "build", "listing", "t
 `task`: the `shared` inputs of queued work."""
 
 HOLDERS: tuple[Holder, ...] = ("state", "input", "building", "build", "listing", "target", "task", "publication")
+FOLLOWERS: tuple[Holder, ...] = ("publication",)
+"""Those whose trees nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ collection before anything of it is deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,8 +27,7 @@ from typing import TypeVar
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, InvalidBlueprint
-from controlplane.core.kept import Expired, Pointer, Span
-from controlplane.operations.trees import with_roots
+from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.operations.world import HISTORY, desired
 from controlplane.ports import Store, Tx
 
@@ -198,22 +197,18 @@ def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
 def _used(tx: Tx) -> set[bytes]:
     """The digests of all nodes that some pointer leads to. Reads inner nodes only."""
     used: set[bytes] = set()
-    for pointer, nodes in with_roots(tx, tx.pointers(), used):
-        used.update(_reachable(nodes, pointer, used))
+    tree.spread(tx, (p.root for p in tx.pointers(h for h in HOLDERS if h not in FOLLOWERS)), used)
+    for pointer in tx.pointers(FOLLOWERS):
+        used |= _still_there(tx, pointer.root, used)
     return used
 
 
-def _reachable(nodes: tree.NodeStore, pointer: Pointer, used: set[bytes]) -> Sequence[bytes]:
-    """Whole, or nothing: what is in `used` is taken to have all that is below it there, too.
-
-    A table may have followed a state that was dropped meanwhile. Nobody reads its tree: it keeps what there still is.
-    """
+def _still_there(tx: Tx, root: bytes, used: Set[bytes]) -> Set[bytes]:
+    """Of a tree that nobody reads: a table may have followed a state that was dropped meanwhile."""
     try:
-        return list(tree.reachable(nodes, pointer.root, used))
+        return set(tree.reachable(tx, root, used))
     except CorruptNode:
-        if pointer.holder == "publication":
-            return ()
-        raise
+        return frozenset()
 
 
 def _stored(tx: Tx) -> Iterator[bytes]:

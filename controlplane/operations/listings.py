@@ -122,6 +122,7 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
 
 
 def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
+    tx.collections()  # none begins before this transaction ends: what the trees share is still there
     if found.before >= GUARDED_FROM and found.gone > job["deletes_max"] * found.before and not _is_accepted(listing):
         tx.put_listing(replace(listing, held={"before": found.before, "lost": found.gone}))
         body = {"location": job["location"], "lost": found.gone, "before": found.before}

@@ -49,10 +49,14 @@ class Settling:
         with self._planner.looking() as (plan, facts):
             steps = [d for d in plan.decisions if not isinstance(d.step, Keep)]
             demands = facts.tx.demand_states(self._branch, [d.dataset for d in steps if _asks(d)])
-        todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
+            todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
+            collections = facts.tx.collections() if todo else 0
         changed = 0
         if todo:
             with self._store.begin(self._namespace) as tx:
+                if tx.collections() != collections:  # what the plan found may be gone: look again
+                    self._planner.forget()
+                    return Pass(plan, 1, _under_way(demands, steps))
                 tx.put_nodes(facts.overlay.staged)
                 for decision in todo:
                     demanded = demands.get(decision.dataset, {})

@@ -90,7 +90,7 @@ class Reconciler:
             seen = self.wake.count
             try:
                 changed = self.tick()
-                if not changed and (collected := collecting.step(time.monotonic())):
+                if collected := collecting.step(time.monotonic()):
                     log.info("collected", **asdict(collected))
             except Exception as e:
                 log.exception("pass failed", error=str(e))

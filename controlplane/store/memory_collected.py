@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
 from controlplane.core.model import Building, State
@@ -129,8 +129,7 @@ class MemoryCollected(MemoryPart):
 
     def drop_events(self, before: float, limit: int) -> int:
         oldest = sorted(self._space.events.items())[:limit]
-        stays = next((i for i, (_, event) in enumerate(oldest) if event.at >= before), len(oldest))
-        return _drop(self._space.events, (number for number, _ in oldest[:stays]))
+        return _drop(self._space.events, (number for number, _ in takewhile(lambda e: e[1].at < before, oldest)))
 
     def drop_answers(self, before: float, limit: int) -> int:
         return _drop(self._space.answers, (key for key, (at, _) in self._space.answers.items() if at < before), limit)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, delete, func, select
 
 from controlplane.core.model import Driver, Event, Token
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump
+
+DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
 class Noted(Part):
@@ -43,12 +46,29 @@ class Noted(Part):
         sums = select(db.events.c.kind, func.sum(db.events.c.n).label("total")).where(newer).group_by(db.events.c.kind)
         return {row.kind: int(row.total) for row in self._rows(sums)}
 
+    def drop_events(self, before: float, limit: int) -> int:
+        self._write_events()
+        event = db.events.c
+        oldest = select(event.id, event.at).where(self._mine(db.events)).order_by(event.id).limit(limit)
+        old = list(takewhile(lambda row: row.at < before, self._rows(oldest)))
+        if not old:
+            return 0
+        return self._change(delete(db.events).where(self._mine(db.events), event.id <= old[-1].id))
+
     def put_driver(self, driver: Driver) -> None:
         self._upsert(db.drivers, [_driver_row(driver)])
 
     def drivers(self) -> tuple[Driver, ...]:
         running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
         return tuple(sorted((_driver(row) for row in self._rows(running)), key=lambda d: (d.at, d.id)))
+
+    def drop_drivers(self, before: float, limit: int) -> int:
+        driver, token = db.drivers.c, db.tokens.c
+        ended = self._mine(db.drivers, ended=True) & (driver.seen < before)
+        gone = [row.id for row in self._rows(select(driver.id).where(ended).limit(limit))]
+        over = (token.expires < before) | self._dialect.among(token.subject, gone)
+        tokens = self._drop(db.tokens, token.id, (token.scopes == DRIVER_ONLY) & over, 2 * limit)
+        return tokens + self._change_among(delete(db.drivers).where(ended), driver.id, gone)
 
     def token(self, hashed: bytes) -> Token | None:
         row = self._row(self._select(db.tokens, hash=hashed))

@@ -10,7 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Delete, Executable, Row, Select, Table, Update, delete, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Delete,
+    Executable,
+    Row,
+    Select,
+    Table,
+    Update,
+    delete,
+    tuple_,
+    update,
+)
 from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
 
@@ -19,6 +32,7 @@ from controlplane.store.dialects import Dialect
 from dataplane.contract import Json, Schema
 
 KEYS_A_STATEMENT = 10_000
+PAGE = 5_000  # rows of a result that is read page by page
 SCHEMAS_KEPT = 256
 T = TypeVar("T")
 
@@ -88,6 +102,19 @@ class Part:
         """As `_among`; all rows if no values are given."""
         return iter(self._rows(statement)) if values is None else self._among(statement, column, values)
 
+    def _paged(self, statement: Select[Any], *keys: Column[Any]) -> Iterator[Row[Any]]:
+        """The rows by page, in the order of these columns, which tell rows apart and are among those that are selected.
+
+        No cursor is left open on the server, however far somebody reads.
+        """
+        page = statement.order_by(*keys).limit(PAGE)
+        rows = self._rows(page)
+        yield from rows
+        while len(rows) == PAGE:
+            last = (bind(None, rows[-1]._mapping[key], type_=key.type, unique=True) for key in keys)
+            rows = self._rows(page.where(tuple_(*keys) > tuple_(*last)))
+            yield from rows
+
     # --- writing
 
     def _change(self, statement: Update | Delete) -> int:
@@ -100,6 +127,11 @@ class Part:
 
     def _delete(self, table: Table, **equal: Any) -> int:
         return self._change(delete(table).where(self._mine(table, **equal)))
+
+    def _drop(self, table: Table, key: Column[Any], which: ColumnElement[bool], limit: int) -> int:
+        """At most `limit` of these rows, told apart by one column; how many went."""
+        some = sql_select(key).where(self._mine(table), which).limit(limit)
+        return self._change(delete(table).where(self._mine(table), key.in_(some)))
 
     def _insert(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
         """Rows whose primary key is there already are left alone.

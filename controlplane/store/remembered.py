@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select, Text, delete, literal, select
 
+from controlplane.core.kept import Files, Stored
 from controlplane.core.model import Fragment, Trace
 from controlplane.store import tables as db
 from controlplane.store.part import Part, chunks, dump
@@ -45,6 +46,28 @@ class Remembered(Part):
         kept = select(db.fragments.c.attempt).where(self._mine(db.fragments), db.fragments.c.status != "deleted")
         found = [*self._among(live, db.attempts.c.id, ids), *self._among(kept.distinct(), db.fragments.c.attempt, ids)]
         return frozenset(row[0] for row in found)
+
+    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
+        self._write_traces()
+        row = db.fragments.c
+        wanted = select(row.id, row.status, row.rows, row.sum1, row.sum2).where(self._mine(db.fragments))
+        found = self._among(wanted, row.id, fragments)
+        return {f.id: Stored(f.status, _content(f)) for f in found}
+
+    def files(self) -> Iterator[Files]:
+        self._write_traces()
+        row = db.fragments.c
+        wanted = select(row.id, row.attempt, row.files).where(self._mine(db.fragments, status="stored"))
+        rows = self._paged(wanted, row.attempt, row.id)
+        return (Files(f.id, f.attempt, tuple(json.loads(f.files))) for f in rows)
+
+    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
+        self._write_traces()
+        output, fragment = db.outputs.c, db.fragments.c
+        there = select(fragment.id).where(self._mine(db.fragments), fragment.id == output.fragment).exists()
+        loose = select(output.task, output.suffix, output.fragment).where(self._mine(db.outputs), ~there)
+        rows = self._paged(loose, output.task, output.suffix)
+        return ((row.task, row.fragment) for row in rows)
 
     def _write_traces(self) -> None:
         for traces, fragments in self._new_traces:

@@ -18,7 +18,7 @@ from controlplane.core.model import Answer, Building, Consumed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports import Store
 from controlplane.store import open_store, tables, upgrade
-from controlplane.store.collected import PAGE
+from controlplane.store.part import PAGE
 from controlplane.store.rules import NODE_FRESH_S
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World

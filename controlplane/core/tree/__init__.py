@@ -9,7 +9,7 @@ their UTF-8 bytes. A node that is missing, or whose bytes are not what they shou
 Nothing here knows what a partition is used for, where nodes are kept, or when they may be deleted.
 """
 
-from controlplane.core.tree.audit import audit
+from controlplane.core.tree.audit import audit, spread
 from controlplane.core.tree.build import build, build_columns
 from controlplane.core.tree.cache import NodeCache
 from controlplane.core.tree.codec import Columns
@@ -44,6 +44,7 @@ __all__ = [
     "lookup",
     "reachable",
     "scan",
+    "spread",
     "summaries",
     "totals",
     "verify",

@@ -1,6 +1,6 @@
-"""Checking many trees that share nodes: each node once, and whatever is wrong told without giving up.
+"""Going through many trees that share nodes, each node once: telling which there are, and checking them.
 
-Does not belong here: what entries should be, and what to do about damage.
+Does not belong here: what entries should be, what to do about damage, or about nodes that are in no tree.
 """
 
 from __future__ import annotations
@@ -10,12 +10,40 @@ from itertools import islice
 from typing import TypeAlias
 
 from controlplane.core.errors import CorruptNode
-from controlplane.core.tree.codec import Node, corrupt
+from controlplane.core.tree.codec import Node, corrupt, row_ids
 from controlplane.core.tree.query import verify_shape
 from controlplane.core.tree.values import EMPTY_ROOT, Entry, NodeStore
 from controlplane.core.tree.walk import UNKNOWN, WINDOW, Ref, all_children, load, root_ref
 
 Found: TypeAlias = tuple[Entry, ...] | CorruptNode
+
+
+def spread(nodes: NodeStore, roots: Iterable[bytes], known: set[bytes]) -> None:
+    """Add the digests of all nodes of these trees to `known`. What is in it has all that is below it there, too.
+
+    Reads the roots and the inner nodes that are not known, of many trees at a time. Raises CorruptNode, and leaves
+    `known` half done then.
+    """
+    _spread(nodes, (root for root in roots if root != EMPTY_ROOT), known)
+
+
+def _spread(nodes: NodeStore, digests: Iterable[bytes], known: set[bytes]) -> None:
+    """Of nodes that may be inner ones. Depth first by windows, so that memory stays bounded."""
+    fresh = (digest for digest in digests if digest not in known)
+    while window := set(islice(fresh, WINDOW)):
+        blobs = nodes.get_nodes(list(window))
+        known |= window
+        inner: list[bytes] = []
+        for digest in window:
+            if digest not in blobs:
+                raise corrupt(digest, "it is missing")
+            level, ids = row_ids(digest, blobs[digest])
+            if level == 1:
+                known.update(ids)
+            elif level:
+                inner += ids
+        del blobs
+        _spread(nodes, inner, known)
 
 
 def audit(nodes: NodeStore, root: bytes, known: set[int]) -> Iterator[Found]:

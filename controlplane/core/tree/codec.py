@@ -205,6 +205,15 @@ def lone_child(blob: bytes) -> bytes | None:
     return blob[start : start + ID] if level and count == 1 else None
 
 
+def row_ids(digest: bytes, blob: bytes) -> tuple[int, list[bytes]]:
+    """The level of a node and the ids of its rows, without a look at its keys. Raises CorruptNode for other bytes."""
+    if node_digest(blob) != digest:
+        raise corrupt(digest, "its bytes have another digest")
+    _, level, count, prefix_size, block_size = _HEAD.unpack_from(blob)
+    start = _BODY + prefix_size + block_size
+    return level, list(chain.from_iterable(_ID.iter_unpack(blob[start : start + count * ID])))
+
+
 def _decode(digest: bytes, blob: bytes, parsed: ParsedKeys) -> Node:
     if len(blob) < _BODY:
         raise ValueError("it is cut short")
