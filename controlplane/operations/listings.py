@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from math import inf
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Desired, Source
@@ -44,6 +45,13 @@ def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool)
     if listing.requested > listing.served or listing.at is None or not periodic or node.read.refresh_s is None:
         return False
     return now - listing.at >= node.read.refresh_s
+
+
+def due_in(node: Source, listing: Listing | None, now: float) -> float:
+    """Seconds until the location is due by its period; infinity if it has none."""
+    if listing is None or listing.at is None or node.read.refresh_s is None:
+        return inf
+    return listing.at + node.read.refresh_s - now
 
 
 def is_open(listing: Listing | None) -> bool:

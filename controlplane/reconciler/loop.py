@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
-from controlplane.core.dataflow import Source
+from controlplane.core.dataflow import Desired, Source
 from controlplane.core.errors import HeadgateError, InvalidBlueprint
 from controlplane.core.model import Attempt, Driver, State
 from controlplane.core.plan import Status, worst
@@ -22,11 +22,12 @@ from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
 from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.sweep import sweep
+from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import DRIVER_KINDS
 
-IDLE_S = 5.0  # the longest wait between passes while nothing happens
+IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 DRIVER_IDLE_S = 900.0
@@ -70,6 +71,7 @@ class Reconciler:
         self._driver_wanted_at = 0.0
         self._known_drivers: dict[str, Driver] = {}
         self._first = True
+        self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
 
     def _newest_trace(self) -> int:
@@ -96,7 +98,7 @@ class Reconciler:
                 log.exception("pass failed", error=str(e))
                 changed = False
             if not changed:
-                self.wake.wait(BUSY_S if self.last and self.last.under_way else IDLE_S, seen)
+                self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), seen)
 
     def settle(self, stop: threading.Event, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on; returns the worst state in scope.
@@ -129,13 +131,14 @@ class Reconciler:
         """One pass; True if it changed anything that may allow more."""
         self._look_after_drivers()
         try:
+            nodes, _ = self._wished()
+            listed = self._list()  # first: a worker is at work while we plan
             self.last = self._settling.settle()
+            if self._wished()[0] is not nodes:
+                listed += self._list()
         except InvalidBlueprint as e:
             log.error("stored blueprints do not compile", problems=[str(p) for p in e.problems])
             return False
-        listed = self._list()
-        if listed:
-            self.wake.notify()  # a worker waits for it
         self._scale()
         self._publishing.nudge(self._states())
         self._report()
@@ -150,13 +153,19 @@ class Reconciler:
 
     def _sources(self) -> list[Source]:
         """Read components in scope that nobody paused, as of the last pass."""
+        nodes, paused = self._wished()
+        scope = nodes.nodes if self.flows is None else nodes.scope(self.flows)
+        reads = listings.sources(nodes, scope)
+        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & paused]
+
+    def _wished(self) -> tuple[Desired, frozenset[str]]:
+        """All nodes, and what is paused."""
         observed = self._planner.observed()
-        if observed is None:
-            return []
-        desired, known = observed
-        scope = desired.nodes if self.flows is None else desired.scope(self.flows)
-        reads = listings.sources(desired, scope)
-        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & known.paused]
+        if observed is not None:
+            nodes, known = observed
+            return nodes, known.paused
+        with self.store.read(self.namespace) as tx:
+            return desired(tx, self.branch, namespace=self.namespace), tx.paused(self.branch)
 
     def _states(self) -> list[State]:
         """Of datasets in scope."""
@@ -176,12 +185,19 @@ class Reconciler:
             known, now = tx.listings(n.listing for n in reads), tx.now()
         periodic = self.flows is None
         due = [n for n in reads if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
+        self._idle_s = min((listings.due_in(n, known.get(n.listing), now) for n in reads), default=IDLE_S)
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
         if not due and not is_open:
             return 0
         with self.store.begin(self.namespace) as tx:
             listings.request(tx, due)
-            return listings.dispatch(tx, self.branch, reads)
+            listed = listings.dispatch(tx, self.branch, reads)
+        if listed:
+            self.wake.notify()  # a worker waits for it
+        return listed
+
+    def _until_due(self) -> float:
+        return min(max(self._idle_s, BUSY_S), IDLE_S)
 
     def _listing_open(self) -> bool:
         reads = self._sources()
