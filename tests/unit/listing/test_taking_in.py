@@ -372,6 +372,7 @@ def peak(location: Location, count: int) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_location(in_sqlite: Location) -> None:
     few = peak(replace(in_sqlite, namespace="few"), FEW)
     many = peak(replace(in_sqlite, namespace="many"), MANY)
