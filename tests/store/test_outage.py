@@ -168,7 +168,7 @@ def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
     """As hosted ones do. Its word for that, where it is still heard, is none of those for lost connections."""
     url = server.create(f"t{uuid.uuid4().hex}")
     upgrade(url)
-    impatient = open_store(f"{url}?options=-c%20idle_in_transaction_session_timeout%3D1")
+    impatient = open_store(f"{url}?options=-c%20idle_in_transaction_session_timeout%3D1000")
 
     def think() -> None:
         with impatient.begin() as tx:
