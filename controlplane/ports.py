@@ -126,6 +126,10 @@ class Tx(Upkeep, Protocol):
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
 
+    def copy_branch(self, source: str, target: str) -> None:
+        """A new branch points to what `source` has by now: newest revisions, pauses, states, half-built roots, pinned
+        schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is new."""
+
     def put_change(self, change: Change) -> None: ...
 
     def changes(self, limit: int = 100) -> tuple[Change, ...]:

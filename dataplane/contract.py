@@ -10,7 +10,8 @@ import os
 import re
 import signal
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 from urllib.parse import quote
@@ -36,31 +37,52 @@ def canonical(value: object) -> bytes:
 
     Mappings must have text keys and are ordered by them.
     """
-    match value:
-        case None:
-            return b"n;"
-        case bool():
-            return b"b1;" if value else b"b0;"
-        case int():
-            return _sized(b"i", str(value).encode())
-        case str():
-            return _sized(b"s", value.encode())
-        case Encoded():
-            return bytes(value)
-        case bytes():
-            return _sized(b"x", value)
-        case float():
-            return _sized(b"f", struct.pack(">d", value))
-        case Mapping():
-            return _sized(b"m", b"".join(canonical(k) + canonical(value[k]) for k in sorted(value)))
-        case list() | tuple():
-            return _sized(b"l", b"".join(map(canonical, value)))
-        case _:
-            raise TypeError(f"no canonical encoding for {type(value).__name__}")
+    kind: Any = type(value)
+    return _encoder(kind)(value)
 
 
-def _sized(kind: bytes, body: bytes) -> bytes:
-    return kind + str(len(body)).encode() + b":" + body
+@cache
+def _encoder(kind: type) -> Callable[[Any], bytes]:
+    for base in kind.__mro__:
+        if base in _ENCODERS:
+            return _ENCODERS[base]
+    if issubclass(kind, Mapping):
+        return _mapping
+    raise TypeError(f"no canonical encoding for {kind.__name__}")
+
+
+def _text(value: str) -> bytes:
+    body = value.encode()
+    return b"s%d:%b" % (len(body), body)
+
+
+def _integer(value: int) -> bytes:
+    body = b"%d" % value
+    return b"i%d:%b" % (len(body), body)
+
+
+def _mapping(value: Mapping[str, object]) -> bytes:
+    body = b"".join([canonical(k) + canonical(value[k]) for k in sorted(value)])
+    return b"m%d:%b" % (len(body), body)
+
+
+def _sequence(value: Iterable[object]) -> bytes:
+    body = b"".join([canonical(v) for v in value])
+    return b"l%d:%b" % (len(body), body)
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda _: b"n;",
+    bool: lambda value: b"b1;" if value else b"b0;",
+    int: _integer,
+    float: lambda value: b"f8:" + struct.pack(">d", value),
+    str: _text,
+    bytes: lambda value: b"x%d:%b" % (len(value), value),
+    Encoded: bytes,
+    dict: _mapping,
+    list: _sequence,
+    tuple: _sequence,
+}
 
 
 def digest(tag: str, **fields: object) -> bytes:

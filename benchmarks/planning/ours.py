@@ -127,6 +127,12 @@ def apply(store: Store, texts: Mapping[str, str], branch: str = MAIN) -> None:
     blueprints.apply(Context(store, actor=DRIVER), branch, sources)
 
 
+def branch(store: Store, name: str) -> None:
+    """Off main."""
+    with store.begin(NAMESPACE) as tx:
+        tx.copy_branch(MAIN, name)
+
+
 def desired(store: Store, branch: str = MAIN) -> Desired:
     with store.read(NAMESPACE) as tx:
         return world.desired(tx, branch, namespace=NAMESPACE)

@@ -60,6 +60,15 @@ class StaleState(HeadgateError):
     code = "stale-state"
 
 
+class BranchExists(HeadgateError):
+    """A branch was to be made whose name is taken."""
+
+    code = "branch-exists"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"there is a branch {branch} already")
+
+
 class Fenced(HeadgateError):
     """An attempt, or one of its tasks, no longer belongs to who reports it."""
 

@@ -111,6 +111,9 @@ class Fragment:
     status: Literal["stored", "condemned", "deleted"] = "stored"
 
 
+By: TypeAlias = Literal["executed", "adopted"]
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The fact that a task gave these fragments; `outputs` maps partition suffixes (empty for one output) to them.
@@ -121,7 +124,7 @@ class Trace:
     task: bytes
     outputs: Mapping[str, bytes]
     seq: int = 0
-    by: Literal["executed", "adopted"] = "executed"
+    by: By = "executed"
     home: str = ""
     contents: Mapping[str, Content] = field(default_factory=dict, compare=False)  # of outputs; stores fill it in
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
-from controlplane.core.model import Attempt, Event, Fragment, Task, Trace
+from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
 from controlplane.operations import listings
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
@@ -171,7 +171,7 @@ def _once(attempt: str) -> Iterator[None]:
         _under_way.discard(attempt)
 
 
-def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: str) -> Outcome:
+def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By) -> Outcome:
     """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
 
     A task without a result goes back to the queue; the attempt ends.
@@ -253,7 +253,7 @@ def infrastructure_error(condition: str, message: str) -> TaskError:
 class _Recording:
     """The transaction that takes in one attempt."""
 
-    def __init__(self, tx: Tx, attempt: Attempt, by: str, found: Mapping[str, Found] = MappingProxyType({})) -> None:
+    def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
         self.job = tx.jobs([attempt.job]).get(attempt.job)
@@ -298,20 +298,22 @@ class _Recording:
                 self._synced([bytes.fromhex(r["task"]) for r in kept])
 
     def _traces(self, results: list[TaskResult]) -> None:
-        traces, fragments = [], []
-        for result in results:
-            schema, content, files = partition_result(result)
-            fragment = Fragment(
-                fragment_id(schema, content), schema, content, tuple(files), self.attempt.dataset, self.attempt.id
-            )
-            fragments.append(fragment)
-            by = "executed" if self.by == "executed" else "adopted"
-            key = bytes.fromhex(result["task"])
-            traces.append(Trace(key, {"": fragment.id}, by=by, home=self.attempt.dataset))  # type: ignore[arg-type]
+        fragments = list(self._fragments(results))
+        traces = [
+            Trace(bytes.fromhex(result["task"]), {"": fragment.id}, by=self.by, home=self.attempt.dataset)
+            for result, fragment in zip(results, fragments, strict=True)
+        ]
         self.tx.put_traces(traces, fragments)
         self._count("task.executed" if self.by == "executed" else "task.recovered", len(results))
         dropped = sum((r.get("metrics") or {}).get("dropped_rows", 0) for r in results)
         self._count("rows.dropped", dropped)
+
+    def _fragments(self, results: Iterable[TaskResult]) -> Iterator[Fragment]:
+        home, attempt, schema = self.attempt.dataset, self.attempt.id, None
+        for result in results:
+            found, content, files = partition_result(result)
+            schema = schema if schema == found else found  # one object, which is then stored and encoded once
+            yield Fragment(fragment_id(schema, content), schema, content, tuple(files), home, attempt)
 
     def _synced(self, keys: list[bytes]) -> None:
         """Move the target's root to what these tasks wrote."""

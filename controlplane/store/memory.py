@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from controlplane.core import marks
-from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
+from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import (
     Answer,
     Building,
@@ -40,6 +40,10 @@ from dataplane.contract import Content, Json, TaskError
 def _of_branch(shelf: Shelf[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
     wanted = None if names is None else set(names)
     return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
+
+
+def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
+    return {(branch, name): item for name, item in items.items()}
 
 
 class MemoryTx(MemoryQueue, MemoryCollected):
@@ -90,6 +94,22 @@ class MemoryTx(MemoryQueue, MemoryCollected):
             self._space.pauses[branch, target] = None
         else:
             self._space.pauses.pop((branch, target), None)
+
+    def copy_branch(self, source: str, target: str) -> None:
+        of = self._space
+        if [*_of_branch(of.dataflows, target), *_of_branch(of.states, target)]:
+            raise BranchExists(target)
+        of.dataflows.update(_moved(_of_branch(of.dataflows, source), target))
+        of.uids.update(_moved(_of_branch(of.uids, source), target))
+        of.pauses.update(_moved(_of_branch(of.pauses, source), target))
+        of.pins.update(_moved(_of_branch(of.pins, source), target))
+        revisions = {n: replace(r, branch=target) for n, r in _of_branch(of.revisions, source).items()}
+        newest = {n: (replace(s[-1], branch=target),) for n, s in _of_branch(of.states, source).items()}
+        buildings = {n: replace(b, branch=target) for n, b in _of_branch(of.buildings, source).items()}
+        of.revisions.update(_moved(revisions, target))
+        of.states.update(_moved(newest, target))
+        of.buildings.update(_moved(buildings, target))
+        self._mark(target, marks.PAUSES, *map(marks.flow, _of_branch(of.dataflows, target)))
 
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change

@@ -26,11 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.store import tables
 from controlplane.store.dialects import Dialect
 from dataplane.contract import Json, Schema
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 KEYS_A_STATEMENT = 10_000
 PAGE = 5_000  # rows of a result that is read page by page
 SCHEMAS_KEPT = 256
@@ -39,7 +41,7 @@ T = TypeVar("T")
 
 def dump(value: Json) -> str:
     """JSON as it is stored: ASCII (PostgreSQL's text cannot hold NUL), keys sorted."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return _encode(value)
 
 
 def dump_optional(value: Json) -> str | None:
@@ -93,7 +95,9 @@ class Part:
     def _row(self, statement: Executable) -> Row[Any] | None:
         return self._connection.execute(statement).first()
 
-    def _among(self, statement: Select[Any], column: Column[Any], values: Iterable[Any]) -> Iterator[Row[Any]]:
+    def _among(
+        self, statement: Select[Any] | ReturningUpdate[Any], column: Column[Any], values: Iterable[Any]
+    ) -> Iterator[Row[Any]]:
         """The statement's rows whose column has one of the values; one statement per 10,000 of them."""
         for chunk in chunks(list(dict.fromkeys(values))):
             yield from self._rows(statement.where(self._dialect.among(column, chunk)))
@@ -185,7 +189,9 @@ class Part:
 
     def _put_schemas(self, schemas: Sequence[Schema]) -> list[bytes]:
         """Store each schema once; the ids to store in their place."""
-        texts = [dump(s) for s in schemas]
+        different = {id(s): s for s in schemas}  # many fragments have one
+        kept = {number: dump(schema) for number, schema in different.items()}
+        texts = [kept[id(s)] for s in schemas]
         ids = [sha256(t.encode()).digest() for t in texts]
         self._insert(tables.schemas, [{"id": i, "body": t} for i, t in dict(zip(ids, texts, strict=True)).items()])
         return ids

@@ -191,24 +191,21 @@ class Queue(Part):
         return frozenset(live)
 
     def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
-        held = self._held(attempt, done)
-        self._set(held, state="done", error=None)
+        held = self._set_held(attempt, done, state="done", error=None)
         self._mark_demanding(held)
         return frozenset(held)
 
     def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
-        held = self._held(attempt, [task])
-        self._set(held, state="failed", error=dump(error))
+        held = self._set_held(attempt, [task], state="failed", error=dump(error))
         self._mark_demanding(held)
         return bool(held)
 
     def release(
         self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
     ) -> int:
-        held = self._held(attempt, tasks)
         failures = db.tasks.c.failures + int(burn)
-        error_text = dump_optional(error)
-        self._set(held, state="queued", attempt=None, not_before=not_before, error=error_text, failures=failures)
+        queued = {"state": "queued", "attempt": None, "not_before": not_before, "failures": failures}
+        held = self._set_held(attempt, tasks, **queued, error=dump_optional(error))
         self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
@@ -218,11 +215,13 @@ class Queue(Part):
         for row in self._among(who, db.demands.c.task, tasks):
             self._mark(row.branch, row.dataset)
 
-    def _held(self, attempt: str, keys: Iterable[bytes]) -> list[bytes]:
-        """Those of the tasks that are running by this attempt; a claim by another one took them with a higher epoch."""
+    def _set_held(self, attempt: str, keys: Iterable[bytes], /, **values: Any) -> list[bytes]:
+        """Set those of the tasks that are running by this attempt, and name them; a claim by another one took others
+        with a higher epoch."""
         self._lock_queue()
-        held = select(db.tasks.c.key).where(self._mine(db.tasks, attempt=attempt, state="running"))
-        return [row.key for row in self._among(held, db.tasks.c.key, keys)]
+        held = self._mine(db.tasks, attempt=attempt, state="running")
+        changed = update(db.tasks).where(held).values(values).returning(db.tasks.c.key)
+        return [row.key for row in self._among(changed, db.tasks.c.key, keys)]
 
     def _set(self, keys: Iterable[bytes], **values: Any) -> None:
         self._change_among(update(db.tasks).where(self._mine(db.tasks)).values(values), db.tasks.c.key, keys)

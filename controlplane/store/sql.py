@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports import Tx
+from controlplane.store.branched import Branched
 from controlplane.store.collected import Collected
 from controlplane.store.desired import Desired
 from controlplane.store.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
@@ -22,7 +23,7 @@ from controlplane.store.settled import Settled
 from dataplane.contract import Schema
 
 
-class SqlTx(Desired, Listed, Settled, Remembered, Noted, Marked, Collected):
+class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected):
     """All parts over one connection."""
 
     def __init__(

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from controlplane.core.model import (
+    Building,
     Change,
     Consumed,
     Driver,
@@ -86,6 +87,11 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
         at=1e9 + seq / 8,
         lineage=d(7),
     )
+    return replace(made, **other)
+
+
+def building(dataset: str = "flights.weekly", **other: Any) -> Building:
+    made = Building("main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {})
     return replace(made, **other)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
+from controlplane.core import marks
+from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import Answer
 from tests.store.conftest import World
-from tests.store.examples import change, d, error, revision, state, task
+from tests.store.examples import SCHEMA, building, change, d, error, revision, state, task
 
 
 def test_the_newest_revision_counts(world: World) -> None:
@@ -53,6 +54,51 @@ def test_numbers_go_on_after_a_deletion(world: World) -> None:
             tx.put_revision(revision(2), 1)
         tx.put_revision(revision(2), 0)
         assert tx.revisions("main") == {"flights": revision(2)}
+
+
+def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.put_revision(revision(2), 1)
+        tx.put_revision(revision(1, "gone"), 0)
+        tx.delete_dataflow("main", "gone")
+        tx.set_paused("main", "flights.daily", paused=True)
+        tx.commit_state(state(1), 0)
+        tx.commit_state(state(2), 1)
+        tx.put_building(building())
+        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
+        tx.copy_branch("main", "dev")
+    with world.begin() as tx:
+        tx.commit_state(state(3, branch="dev"), 2)
+        tx.put_revision(revision(3), 2)
+        tx.put_revision(revision(2, "gone", branch="dev"), 0)
+    with world.read() as tx:
+        assert tx.revisions("dev") == {"flights": revision(2, branch="dev"), "gone": revision(2, "gone", branch="dev")}
+        assert tx.known_uids("dev", "flights") == tx.known_uids("main", "flights")
+        assert tx.paused("dev") == {"flights.daily"}
+        assert tx.history("dev", "flights.daily", 9) == (state(3, branch="dev"), state(2, branch="dev"))
+        assert tx.buildings("dev") == {"flights.weekly": building(branch="dev")}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
+        assert tx.revisions("main") == {"flights": revision(3)}
+        assert tx.states("main") == {"flights.daily": state(2)}
+
+
+def test_a_branch_is_marked_for_who_had_looked_at_nothing(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        seen, _ = tx.marked("dev", 0)
+    with world.begin() as tx:
+        tx.copy_branch("main", "dev")
+    with world.read() as tx:
+        assert marks.flow("flights") in tx.marked("dev", seen)[1]
+
+
+def test_a_branch_is_made_once(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.copy_branch("main", "dev")
+    with pytest.raises(BranchExists, match="dev"), world.begin() as tx:
+        tx.copy_branch("main", "dev")
 
 
 def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:

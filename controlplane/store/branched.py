@@ -1,0 +1,41 @@
+"""Branches as pointers: their newest revisions and states, copied inside the database.
+
+Does not belong here: who may branch, comparing and merging.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, literal, select
+
+from controlplane.core import marks
+from controlplane.core.errors import BranchExists
+from controlplane.store import tables as db
+from controlplane.store.part import Part
+
+KNOWN_BY = (db.dataflows, db.heads)
+WHOLE = (db.dataflows, db.uids, db.pauses, db.heads, db.buildings, db.pins)
+
+
+class Branched(Part):
+    def copy_branch(self, source: str, target: str) -> None:
+        if any(self._row(select(t.c.branch).where(self._mine(t, branch=target)).limit(1)) for t in KNOWN_BY):
+            raise BranchExists(target)
+        for table in WHOLE:
+            self._copy(table, source, target)
+        self._copy(db.revisions, source, target, db.dataflows, dataflow="dataflow", number="last_number")
+        self._copy(db.states, source, target, db.heads, dataset="dataset", seq="seq")
+        flows = self._rows(select(db.dataflows.c.dataflow).where(self._mine(db.dataflows, branch=target)))
+        self._mark(target, marks.PAUSES, *(marks.flow(row.dataflow) for row in flows))
+
+    def _copy(self, table: Table, source: str, target: str, newest: Table | None = None, **same: str) -> None:
+        """The branch's rows; with `newest`, those that it points to."""
+        columns = [literal(target).label("branch") if c.name == "branch" else c for c in table.c]
+        rows = select(*columns).where(self._mine(table, branch=source))
+        if newest is not None:
+            rows = rows.where(self._mine(newest, branch=source))
+            for own, other in same.items():
+                rows = rows.where(table.c[own] == newest.c[other])
+        insert: Any = self._dialect.insert(table)
+        self._connection.execute(insert.from_select([c.name for c in table.c], rows))
