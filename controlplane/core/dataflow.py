@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from controlplane.core import code, graph, ids, sql
@@ -104,6 +104,7 @@ class Desired:
     order: tuple[str, ...]
     graph: Graph
     depth: Mapping[str, int]  # longest way from a source
+    texts: Mapping[str, _Text] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
         """The datasets and sinks of these dataflows and everything upstream of them."""
@@ -122,10 +123,16 @@ class _Text:
     bundles: Mapping[str, code.Bundle]
 
 
-def compile_revisions(revisions: Iterable[Revision], *, namespace: str = "default", semantics: int = 1) -> Desired:
-    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem."""
+def compile_revisions(
+    revisions: Iterable[Revision], *, namespace: str = "default", semantics: int = 1, before: Desired | None = None
+) -> Desired:
+    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem.
+
+    `before` was compiled with the same namespace and semantics: what is as it was then is taken from there.
+    """
+    before = before or NOTHING
     problems: list[Problem] = []
-    texts = [t for r in revisions if (t := _read(r, problems))]
+    texts = [t for r in revisions if (t := _kept(before, r) or _read(r, problems))]
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
     by_flow = {t.blueprint.dataflow: t for t in texts}
@@ -133,11 +140,36 @@ def compile_revisions(revisions: Iterable[Revision], *, namespace: str = "defaul
     nodes: dict[str, Node] = {}
     for dataset in found.order:
         blueprint, component = found.component(dataset)
-        compiler = _Compiler(by_flow[blueprint.dataflow], found, nodes, namespace, semantics, problems)
-        compiler.compile(dataset, component)
+        text = by_flow[blueprint.dataflow]
+        if _is_kept(before, dataset, text, found, nodes):
+            nodes[dataset] = before.nodes[dataset]
+        else:
+            _Compiler(text, found, nodes, namespace, semantics, problems).compile(dataset, component)
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
-    return Desired(nodes, found.order, found, _depths(found))
+    return Desired(nodes, found.order, found, _depths(found), by_flow)
+
+
+def _kept(before: Desired, revision: Revision) -> _Text | None:
+    """The text as it was read before."""
+    text = before.texts.get(revision.dataflow)
+    return text if text is not None and _compiled_from(text.revision) == _compiled_from(revision) else None
+
+
+def _compiled_from(revision: Revision) -> tuple[object, ...]:
+    """All of a revision that nodes are made from."""
+    return revision.number, revision.file, revision.text, dict(revision.files), dict(revision.uids)
+
+
+def _is_kept(before: Desired, dataset: str, text: _Text, found: Graph, nodes: Mapping[str, Node]) -> bool:
+    """Whether its text and everything upstream are the same as they were."""
+    if before.texts.get(text.blueprint.dataflow) is not text:
+        return False
+    inputs = found.inputs(dataset)
+    return before.graph.inputs(dataset) == inputs and all(nodes.get(i) is before.nodes[i] for i in inputs.values())
+
+
+NOTHING = Desired({}, (), graph.build([], lambda _b, _c: ()), {})
 
 
 def _depths(found: Graph) -> dict[str, int]:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 HISTORY = 8  # recent states in which a consistent combination of inputs is looked for
 CACHED = 16
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
-_compiled: dict[object, Desired] = {}
+_compiled: dict[tuple[str, int, object], Desired] = {}
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
 
@@ -38,7 +38,8 @@ def compile_cached(revisions: Iterable[Revision], namespace: str) -> Desired:
         found = _compiled.get(key)
         if found is not None:
             return found
-        found = compile_revisions(ordered, namespace=namespace, semantics=semantics)
+        before = next((d for k, d in reversed(_compiled.items()) if k[:2] == key[:2]), None)
+        found = compile_revisions(ordered, namespace=namespace, semantics=semantics, before=before)
         while len(_compiled) >= CACHED:
             _compiled.pop(next(iter(_compiled)), None)
         _compiled[key] = found
