@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.blueprint.problems import InvalidBlueprint
 from controlplane.core.dataflow import Desired, compile_revisions
+from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import Revision
 
 BASE = """dataflow: base
