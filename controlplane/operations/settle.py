@@ -26,8 +26,7 @@ class Pass:
 
 
 class Settling:
-    """Passes over one branch. Between them it knows which demands there are, so that a pass looks only at those of
-    datasets that were decided anew.
+    """Passes over one branch.
 
     Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count as adopted.
     """
