@@ -88,7 +88,7 @@ def _read(node: Source, listing: bytes, root: bytes) -> Settled:
 
 
 def _transformed(node: Transform, states: Mapping[str, State], root: bytes) -> Settled:
-    inputs, read = {}, read_schemas(node, {d: s.schema for d, s in states.items()})
+    inputs, read = {}, read_schemas(node, {s.dataset: states[s.dataset].schema for s in node.slots})
     for slot in node.slots:
         inputs[slot.name] = Consumed(slot.dataset, states[slot.dataset].root, schema_id(read[slot.name]))
     cut = {source: at for s in node.slots for source, at in sorted(states[s.dataset].cut.items())}

@@ -5,6 +5,7 @@ Does not belong here: anything about a particular table.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -25,6 +26,7 @@ from sqlalchemy import (
     func,
     select,
     text,
+    tuple_,
 )
 from sqlalchemy import bindparam as bind
 from sqlalchemy.dialects import sqlite
@@ -34,6 +36,9 @@ FEW, DIGEST_BYTES = 100, 32
 _CUT_OUT = text(
     "(WITH RECURSIVE place(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i + 1 < :n)"
     f" SELECT substr(:joined, i * {DIGEST_BYTES} + 1, {DIGEST_BYTES}) FROM place)"
+)
+_PAIRED = text(
+    f"SELECT substr(:joined, pair.key * {DIGEST_BYTES} + 1, {DIGEST_BYTES}), pair.value FROM json_each(:keys) AS pair"
 )
 READERS = 8
 
@@ -55,6 +60,11 @@ class Dialect(Protocol):
 
     def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
         """The column's value is one of these (some 10,000 at most), in one statement."""
+
+    def among_pairs(
+        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
+    ) -> ColumnElement[bool]:
+        """The two columns together are one of these pairs (some 10,000 at most), looked up one by one."""
 
     def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run an INSERT for all rows, in their order."""
@@ -86,6 +96,14 @@ class Sqlite:
             return column.in_(values)
         return column.op("IN", is_comparison=True, return_type=Boolean())(
             _CUT_OUT.bindparams(bind("n", len(values), unique=True), bind("joined", b"".join(values), unique=True))
+        )
+
+    def among_pairs(
+        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
+    ) -> ColumnElement[bool]:
+        joined, keys = b"".join(digest for digest, _ in pairs), json.dumps([key for _, key in pairs])
+        return tuple_(digest, key).in_(
+            _PAIRED.bindparams(bind("joined", joined, unique=True), bind("keys", keys, unique=True))
         )
 
     def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -121,6 +139,13 @@ class Postgres:
     def among(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
         """One array: a join with its elements could be planned as a loop over the table for each, before ANALYZE."""
         return column == any_(bind(None, list(values), type_=ARRAY(column.type), unique=True))
+
+    def among_pairs(
+        self, digest: Column[Any], key: Column[Any], pairs: Sequence[tuple[bytes, str]]
+    ) -> ColumnElement[bool]:
+        columns = zip((digest, key), zip(*pairs, strict=True), strict=True)
+        arrays = (bind(None, list(values), type_=ARRAY(column.type), unique=True) for column, values in columns)
+        return tuple_(digest, key).in_(select(*map(func.unnest, arrays)))
 
     def insert_rows(self, connection: Connection, statement: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         """One array for each column: many times faster than a statement for each row."""

@@ -12,7 +12,7 @@ from sqlalchemy import Row, delete, literal, update
 from controlplane.core import marks
 from controlplane.core.model import Listing, SourcePartition
 from controlplane.store import tables as db
-from controlplane.store.part import KEYS_A_STATEMENT, Part, dump, dump_optional, load_optional
+from controlplane.store.part import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
 from controlplane.store.rules import NODE_FRESH_S
 
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
@@ -55,11 +55,10 @@ class Listed(Part):
 
     def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
         table = db.source_partitions
-        of_these = self._select(table).where(self._dialect.among(table.c.listing, list(keys)))
-        wanted = {(listing, key) for listing, some in keys.items() for key in some}
         found: dict[bytes, dict[str, SourcePartition]] = {listing: {} for listing in keys}
-        for row in self._among(of_these, table.c.key, (key for some in keys.values() for key in some)):
-            if (row.listing, row.key) in wanted:
+        for chunk in chunks([(listing, key) for listing, some in keys.items() for key in some]):
+            these = self._dialect.among_pairs(table.c.listing, table.c.key, chunk)
+            for row in self._rows(self._select(table).where(these)):
                 found[row.listing][row.key] = SourcePartition(row.key, row.source, tuple(json.loads(row.objects)))
         return found
 

@@ -9,7 +9,7 @@ import pytest
 from controlplane.core import marks
 from controlplane.lake.objects import LocalObjects
 from tests.store.conftest import World
-from tests.store.examples import d, error, listing, source_partition
+from tests.store.examples import ODD_KEYS, d, error, listing, source_partition
 from tests.unit.listing.location import Location, each, file, files
 
 
@@ -50,6 +50,19 @@ def test_more_partitions_than_fit_into_a_statement(world: World) -> None:
 @pytest.fixture
 def location(world: World, tmp_path: Path) -> Location:
     return Location(world.store, LocalObjects(tmp_path), world.namespace)
+
+
+def test_partitions_of_many_listings(world: World) -> None:
+    """Each key is looked for in its own listing alone."""
+    wanted = {d(n): [*ODD_KEYS, f"{n}.csv"] for n in range(40)}
+    with world.begin() as tx:
+        for n in range(40):
+            tx.put_source_partitions(d(n), [source_partition(k, n) for k in (*ODD_KEYS, f"{n}.csv", "7.csv")], ())
+    with world.read() as tx:
+        found = tx.partitions_of(wanted)
+        assert found == {d(n): {k: source_partition(k, n) for k in wanted[d(n)]} for n in range(40)}
+        assert tx.partitions_of({d(1): ["nope"], d(99): ["7.csv"]}) == {d(1): {}, d(99): {}}
+        assert tx.partitions_of({}) == {}
 
 
 def test_a_location_over_time(location: Location) -> None:

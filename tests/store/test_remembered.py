@@ -75,6 +75,22 @@ def test_the_first_of_equal_keys_counts(world: World) -> None:
         assert tx.fragments([d(1)]) == {d(1): fragment(1)}
 
 
+def test_many_at_once(world: World) -> None:
+    """What is lost comes back, what is stored stays as it is, among hundreds as among few."""
+    every = range(1, 301)
+    with world.begin() as tx:
+        old = [fragment(n, status="deleted" if n % 2 else "stored", attempt="old") for n in every[:200]]
+        tx.put_traces([trace(1000 + n, n) for n in every[:200]], old)
+    with world.begin() as tx:
+        tx.put_traces([trace(1000 + n, n) for n in every], [fragment(n, attempt="new") for n in every])
+    with world.read() as tx:
+        found = tx.fragments(d(n) for n in (*every, 999))
+        assert {n for n in every if found[d(n)].attempt == "old"} == set(range(2, 201, 2))
+        assert len(found) == 300
+        assert all(f.status == "stored" for f in found.values())
+        assert tx.traces([d(n) for n in (*range(1001, 1301), 5000)]).keys() == {d(1000 + n) for n in every}
+
+
 def test_any_text_is_an_output(world: World) -> None:
     many = replace(trace(1), outputs=dict.fromkeys(ODD_KEYS, d(1)))
     with world.begin() as tx:
