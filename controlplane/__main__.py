@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from controlplane.cli.main import run
+from controlplane.garbage import collect_rarely
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Role, Running
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
+    collect_rarely()
     code = run(sys.argv[1:], Bootstrap())
     sys.stdout.flush()
     sys.stderr.flush()

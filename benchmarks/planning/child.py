@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import time
 
+from controlplane.garbage import collect_rarely
+
 BEGAN = time.perf_counter()  # what is imported here is what planning needs
+collect_rarely()  # as the command does
 
 import json  # noqa: E402
 import sys  # noqa: E402

@@ -13,10 +13,12 @@ from pathlib import Path
 from benchmarks.planning.memory import peak_mb
 from benchmarks.planning.ours import Counted
 from controlplane.bootstrap import Server
+from controlplane.garbage import collect_rarely
 from controlplane.settings import read
 
 
 def main() -> None:
+    collect_rarely()
     server = Server(read(Path(sys.argv[1])), "serve")
     store = Counted(server.store)
     vars(server)["store"] = store  # in the place of the one that it has opened
