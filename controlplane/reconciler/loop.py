@@ -92,8 +92,7 @@ class Reconciler:
             seen = self.wake.count
             try:
                 changed = self.tick()
-                if collected := collecting.step(time.monotonic()):
-                    log.info("collected", **asdict(collected))
+                _collect(collecting)
             except Exception as e:
                 log.exception("pass failed", error=str(e))
                 changed = False
@@ -101,7 +100,7 @@ class Reconciler:
                 self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), seen)
 
     def settle(self, stop: threading.Event, again: Callable[[], bool] = lambda: False) -> Status:
-        """Pass until nothing is left, or nothing can go on; returns the worst state in scope.
+        """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
 
         `again` is asked then: True says that it has found more to do.
         """
@@ -111,6 +110,7 @@ class Reconciler:
             if not self.tick() and self._is_over() and not again():
                 break
             self.wake.wait(BUSY_S, seen)
+        _collect(Collecting(self.store, self.namespace))
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
 
     def _is_over(self) -> bool:
@@ -254,6 +254,15 @@ class Reconciler:
         elif self._driver_wanted_at and now - self._driver_wanted_at > DRIVER_IDLE_S:
             self._driver_wanted_at = 0.0
             self.pool.scale("driver", 0)
+
+
+def _collect(collecting: Collecting) -> None:
+    """If it is time. What goes wrong is tried again another time, and fails nothing else."""
+    try:
+        if collected := collecting.step(time.monotonic()):
+            log.info("collected", **asdict(collected))
+    except Exception as e:
+        log.exception("collection failed", error=str(e))
 
 
 def _ended(driver: Driver) -> Driver:

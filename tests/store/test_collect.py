@@ -18,15 +18,20 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Building, Target
 from controlplane.operations.collect import CHANGES, EVERY_S, Collected, Collecting, collect
+from controlplane.operations.context import Context
 from controlplane.ports import Store, Tx
+from controlplane.reconciler.loop import Reconciler
+from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from controlplane.store.dialects import Postgres as PostgresDialect
 from controlplane.store.dialects import postgres_engines
 from controlplane.store.sql import SqlStore
+from tests.property.engine import Engine, MemoryLake
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, listing, publication, revision, state, task
 from tests.store.planner import BRANCH, Plan, change, check_everything, entries, entry
+from tests.store.test_outage_loop import Following, Pool
 
 DAY = 86400.0
 PARTITIONS = 2000  # a tree of some leaves below one root
@@ -368,6 +373,18 @@ def test_it_is_done_now_and_then(tmp_path: Path) -> None:
     assert found is not None
     assert habit.step(3 * EVERY_S) is None
     assert Collecting(store, "default").step(0.0) is None
+
+
+def test_a_run_collects_at_its_end() -> None:
+    store, lake = open_store("memory:", Ticking()), MemoryLake()
+    pool = Pool(Engine(Context(store, lake=lake.uri), lake, {}, lambda _: None))
+    loop = Reconciler(store, lake, Following(), pool, Wake(), flows=frozenset())
+    world = World(store, "default")
+    remember_changes(world, CHANGES)
+    assert loop.settle(threading.Event()) == "up_to_date"
+    with world.read() as tx:
+        assert tx.changes_since_collection() == 0
+    loop.close()
 
 
 def test_looking_whether_it_is_time_costs_one_statement(tmp_path: Path) -> None:
