@@ -110,7 +110,8 @@ class Reconciler:
             if not self.tick() and self._is_over() and not again():
                 break
             self.wake.wait(BUSY_S, seen)
-        _collect(Collecting(self.store, self.namespace))
+        if not stop.is_set():
+            _collect(Collecting(self.store, self.namespace))
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
 
     def _is_over(self) -> bool:
