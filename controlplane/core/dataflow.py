@@ -6,7 +6,7 @@ Does not belong here: states and data (plan), reading YAML (blueprint).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -374,13 +374,10 @@ class _Compiler:
         assert isinstance(component.body, SqlTransform)
         hints = {h.name: h for h in component.body.inputs}
         inputs, renamed = self.graph.inputs(dataset), _hints(component)
-        slots = []
-        for name in dict.fromkeys(".".join(r.parts) for r in query.references):
-            mode = query.mode(name)
-            hint = hints.get(name)
-            chosen = hint.mode if hint and hint.mode else mode.mode
-            reason = mode.reason if chosen == mode.mode else f"declared {chosen}; inferred {mode.reason}"
-            slots.append(Slot(name, inputs[renamed.get(name, name)], chosen, reason))
+        names = dict.fromkeys(".".join(r.parts) for r in query.references)
+        inferred = {n: query.mode(n) for n in names}
+        modes = _declared(inferred, {n: h.mode for n, h in hints.items() if h.mode})
+        slots = [Slot(n, inputs[renamed.get(n, n)], mode, reason) for n, mode, reason in modes]
         for hint in hints.values():
             if hint.name not in {s.name for s in slots}:
                 place = hint.place
@@ -397,6 +394,19 @@ class _Compiler:
             Slot(h.name, inputs[renamed.get(h.name, h.name)], h.mode or "all", f"declared {h.mode or 'all'}")
             for h in component.body.inputs
         )
+
+
+def _declared(inferred: Mapping[str, sql.Mode], hints: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise, none of them is."""
+    other = [n for n, m in inferred.items() if m.mode == "each" and hints.get(n, "each") != "each"]
+    for name, found in inferred.items():
+        hint = hints.get(name)
+        if hint is not None and hint != found.mode:
+            yield name, hint, f"declared {hint}; inferred {found.reason}"
+        elif hint is None and found.mode == "each" and other:
+            yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {found.reason}"
+        else:
+            yield name, found.mode, found.reason
 
 
 def _lineage(node: Node) -> bytes:

@@ -220,14 +220,14 @@ def _sum(values: Sequence[Value]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """The rows of two inputs, one after the other."""
+    """The rows of two inputs, one after the other, and so in each partition."""
 
     first: str
     second: str
 
     @property
     def modes(self) -> dict[str, str]:
-        return dict.fromkeys((self.first, self.second), "all")
+        return dict.fromkeys((self.first, self.second), "each")
 
     @property
     def sql(self) -> str:
@@ -341,12 +341,15 @@ def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key]) -> K
     return "transform", sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
 
 
+Runs: TypeAlias = dict[str, list[Fragment]]  # fragments by input
+
+
 def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
-    """One run for each partition of the input that is read by partitions; one run without such an input."""
+    """One run for each partition of the inputs that are read by partitions; one run without such an input."""
     modes = component.modes
     each = [name for name, mode in modes.items() if mode == "each"]
     whole = {name: list(inputs[name].partitions.values()) for name in modes}
-    runs = {k: whole | {each[0]: [f]} for k, f in inputs[each[0]].partitions.items()} if each else {"": whole}
+    runs = _by_partition({name: inputs[name] for name in each}, whole) if each else {"": whole}
     partitions, keys = {}, {}
     seen = {name: named_columns(component, inputs[name].columns) for name in modes}
     contents = {name: content(whole[name]) for name in modes if name not in each}
@@ -360,6 +363,12 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
         partitions[key] = component.run(tables)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
     return Dataset(columns, partitions), keys
+
+
+def _by_partition(each: Mapping[str, Dataset], whole: Mapping[str, list[Fragment]]) -> dict[str, Runs]:
+    """What each partition reads: those of its key, of which some inputs may have none."""
+    keys = dict.fromkeys(k for dataset in each.values() for k in dataset.partitions)
+    return {k: {**whole, **{n: [d.partitions[k]] if k in d.partitions else [] for n, d in each.items()}} for k in keys}
 
 
 def _rows(fragments: Iterable[Fragment], columns: Columns) -> tuple[Row, ...]:

@@ -153,3 +153,23 @@ def test_analysis_gives_the_schema_and_runs_nothing(flights: Flights) -> None:
     (result,) = flights.lake.run("analyse", job, [{}])
     fields = {f["name"]: f["type"] for f in done(result)["result"]["schema"]["fields"]}
     assert fields == {"carrier": "string", "m": "double", "n": "string", "x": "double"}
+
+
+def test_a_union_reads_the_partition_of_each_side(lake: Lake) -> None:
+    """A side that lacks the key is empty, and gives its types all the same."""
+    text = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    files = {n: lake.table(pa.table({"a": [n]}, INT)) for n in (1, 2)}
+    others = {n: lake.table(pa.table({"a": [n], "b": [f"{n}"]}, text)) for n in (2, 3)}
+    inputs = {
+        "f": {"view": "f", "mode": "each", "schema": schema_of(lake.spark, "a INT")},
+        "g": {"view": "g", "mode": "each", "schema": schema_of(lake.spark, "a BIGINT, b STRING")},
+    }
+    job = query("SELECT a, 'f' AS b FROM f UNION ALL SELECT a + 10, b FROM g", inputs=inputs)
+    tasks = [{"slots": {"f": files.get(n, []), "g": others.get(n, [])}} for n in (1, 2, 3)]
+    results = [done(r) for r in lake.run("transform", job, tasks)]
+    assert [[tuple(row.values()) for row in lake.rows(r)] for r in results] == [
+        [(1, "f")],
+        [(12, "2"), (2, "f")],
+        [(13, "3")],
+    ]
+    assert {f["type"] for r in results for f in r["schema"]["fields"][:1]} == {"long"}

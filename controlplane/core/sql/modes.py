@@ -1,14 +1,15 @@
 """Which input of a query may be read partition by partition, by proof; everything unproven is read whole.
 
-One row-wise scope: projection, filter, lateral views, and joins from the input to others that keep each of its rows
-to itself. Does not belong here: hints of users, which are declarations and not proofs.
+Row-wise scopes: projection, filter, lateral views, and joins from the input to others that keep each of its rows to
+itself; one of them, or several with UNION ALL between. Does not belong here: hints of users, which are declarations
+and not proofs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -17,8 +18,11 @@ from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.scan import Lexeme
 
+MOST_SIDES: Final = 100  # of a UNION ALL: far more than people write, far less than exhausts the stack
 _ROW_WISE: Final = functions.ROW_WISE | functions.GENERATORS
 _SELECT_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "where"})
+_UNION_PARTS: Final = frozenset({"this", "expression", "distinct"})
+_PARENTHESIS_PARTS: Final = frozenset({"this"})
 _TABLE_PARTS: Final = frozenset({"this", "db", "catalog", "alias"})
 _CLAUSES: Final = {
     "with_": "WITH", "distinct": "DISTINCT", "group": "GROUP BY", "having": "HAVING", "windows": "WINDOW",
@@ -33,6 +37,7 @@ _GLOBAL: Final = frozenset(
         *("ORDER", "OVER", "PIVOT", "QUALIFY", "SORT", "TABLESAMPLE", "UNION", "UNPIVOT", "WITHIN"),
     }
 )
+_SETS: Final = ("UNION", "EXCEPT", "INTERSECT", "MINUS")
 _QUERY_STARTS: Final = ("SELECT", "WITH", "FROM", "VALUES")
 _JOIN_KINDS: Final = {
     "": ("", "INNER", "CROSS", "SEMI", "ANTI"),
@@ -47,11 +52,38 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`driver` is the reference that is read row by row, if there is one; `reason` says why, or why not."""
+class RowScope:
+    """A row-wise scope at [start, end) of the text; `driver` is the reference that it reads row by row."""
 
-    driver: TableRef | None
+    driver: TableRef
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The query as row-wise scopes, several if UNION ALL stands between them; none: `reason` says why not."""
+
+    scopes: tuple[RowScope, ...]
     reason: str
+
+    @property
+    def driver(self) -> TableRef | None:
+        """Of the only scope."""
+        return self.scopes[0].driver if len(self.scopes) == 1 else None
+
+    def mode(self, refs: tuple[TableRef, ...], name: str) -> Mode:
+        """How the input of this name may be read."""
+        mentions = [ref for ref in refs if ref.name.lower() == name.lower()]
+        if not mentions:
+            return Mode("all", f"`all`: the query does not read {name}")
+        if not self.scopes:
+            return Mode("all", self.reason)
+        if any(mentions[0] == scope.driver for scope in self.scopes):
+            return Mode("each", self.reason)
+        place = mentions[0]
+        driver = next(s.driver for s in self.scopes if s.start <= place.start < s.end)
+        return Mode("all", f"`all`: any row may meet any row of {driver.name}, at line {place.line}")
 
 
 class _DependenceError(Exception):
@@ -64,34 +96,86 @@ class _DependenceError(Exception):
 
 def shape(text: str, lexemes: tuple[Lexeme, ...], tree: exp.Expr | None, refs: tuple[TableRef, ...]) -> Shape:
     if tree is None:
-        return Shape(None, "`all`: the query holds a construct that only Spark can read")
+        return Shape((), "`all`: the query holds a construct that only Spark can read")
     try:
-        driver = _driver(lexemes, tree, refs)
+        scopes = tuple(_scope(run, select, refs) for run, select in _sides(lexemes, tree))
+        _check_apart(scopes, refs)
     except _DependenceError as found:
         line = line_column(text, found.offset)[0]
-        return Shape(None, f"`all`: {found.what} at line {line}")
-    return Shape(driver, f"`each`: every row comes from one row of {driver.name}")
+        return Shape((), f"`all`: {found.what} at line {line}")
+    names = dict.fromkeys(scope.driver.name for scope in scopes)
+    return Shape(scopes, f"`each`: every row comes from one row of {' or of '.join(names)}")
 
 
-def _driver(lexemes: tuple[Lexeme, ...], tree: exp.Expr, refs: tuple[TableRef, ...]) -> TableRef:
-    if not isinstance(tree, exp.Select):
-        raise _DependenceError(*_first_word(lexemes, "UNION", "EXCEPT", "INTERSECT", "MINUS", other="a set operation"))
-    _check_parts(lexemes, tree)
-    driver = _from(tree, refs)
+_Side: TypeAlias = tuple[tuple[Lexeme, ...], exp.Select]
+
+
+def _sides(lexemes: tuple[Lexeme, ...], tree: exp.Expr) -> Iterator[_Side]:
+    """The scopes that UNION ALL puts one after the other, each with its own part of the text."""
+    match tree:
+        case exp.Select():
+            yield lexemes, tree
+        case exp.Union() if not tree.args.get("distinct"):
+            _check_clauses(lexemes, tree, _UNION_PARTS)
+            at = _last_union(lexemes)
+            yield from _side(lexemes[:at], tree.left)
+            yield from _side(lexemes[at + 2 :], tree.right)
+        case _:
+            others = tuple(x for x in lexemes if x.phrase != "UNION ALL")
+            raise _DependenceError(*_first_word(others, *_SETS, other="a set operation"))
+
+
+def _side(lexemes: tuple[Lexeme, ...], tree: exp.Expr) -> Iterator[_Side]:
+    if isinstance(tree, exp.Subquery):
+        _check_clauses(lexemes, tree, _PARENTHESIS_PARTS)
+        lexemes, tree = lexemes[1:-1], tree.this
+    return _sides(lexemes, tree)
+
+
+def _last_union(lexemes: tuple[Lexeme, ...]) -> int:
+    """Where the last UNION ALL outside of parentheses stands."""
+    found = [i for i, x in enumerate(lexemes) if x.phrase == "UNION ALL" and x.depth == lexemes[0].depth]
+    if not found or len(found) > MOST_SIDES:
+        raise _DependenceError(*_first_word(lexemes, "UNION", other="a set operation"))
+    return found[-1]
+
+
+def _scope(lexemes: tuple[Lexeme, ...], select: exp.Select, refs: tuple[TableRef, ...]) -> RowScope:
+    start, end = lexemes[0].token.start, lexemes[-1].token.end
+    own = tuple(ref for ref in refs if start <= ref.start < end)
+    return RowScope(_driver(lexemes, select, own), start, end)
+
+
+def _check_apart(scopes: tuple[RowScope, ...], refs: tuple[TableRef, ...]) -> None:
+    """What one scope reads row by row no other may read in another way."""
+    drivers = [scope.driver for scope in scopes]
+    names = {driver.name.lower() for driver in drivers}
+    for ref in refs:
+        if ref.name.lower() in names and ref not in drivers:
+            raise _DependenceError(f"{ref.name} is read again", ref.start)
+
+
+def _driver(lexemes: tuple[Lexeme, ...], select: exp.Select, refs: tuple[TableRef, ...]) -> TableRef:
+    _check_parts(lexemes, select)
+    driver = _from(select, refs)
     inner = _subqueries(lexemes)
     _check_uses(refs, driver, inner)
     outer = tuple(x for x in lexemes if not any(start <= x.token.start < end for start, end in inner))
     _check_words(outer)
     _check_calls(outer)
-    _check_joins(outer, tree)
+    _check_joins(outer, select)
     return driver
 
 
 def _check_parts(lexemes: tuple[Lexeme, ...], select: exp.Select) -> None:
     if lexemes[0].upper == "FROM" or any(x.is_symbol("|>") for x in lexemes):
         raise _DependenceError("a pipeline", lexemes[0].token.start)
-    for part, value in select.args.items():
-        if value and part not in _SELECT_PARTS:
+    _check_clauses(lexemes, select, _SELECT_PARTS)
+
+
+def _check_clauses(lexemes: tuple[Lexeme, ...], tree: exp.Expr, known: frozenset[str]) -> None:
+    for part, value in tree.args.items():
+        if value and part not in known:
             name = _CLAUSES.get(part, part)
             raise _DependenceError(*_first_word(lexemes, name.split()[0], other=name, name=name))
 
@@ -120,11 +204,19 @@ def _check_uses(refs: tuple[TableRef, ...], driver: TableRef, inner: tuple[tuple
 
 
 def _check_words(outer: tuple[Lexeme, ...]) -> None:
-    for before, lexeme in zip((None, *outer), outer, strict=False):
-        is_exclusion = lexeme.phrase == "EXCEPT" and before is not None and before.is_symbol("*")
+    for at, lexeme in enumerate(outer):
+        is_exclusion = lexeme.phrase == "EXCEPT" and at > 0 and outer[at - 1].is_symbol("*")
         is_comparison = lexeme.phrase.startswith("IS ")
         if _GLOBAL.intersection(lexeme.phrase.split()) and not is_exclusion and not is_comparison:
-            raise _DependenceError(lexeme.phrase, lexeme.token.start)
+            raise _DependenceError(_window(outer, at) or lexeme.phrase, lexeme.token.start)
+
+
+def _window(outer: tuple[Lexeme, ...], at: int) -> str:
+    """What kind of window OVER opens; empty for other words."""
+    if outer[at].phrase != "OVER":
+        return ""
+    is_partitioned = not outer[at + 1].is_symbol("(") or outer[at + 2].phrase == "PARTITION BY"
+    return "window" if is_partitioned else "window without PARTITION BY"
 
 
 def _check_calls(outer: tuple[Lexeme, ...]) -> None:

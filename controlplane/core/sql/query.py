@@ -50,16 +50,7 @@ class Query:
 
     def mode(self, name: str) -> Mode:
         """How the dataset of this name may be read, and why."""
-        mentions = [ref for ref in self.references if ref.name.lower() == name.lower()]
-        if not mentions:
-            return Mode("all", f"`all`: the query does not read {name}")
-        driver = self._shape.driver
-        if driver is None:
-            return Mode("all", self._shape.reason)
-        if mentions[0] == driver:
-            return Mode("each", self._shape.reason)
-        reason = f"`all`: any row may meet any row of {driver.name}, at line {mentions[0].line}"
-        return Mode("all", reason)
+        return self._shape.mode(self.references, name)
 
     def label_edits(self, name: str) -> tuple[Edit, ...] | None:
         """Edits that carry an `each` input's label through the select list; None: not safely possible."""

@@ -46,6 +46,51 @@ def test_the_other_inputs_of_a_row_wise_query_are_read_whole() -> None:
     assert query.mode("h").reason == "`all`: any row may meet any row of f, at line 3"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a FROM f UNION ALL SELECT b FROM g WHERE b > 1",
+        "SELECT a FROM f UNION ALL SELECT a FROM g UNION ALL SELECT b FROM f",
+        "SELECT a FROM f JOIN h USING (k)\nUNION ALL (SELECT a FROM g UNION ALL SELECT explode(x) FROM f)",
+        "(SELECT a FROM f) UNION ALL (SELECT (SELECT max(b) FROM h) FROM g)",
+    ],
+)
+def test_a_union_keeps_the_partitions_of_all_its_sides(text: str) -> None:
+    query = analyse(text)
+    assert [query.mode(name).mode for name in ("f", "g")] == ["each", "each"]
+    assert query.mode("f").reason == "`each`: every row comes from one row of f or of g"
+    assert query.mode("h").mode == "all"
+    assert query.label_edits("f") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT a FROM f\nUNION\nSELECT a FROM g", "UNION at line 2"),
+        ("SELECT a FROM f UNION SELECT a FROM g UNION ALL SELECT a FROM h", "UNION at line 1"),
+        ("SELECT a FROM f\nUNION ALL SELECT 1", "FROM without a table at line 1"),
+        ("SELECT a FROM f UNION ALL\nSELECT sum(a) FROM g", "aggregate sum at line 2"),
+        ("SELECT a FROM f UNION ALL SELECT a FROM g\nORDER BY a", "ORDER BY at line 2"),
+        ("SELECT a FROM f UNION ALL SELECT a FROM g\nLIMIT 3", "LIMIT at line 2"),
+        ("SELECT a FROM f UNION ALL\n(SELECT a FROM g LIMIT 3)", "LIMIT at line 2"),
+        ("WITH x AS (SELECT 1)\nSELECT a FROM f UNION ALL SELECT a FROM g", "WITH at line 1"),
+        ("SELECT a FROM f UNION ALL SELECT a FROM g\nJOIN f USING (a)", "f is read again at line 2"),
+        ("SELECT a FROM f UNION ALL SELECT a FROM g\nWHERE a IN (SELECT a FROM F)", "F is read again at line 2"),
+        ("SELECT a FROM f INTERSECT SELECT a FROM h UNION ALL SELECT a FROM g", "INTERSECT at line 1"),
+        ("SELECT a FROM f UNION ALL SELECT a FROM g\nEXCEPT SELECT a FROM h", "EXCEPT at line 2"),
+    ],
+)
+def test_a_union_is_read_whole_where_one_side_must_be(text: str, reason: str) -> None:
+    query = analyse(text)
+    assert {query.mode(ref.name).mode for ref in query.references} == {"all"}
+    assert query.mode("f").reason == f"`all`: {reason}"
+
+
+def test_another_input_of_a_side_meets_the_rows_of_that_side() -> None:
+    query = analyse("SELECT a FROM f UNION ALL\nSELECT a FROM g\nJOIN h USING (k)")
+    assert query.mode("h").reason == "`all`: any row may meet any row of g, at line 3"
+
+
 def test_a_name_that_is_not_read() -> None:
     assert analyse("SELECT a FROM f").mode("g").reason == "`all`: the query does not read g"
 
