@@ -232,8 +232,10 @@ def _changed(case: _Case, state: State) -> Deciding[_Extent]:
 
 
 def _carried(case: _Case, building: Building) -> Deciding[bytes]:
-    """What a half-built root has that these inputs have not changed."""
-    gone = sorted({c.key for c in (yield from _differences(case, building)) if c.before is not None})
+    """What a half-built root has that these inputs have not changed. A key new to one input may be there by another."""
+    is_new_there = len(case.each) > 1
+    changes = yield from _differences(case, building)
+    gone = sorted({c.key for c in changes if is_new_there or c.before is not None})
     yield from asking.nodes([(building.root, gone)])
     return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
 
