@@ -375,7 +375,7 @@ class _Compiler:
         hints = {h.name: h for h in component.body.inputs}
         inputs, renamed = self.graph.inputs(dataset), _hints(component)
         names = dict.fromkeys(".".join(r.parts) for r in query.references)
-        inferred = {n: query.mode(n) for n in names}
+        inferred = {n: query.verdicts()[n].planned for n in names}
         modes = _declared(inferred, {n: h.mode for n, h in hints.items() if h.mode})
         slots = [Slot(n, inputs[renamed.get(n, n)], mode, reason) for n, mode, reason in modes]
         for hint in hints.values():

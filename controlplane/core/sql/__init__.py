@@ -10,8 +10,10 @@ from controlplane.core.sql.modes import Mode
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.verdicts import InputKey, KeyPart, Merge, Verdict
 from controlplane.core.sql.volatile import Volatile
 
 __all__ = [
-    "Edit", "Mode", "Query", "SqlProblem", "TableRef", "Volatile", "analyse", "apply_edits", "original_offset",
+    "Edit", "InputKey", "KeyPart", "Merge", "Mode", "Query", "SqlProblem", "TableRef", "Verdict", "Volatile",
+    "analyse", "apply_edits", "original_offset",
 ]  # fmt: skip

@@ -19,10 +19,12 @@ from controlplane.core.sql import columns, edits, modes, references
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
+from controlplane.core.sql.names import Known
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
+from controlplane.core.sql.verdicts import Analysis, KeyPart, Verdict
 from controlplane.core.sql.volatile import Volatile, volatile
 from dataplane.contract import digest
 
@@ -43,13 +45,41 @@ class Query:
     parsed: bool
     _lexemes: tuple[Lexeme, ...]
     _shape: Shape
+    _verdicts: Mapping[str, Verdict]
 
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """Which of an input's columns the query names; None: all of them, or it cannot be told."""
         return columns.named_columns(self._lexemes, self.references, names) if self.parsed else None
 
+    def verdicts(
+        self,
+        partition_by: Iterable[KeyPart] = (),
+        columns: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        case_sensitive: bool = False,
+    ) -> Mapping[str, Verdict]:
+        """What is proven about each input, by its name in the text.
+
+        `columns` are those of inputs whose schemas are known: where a column comes from cannot always be told without.
+        """
+        wished = tuple(partition_by)
+        if not wished:
+            return self._verdicts
+        return self._analysis().verdicts(wished, _known(columns, case_sensitive=case_sensitive))
+
+    def outputs(
+        self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
+    ) -> tuple[str, ...] | None:
+        """The names of the output's columns, empty where Spark makes one up; None where the text does not tell."""
+        return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
+
+    def _analysis(self) -> Analysis:
+        """From a new tree: those of thousands of queries would not fit in memory."""
+        tree = _parse(self.text, self._lexemes)
+        return Analysis(self.text, self._lexemes, tree, self.references, self.volatile, self._shape)
+
     def mode(self, name: str) -> Mode:
-        """How the dataset of this name may be read, and why."""
+        """How the dataset of this name is proven to be readable by the text alone, and why."""
         return self._shape.mode(self.references, name)
 
     def label_edits(self, name: str) -> tuple[Edit, ...] | None:
@@ -71,16 +101,23 @@ def analyse(text: str) -> Query:
     tree = _parse(text, lexemes)
     refs = references.from_tokens(text, lexemes) if tree is None else references.from_tree(text, tree)
     references.check_direct(text, refs)
+    found = volatile(text, lexemes)
+    shape = modes.shape(text, lexemes, tree, refs)
     return Query(
         text=text,
         digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
         references=refs,
         parameters=frozenset(_parameters(lexemes)),
-        volatile=volatile(text, lexemes),
+        volatile=found,
         parsed=tree is not None,
         _lexemes=lexemes,
-        _shape=modes.shape(text, lexemes, tree, refs),
+        _shape=shape,
+        _verdicts=Analysis(text, lexemes, tree, refs, found, shape).verdicts((), Known({})),
     )
+
+
+def _known(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> Known:
+    return Known({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
 
 
 def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:

@@ -1,7 +1,8 @@
-"""The corpus of queries, and ways to rewrite a query that must not change what it is."""
+"""The corpus of queries, those with verdicts, and ways to rewrite a query that must not change what it is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,20 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
+from controlplane.core.sql import KeyPart
 from controlplane.core.sql.lexer import tokenize
 
 CORPUS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "corpus.yaml").read_text())
+VERDICTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "verdicts.yaml").read_text())
+TPCH: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "tpch.yaml").read_text())
 TEXTS: list[str] = [entry["sql"] for entry in CORPUS]
+
+
+def parts_of(known: Mapping[str, Any]) -> tuple[KeyPart, ...]:
+    """What the output of a query with verdicts is to be partitioned by."""
+    found = [one if isinstance(one, dict) else {one: ""} for one in known.get("by", ())]
+    return tuple(KeyPart(name, granule) for one in found for name, granule in one.items())
+
 
 _GAPS = st.sampled_from(
     [" ", "\n", "\t", "\r\n", " /* a 'b */ ", " -- it's\n", " /* /* in */ */", "\u00a0", " -- x\\\ny\n "]

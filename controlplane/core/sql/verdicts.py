@@ -1,0 +1,158 @@
+"""How each input of a query may be read, with the reason: the one place that says so.
+
+`each` is proven over the text (modes), `by` and decomposable aggregates over relations (keyed, decomposable).
+Does not belong here: what a user declares, and which verdicts a release carries out (whoever asks for them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from controlplane.core.sql import keyed
+from controlplane.core.sql.calls import Calls, Unproven, check_size
+from controlplane.core.sql.decomposable import decompose
+from controlplane.core.sql.modes import Mode, Shape
+from controlplane.core.sql.names import Known
+from controlplane.core.sql.problems import line_column
+from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.relations import Relation, relation_of
+from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.volatile import Volatile
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A part of the output's key: one of its columns, or a granule of it such as `month`."""
+
+    name: str
+    granule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputKey:
+    """What a part of the key is in the rows of an input. `expression` is for people; `column` is empty if it is more.
+
+    That the values have the same text on every side is for who knows the types.
+    """
+
+    part: KeyPart
+    expression: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Partial results over parts of an input may be merged while all other inputs are read whole.
+
+    `aggregates` by the names of their functions, none if there are only groups. `start` is where in the text what the
+    aggregating scope selects begins, and `line` its line.
+    """
+
+    aggregates: tuple[str, ...]
+    start: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is proven about one input. `keys` are there for `by`; `merge` for `all`, or `unmerged` says why not."""
+
+    mode: Literal["each", "by", "all"]
+    reason: str
+    keys: tuple[InputKey, ...] = ()
+    merge: Merge | None = None
+    unmerged: str = ""
+
+    @property
+    def planned(self) -> Mode:
+        """What is carried out of it today: partitions of `each` inputs, everything else whole."""
+        words = self.reason if self.mode != "by" else f"`all`: it could be read {self.reason}"
+        if self.merge is not None:
+            found = ", ".join(self.merge.aggregates) or "groups"
+            words = f"{words}; decomposable: {found} of parts can be merged"
+        return Mode("each" if self.mode == "each" else "all", words)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What proofs are made from. `tree` is None where only Spark can read the query."""
+
+    text: str
+    lexemes: tuple[Lexeme, ...]
+    tree: exp.Expr | None
+    references: tuple[TableRef, ...]
+    volatile: tuple[Volatile, ...]
+    shape: Shape
+
+    def verdicts(self, partition_by: tuple[KeyPart, ...], known: Known) -> Mapping[str, Verdict]:
+        """By the names that the inputs have in the text."""
+        names = tuple(dict.fromkeys(ref.name for ref in self.references))
+        if not partition_by and self.shape.scopes:
+            return {name: _plain(self.shape.mode(self.references, name)) for name in names}
+        if self.tree is None:
+            return {name: Verdict("all", self.shape.reason, unmerged=self.shape.reason) for name in names}
+        try:
+            calls = Calls(self.lexemes, self.tree)
+            relation = relation_of(self.tree, self.references)
+        except Unproven as unproven:
+            reason = self._words(unproven)
+            told = f"`all`: {reason}" if partition_by else self.shape.reason
+            return {name: Verdict("all", told, unmerged=reason) for name in names}
+        found = self._by(relation, calls, partition_by, known)
+        return {name: found.get(name) or self._all(relation, calls, name, found[""]) for name in names}
+
+    def outputs(self, known: Known) -> tuple[str, ...] | None:
+        """Names of the output's columns in order; empty where an expression has none; None if it cannot be told."""
+        if self.tree is None:
+            return None
+        try:
+            check_size(self.tree)
+        except Unproven:
+            return None
+        return known.outputs(relation_of(self.tree, self.references))
+
+    def _by(
+        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], known: Known
+    ) -> dict[str, Verdict]:
+        """Verdicts of inputs that are read by the key; under the empty name, the reason why all others are not."""
+        if not partition_by:
+            return {"": Verdict("all", self.shape.reason)}
+        try:
+            found = keyed.prove(relation, calls, known, [part.name for part in partition_by])
+        except Unproven as unproven:
+            return {"": Verdict("all", f"`all`: {self._words(unproven)}")}
+        by = {ref.name: found.by[ref.name.lower()] for ref in self.references if ref.name.lower() in found.by}
+        verdicts = {name: _keyed(partition_by, expressions) for name, expressions in by.items()}
+        readers = ", ".join(by)
+        return {**verdicts, "": Verdict("all", f"`all`: any row may meet any row of {readers}")}
+
+    def _all(self, relation: Relation, calls: Calls, name: str, why: Verdict) -> Verdict:
+        try:
+            found = decompose(relation, calls, self.volatile, name)
+        except Unproven as unproven:
+            return Verdict("all", why.reason, unmerged=self._words(unproven))
+        merge = Merge(found.aggregates, found.start, line_column(self.text, found.start)[0])
+        return Verdict("all", why.reason, merge=merge)
+
+    def _words(self, found: Unproven) -> str:
+        return f"{found.what} at line {line_column(self.text, found.offset)[0]}"
+
+
+def _plain(mode: Mode) -> Verdict:
+    unmerged = "" if mode.mode == "each" else "the query has no aggregate"
+    return Verdict(mode.mode, mode.reason, unmerged=unmerged)
+
+
+def _keyed(partition_by: tuple[KeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:
+    keys = tuple(
+        InputKey(part, found.name, found.name)
+        if isinstance(found, exp.Column)
+        else InputKey(part, found.sql("spark"), "")
+        for part, found in zip(partition_by, expressions, strict=True)
+    )
+    words = ", ".join(f"{k.part.granule} of {k.expression}" if k.part.granule else k.expression for k in keys)
+    return Verdict("by", f"`by` {words}: rows with one key make the rows of the output with it", keys)
