@@ -116,6 +116,9 @@ class Headgate:
     def history(self, name: str, *, branch: str = "main", before: int | None = None, limit: int = 100) -> Json:
         return self._get(f"{_dataset(branch, name)}/history", _given(before=before, limit=limit))
 
+    def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> Json:
+        return self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation))
+
     def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> Json:
         return self._get(f"{_dataset(branch, name)}/why", _given(partition=partition))
 

@@ -216,9 +216,12 @@ class Tx(Upkeep, Protocol):
     def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
-        """Results of inference and analysis: `{"schema": ...}` or `{"error": TaskError}`."""
+        """Results of inference and analysis: `{"schema": ...}`; what expectations found in rows (core.expectations)."""
 
     def put_memo(self, key: bytes, value: Json) -> None: ...
+
+    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+        """Insert or replace many at once."""
 
     def forget_memos(self, keys: Iterable[bytes]) -> None: ...
 

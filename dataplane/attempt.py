@@ -103,10 +103,14 @@ def isolate(
         return dict(work(tasks))
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of a task
         attempt.check()
-        error, named = explain(e), labels_in(str(e)) if hints else frozenset()
+        error, named = _told(e, explain), labels_in(str(e)) if hints else frozenset()
     if len(tasks) == 1 or error["kind"] == "infrastructure":
         return {task_label(t): error for t in tasks}
     parts = [[t for t in tasks if (task_label(t) in named) == suspect] for suspect in (True, False)]
     if not all(parts):
         parts = [list(tasks[: len(tasks) // 2]), list(tasks[len(tasks) // 2 :])]
     return {k: v for part in parts for k, v in isolate(attempt, part, work, explain, hints - 1).items()}
+
+
+def _told(error: BaseException, explain: Explain) -> TaskError:
+    return error.error if isinstance(error, Failed) else explain(error)

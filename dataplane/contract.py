@@ -20,6 +20,9 @@ CONTRACT = 1
 MASK = (1 << 64) - 1
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
 MANIFEST = "manifest.json"
+REASON = "_reason"  # the column of quarantined rows that names what they failed
+QUARANTINED = "quarantine"  # the output of a task, beside the one without a name, that holds rows taken out
+EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectation
 
 Json: TypeAlias = Any  # a value that json.loads can return
 Schema: TypeAlias = dict[str, Json]  # Spark's JSON of a struct type, in canonical form
@@ -226,9 +229,9 @@ def encode_key(key: str) -> str:
 
 # --- wire records -------------------------------------------------------------------------------
 
-Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "transform", "write"]
+Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "transform", "check", "write"]
 WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write"})
-DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "transform"})
+DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "transform", "check"})
 
 
 class SourceObject(TypedDict):
@@ -291,6 +294,14 @@ class FileEntry(TypedDict):
     stats: Json
 
 
+class Output(TypedDict):
+    """A second fragment of a task."""
+
+    files: list[FileEntry]
+    content: list[int]
+    schema: Schema
+
+
 class TaskResult(TypedDict):
     """What one task of an attempt came to. Of parse and transform, `done` results stand in the manifest as well."""
 
@@ -300,7 +311,8 @@ class TaskResult(TypedDict):
     files: NotRequired[list[FileEntry]]
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
-    result: NotRequired[Json]  # of list, infer, analyse and write
+    quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
+    result: NotRequired[Json]  # of list, infer, analyse, check and write
     error: NotRequired[TaskError]
     metrics: NotRequired[Json]
 
@@ -333,7 +345,8 @@ class TaskSpec(TypedDict):
     partition: str
     objects: NotRequired[list[SourceObject]]  # parse
     columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
-    slots: NotRequired[dict[str, list[str]]]  # transform: files of each `each` input, paths in the lake
+    lacking: NotRequired[Schema]  # parse: columns that rows are dropped by, and that the objects do not have
+    slots: NotRequired[dict[str, list[str]]]  # transform: files of each `each` input, paths in the lake; check: of ""
     files: NotRequired[list[str]]  # write: the partition's files
     remove: NotRequired[bool]  # write: the partition is to go
 
@@ -350,7 +363,7 @@ class Claim(TypedDict):
     tasks: list[TaskSpec]
 
 
-def partition_result(result: TaskResult) -> tuple[Schema, Content, list[FileEntry]]:
+def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list[FileEntry]]:
     """The parts of a `done` parse or transform result."""
     return result["schema"], Content(*result["content"]), result["files"]
 

@@ -12,13 +12,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from pyspark.sql import SparkSession
 
 from dataplane.attempt import Attempt, Cancelled, Failed, task_label
-from dataplane.contract import Claim, Json, TaskError, TaskResult, TaskSpec
+from dataplane.check import check
+from dataplane.contract import QUARANTINED, Claim, Json, Output, TaskError, TaskResult, TaskSpec
+from dataplane.expectations import TAKEN_OUT
 from dataplane.fragments import Fragment, Written, measure
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
@@ -60,6 +63,8 @@ class Executor:
                     return _inferred(attempt)
                 case "analyse":
                     return _analysed(attempt)
+                case "check":
+                    return _checked(attempt)
                 case other:
                     raise ValueError(f"not the work of a driver: {other}")
 
@@ -99,7 +104,8 @@ class Executor:
         seen = {label: look.result() for label, look in looks.items()}
         for label, written in outcomes.items():
             if isinstance(written, Written) and seen[label] is not None:
-                shutil.rmtree(written.folder, ignore_errors=True)
+                for one in filter(None, (written, written.taken_out)):
+                    shutil.rmtree(one.folder, ignore_errors=True)
         return [_result(t, seen[task_label(t)] or measured[task_label(t)]) for t in attempt.claim["tasks"]]
 
     def _transform(self, attempt: Attempt) -> list[TaskResult]:
@@ -122,6 +128,8 @@ class Executor:
                 return work(task)
             except Cancelled:
                 raise
+            except Failed as e:
+                return e.error
             except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
                 attempt.check()
                 return explain_sql(attempt, e) if attempt.job["language"] == "sql" else explain(e)
@@ -152,7 +160,9 @@ def _measured(attempt: Attempt, outcomes: Outcomes) -> dict[str, Fragment | Task
     errors = {label: e for label, e in outcomes.items() if not isinstance(e, Written)}
     attempt.enter()
     try:
-        return {**errors, **measure(attempt, written)}
+        others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
+        found = measure(attempt, {**written, **others})
+        return {**errors, **{k: replace(found[k], taken_out=found.get(k + TAKEN_OUT)) for k in written}}
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
         error: TaskError = {**explain(e, Source(renamed=attempt.renamed)), "kind": "infrastructure"}
@@ -165,8 +175,13 @@ def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
         return cast("TaskResult", {**base, "state": outcome})
     if not isinstance(outcome, Fragment):
         return cast("TaskResult", {**base, "state": "failed", "error": outcome})
-    fragment = {"files": list(outcome.files), "content": list(outcome.content), "schema": outcome.schema}
-    return cast("TaskResult", {**base, "state": "done", **fragment, "metrics": dict(outcome.metrics)})
+    second = {QUARANTINED: _output(outcome.taken_out)} if outcome.taken_out else {}
+    metrics = dict(outcome.metrics)
+    return cast("TaskResult", {**base, "state": "done", **_output(outcome), **second, "metrics": metrics})
+
+
+def _output(fragment: Fragment) -> Output:
+    return {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
 
 
 # --- work without fragments ---------------------------------------------------------------------
@@ -185,6 +200,16 @@ def _analysed(attempt: Attempt) -> list[TaskResult]:
     if attempt.job["language"] == "sql":
         return _without_files(attempt, lambda _: analyse_sql(attempt), lambda e: explain_sql(attempt, e))
     return _without_files(attempt, lambda _: analyse_python(attempt), explain)
+
+
+def _checked(attempt: Attempt) -> list[TaskResult]:
+    found = check(attempt)
+    return [_answered(task, found[task_label(task)]) for task in attempt.claim["tasks"]]
+
+
+def _answered(task: TaskSpec, answer: Json) -> TaskResult:
+    told = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
+    return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **told})
 
 
 def _without_files(

@@ -32,6 +32,7 @@ class Written:
     schema: Schema
     folder: Path
     metrics: Mapping[str, Json] = field(default_factory=dict)
+    taken_out: Written | None = None  # the second fragment of the task
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Fragment:
     files: tuple[FileEntry, ...]
     content: Content
     metrics: Mapping[str, Json]
+    taken_out: Fragment | None = None
 
 
 # --- writing ------------------------------------------------------------------------------------

@@ -111,14 +111,16 @@ def reading_session(spark: SparkSession, timezone: str = "UTC") -> SparkSession:
 
 def task_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSession:
     """A session for a user's code, with the settings of `job.spark`; nothing of another task is in it."""
-    return _configured(
-        spark,
-        {
-            "spark.sql.ansi.enabled": str(settings["ansi"]).lower(),
-            "spark.sql.caseSensitive": str(settings["case_sensitive"]).lower(),
-            "spark.sql.session.timeZone": settings["timezone"],
-        },
-    )
+    return _configured(spark, settings_of(settings))
+
+
+def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
+    """`job.spark` as Spark's own settings."""
+    return {
+        "spark.sql.ansi.enabled": str(settings["ansi"]).lower(),
+        "spark.sql.caseSensitive": str(settings["case_sensitive"]).lower(),
+        "spark.sql.session.timeZone": settings["timezone"],
+    }
 
 
 def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

@@ -71,6 +71,7 @@ class Cause:
     sqlstate: str | None
     offset: int | None  # in the SQL that ran
     calls: str = ""  # lines of Python that made the failed expression
+    fragment: str = ""  # the text at `offset`
 
 
 def explain(error: BaseException, source: Source = Source()) -> TaskError:
@@ -137,9 +138,14 @@ def _cause(java: Any) -> Cause:
     if gateway is None or not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
         return Cause(kind, message, None, None, None)
     contexts = list(java.getQueryContext())
-    offsets = [c.startIndex() for c in contexts if str(c.contextType()) == "SQL" and not c.objectType()]
+    places = [(c.startIndex(), str(c.fragment())) for c in contexts if _is_sql(c)]
+    offset, fragment = places[0] if places else (None, "")
     calls = "\n".join(str(c.callSite()) for c in contexts if str(c.contextType()) == "DATAFRAME")
-    return Cause(kind, message, java.getCondition(), java.getSqlState(), offsets[0] if offsets else None, calls)
+    return Cause(kind, message, java.getCondition(), java.getSqlState(), offset, calls, fragment)
+
+
+def _is_sql(context: Any) -> bool:
+    return str(context.contextType()) == "SQL" and not context.objectType()
 
 
 def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> TaskError:
@@ -196,7 +202,7 @@ def _sql_place(told: Cause, source: Source) -> Place | None:
     offset = told.offset
     if offset is None and (found := _PARSER_PLACE.search(told.message)):
         offset = offset_of(source.sql, int(found[1]), int(found[2]))
-    if offset is None:
+    if offset is None or not source.sql.startswith(told.fragment, offset):  # the last: it is in another text
         return None
     line, column = place_of(source.original, original_offset(source.edits, offset))
     return None, line, column

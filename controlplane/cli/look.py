@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, why, preview, records, history."""
+"""Commands that look and change nothing: validate, plan, status, why, checks, preview, records, history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    for command in (validate, plan, status, why, preview, records, history):
+    for command in (validate, plan, status, why, checks, preview, records, history):
         app.command()(command)
 
 
@@ -108,6 +108,22 @@ def why(
     with session.connect(home) as client:
         value = client.why(dataset, partition if slash else None, branch=branch)
     show(value, views.why(value), session.output)
+
+
+def checks(
+    ctx: typer.Context,
+    dataset: options.Dataset,
+    generation: Generation = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were rejected."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.checks(dataset, branch=branch, generation=generation)
+    show(value, views.checks(value), session.output)
+    raise typer.Exit(failures.ERROR if value["rejected"] else 0)
 
 
 def preview(

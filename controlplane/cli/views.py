@@ -41,9 +41,15 @@ def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | L
     found: list[Table | Lines] = []
     if datasets:
         found.append(_table("", DATASET_COLUMNS, datasets))
+    if warnings := [d for d in datasets if d.get("checks")]:
+        found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if targets:
         found.append(_table("", TARGET_COLUMNS, targets))
     return found
+
+
+def _check_lines(dataset: Json) -> list[str]:
+    return [f"{state}: {dataset['name']}: {name}" for state, names in dataset["checks"].items() for name in names]
 
 
 def _errors(errors: Sequence[Json]) -> list[Table | Lines]:
@@ -126,6 +132,27 @@ def history(value: Json) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
     rows = tuple((_time(i.get("at")), *(i.get(c) for c in columns[1:])) for i in value["items"])
     return [Table("", columns, rows)]
+
+
+def checks(value: Json) -> View:
+    """Of one generation, and of rows that did not become one."""
+    parts: list[Table | Lines] = []
+    if value["items"]:
+        parts.append(_checks(f"generation {value['generation']}", value["items"]))
+    if value["rejected"]:
+        parts.append(_checks("rows that were rejected", value["rejected"]))
+    return parts or [Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))]
+
+
+def _checks(title: str, items: Sequence[Json]) -> Table:
+    columns = ("check", "on fail", "state", "rows", "failing", "example")
+    rows = tuple((i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items)
+    return Table(title, columns, rows)
+
+
+def _example(item: Json) -> str:
+    found = item["examples"][0] if item["examples"] else None
+    return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
 
 
 def tokens(items: Sequence[Json]) -> View:

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from controlplane.core import code, graph, ids, sql
-from controlplane.core.blueprint import Blueprint, Component, PythonTransform, Read, SqlTransform, Write, parse
+from controlplane.core import code, expectations, graph, ids, sql
+from controlplane.core.blueprint import (
+    QUARANTINE,
+    Blueprint,
+    Component,
+    PythonTransform,
+    Read,
+    SqlTransform,
+    Write,
+    parse,
+)
 from controlplane.core.errors import InvalidBlueprint, Problem
+from controlplane.core.expectations import Check
 from controlplane.core.graph import Graph, Reference
 from controlplane.core.model import Revision
 from controlplane.core.schemas import InvalidSchema, append_columns, metadata_fields, parse_ddl, struct
-from dataplane.contract import Json, Schema, digest, select_columns
+from dataplane.contract import QUARANTINED, Json, Schema, digest, select_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +55,25 @@ class Source:
     lineage: bytes
     declared: Schema | None
     timezone: str
+    spark: Mapping[str, Json]
+    reading: bytes  # the logic without the rows that it drops
+    checks: tuple[Check, ...] = ()
+    output: str = ""  # of its tasks
 
     @property
     def positional(self) -> bool:
         """CSV without a header: columns have places, not names."""
         return self.read.format == "csv" and dict(self.read.options).get("header", "false").lower() != "true"
 
+    @property
+    def maker(self) -> str:
+        """The dataset that its tasks are those of."""
+        return self.dataset.removesuffix(QUARANTINE)
+
     def with_metadata(self, schema: Schema) -> Schema:
         extra = struct(metadata_fields(self.read.metadata).items())
-        return append_columns(schema, [f["name"] for f in extra["fields"]], extra)
+        whole = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
+        return expectations.with_reason(whole) if self.output else whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,22 @@ class Transform:
     query: sql.Query | None
     bundle: code.Bundle | None
     is_volatile: bool
+    checks: tuple[Check, ...] = ()
+    output: str = ""  # of its tasks
+    work: bytes = b""  # logic of its tasks, where they make another dataset's rows, too
+
+    @property
+    def maker(self) -> str:
+        """The dataset that its tasks are those of."""
+        return self.dataset.removesuffix(QUARANTINE)
+
+    @property
+    def task_logic(self) -> bytes:
+        return self.work or self.logic
+
+    def with_reason(self, schema: Schema | None) -> Schema | None:
+        """The schema of its rows, of that of the query."""
+        return expectations.with_reason(schema) if schema is not None and self.output else schema
 
     def read_schema(self, schema: Schema) -> Schema:
         """The part of an input's schema that this logic can see."""
@@ -143,6 +179,8 @@ def compile_revisions(
         text = by_flow[blueprint.dataflow]
         if _is_kept(before, dataset, text, found, nodes):
             nodes[dataset] = before.nodes[dataset]
+        elif dataset.endswith(QUARANTINE):  # its maker's name comes first among equals
+            nodes |= _quarantine(dataset, nodes.get(dataset.removesuffix(QUARANTINE)))
         else:
             _Compiler(text, found, nodes, namespace, semantics, problems).compile(dataset, component)
     if problems:
@@ -170,6 +208,16 @@ def _is_kept(before: Desired, dataset: str, text: _Text, found: Graph, nodes: Ma
 
 
 NOTHING = Desired({}, (), graph.build([], lambda _b, _c: ()), {})
+
+
+def _quarantine(dataset: str, maker: Node | None) -> dict[str, Node]:
+    """The dataset of rows that are taken out of another one: the second output of the same tasks."""
+    if not isinstance(maker, Source | Transform):
+        return {}
+    logic, lineage = expectations.quarantine_logic(maker.logic), expectations.quarantine_logic(maker.lineage)
+    checks = tuple(c for c in maker.checks if c.is_drop)
+    twin = replace(maker, dataset=dataset, logic=logic, lineage=lineage, checks=checks, output=QUARANTINED)
+    return {dataset: replace(twin, work=maker.logic) if isinstance(twin, Transform) else twin}
 
 
 def _depths(found: Graph) -> dict[str, int]:
@@ -286,6 +334,9 @@ class _Compiler:
         parse = ids.parse_logic(
             read.format, options, tuple(read.metadata), read.on_bad_record, timezone, self.semantics
         )
+        checks = self._expectations(component)
+        reading = ids.read_logic(parse, declared, read.schema_change)
+        parse = expectations.filtered_logic(parse, checks)
         logic = ids.read_logic(parse, declared, read.schema_change)
         listing = ids.listing_id(location, read.format, options, read.partition, tuple(read.metadata))
         return Source(
@@ -301,7 +352,22 @@ class _Compiler:
             ids.lineage_id(logic, {"": listing}),
             declared,
             timezone,
+            self._spark,
+            reading,
+            checks,
         )
+
+    @property
+    def _spark(self) -> dict[str, Json]:
+        settings = self.text.blueprint
+        return {
+            "ansi": settings.spark.ansi,
+            "case_sensitive": settings.spark.case_sensitive,
+            "timezone": settings.timezone,
+        }
+
+    def _expectations(self, component: Component) -> tuple[Check, ...]:
+        return expectations.compiled(component, self._spark, self.semantics, self.problems)
 
     def _sink(self, dataset: str, component: Component, write: Write) -> Sink | None:
         path = self._absolute(component, write.path)
@@ -313,12 +379,7 @@ class _Compiler:
 
     def _transform(self, dataset: str, component: Component, body: SqlTransform | PythonTransform) -> Transform | None:
         query, bundle = self.text.queries.get(component.name), self.text.bundles.get(component.name)
-        settings = self.text.blueprint
-        spark = {
-            "ansi": settings.spark.ansi,
-            "case_sensitive": settings.spark.case_sensitive,
-            "timezone": settings.timezone,
-        }
+        spark, checks = self._spark, self._expectations(component)
         slots = self._sql_slots(dataset, component, query) if query else self._python_slots(dataset, component)
         self._check(component, body, query, bundle)
         if any(s.dataset not in self.nodes for s in slots):
@@ -332,6 +393,7 @@ class _Compiler:
             self.semantics,
             "" if isinstance(body, SqlTransform) else body.entrypoint,
         )
+        logic = expectations.filtered_logic(logic, checks)
         is_volatile = bool(query.volatile if query else bundle.volatile if bundle else ())
         if is_volatile:
             logic = ids.volatile_logic(logic, self._uid(component))
@@ -349,6 +411,7 @@ class _Compiler:
             query,
             bundle,
             is_volatile,
+            checks,
         )
 
     def _check(
@@ -415,4 +478,4 @@ def _lineage(node: Node) -> bytes:
 
 def settings_id(source: Source) -> bytes:
     """What a pinned schema belongs to: another declaration or way of reading starts from nothing."""
-    return digest("pin/1", logic=source.logic, listing=source.listing)
+    return digest("pin/1", logic=source.reading, listing=source.listing)

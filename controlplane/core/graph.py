@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from controlplane.core.blueprint.model import Blueprint, Component, Place, Write
+from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Place, Write
 from controlplane.core.blueprint.problems import Problems, shown
 
 Owned: TypeAlias = tuple[Blueprint, Component]
@@ -74,7 +74,9 @@ def build(blueprints: Iterable[Blueprint], references: References, known: Contai
     problems = Problems()
     owners = _owners(blueprints, problems)
     resolver = _Resolver(owners, known, problems)
-    inputs = {dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in owners.items()}
+    makers = {dataset: owned for dataset, owned in owners.items() if not dataset.endswith(QUARANTINE)}
+    inputs = {dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in makers.items()}
+    inputs |= {dataset: inputs[dataset.removesuffix(QUARANTINE)] for dataset in owners.keys() - makers.keys()}
     readers = _readers(inputs)
     order = _order(inputs, readers)
     _report_cycles(owners, inputs, set(inputs).difference(order), problems)
@@ -93,6 +95,7 @@ def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Ow
             continue
         files[name] = file
         owners.update((f"{name}.{c.name}", (blueprint, c)) for c in blueprint.components)
+        owners.update((f"{name}.{c.name}{QUARANTINE}", (blueprint, c)) for c in blueprint.components if c.quarantines)
     return owners
 
 
@@ -114,7 +117,7 @@ class _Resolver:
         if source is None:
             message = f"there is no dataset {shown(reference.name)}"
             add(place, "missing-input", message, self._hint(dataset, reference))
-        elif source == dataset:
+        elif source in (dataset, dataset + QUARANTINE):
             add(place, "self-reference", f"{dataset} reads itself", "read another dataset")
         elif source in self.owners and isinstance(self.owners[source][1].body, Write):
             add(place, "input-is-write", f"{source} writes and makes no dataset", "read what it copies")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from controlplane.core import explain, tree
 from controlplane.core.dataflow import Sink
 from controlplane.core.errors import NotFound
+from controlplane.core.expectations import record_key
 from controlplane.core.model import Publication, State, Task
-from controlplane.core.plan import Compute, Decision, Learn, Plan, Sync
+from controlplane.core.plan import Compute, Decision, Evaluate, Learn, Plan, Sync
 from controlplane.operations import views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
@@ -197,6 +198,27 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
     return {"items": items, "next": states[-1].seq if more and states else None}
 
 
+def checks(ctx: Context, branch: str, name: str, generation: int | None = None) -> Json:
+    """What is expected of a dataset's rows, and what was found in a generation (the newest by default). `rejected`: in
+    rows that did not become one, because an expectation failed."""
+    with ctx.looking(branch) as (plan, facts):
+        tx, decision = facts.tx, _one(plan, branch, name)
+        found = facts.state(name)
+        number = generation if generation is not None else found.generation if found else 0
+        if generation is not None and (found is None or not 0 < generation <= found.generation):
+            raise NotFound(f"dataset {name} has no generation {generation}")
+        key = record_key(branch, name, number)
+        record = tx.memos([key]).get(key) or {}
+    is_rejected = decision.status == "failed" and bool(decision.checks)
+    return {
+        "dataset": name,
+        "state": decision.status,
+        "generation": number,
+        "items": [record[n] for n in sorted(record)],
+        "rejected": list(decision.checks) if is_rejected and generation is None else [],
+    }
+
+
 def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> Json:
     """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
     with ctx.looking(branch) as (plan, facts):
@@ -231,7 +253,7 @@ def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
     """The demanded task that tells most: the partition's, or the first that failed."""
     match decision.step:
-        case Compute() | Learn() | Sync():
+        case Compute() | Learn() | Evaluate() | Sync():
             demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
         case _:
             return None

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.core import marks
 from controlplane.core.dataflow import Desired, Node, Sink, Source
 from controlplane.core.model import Revision
-from controlplane.core.plan import EXACT, Commit, Decision, Plan, plan
+from controlplane.core.plan import EXACT, Commit, Decision, Evaluate, Plan, plan
 from controlplane.core.tree import NodeCache
 from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_cached
 from controlplane.ports import Store, Tx
@@ -150,7 +150,7 @@ class Planner:
 
     def _decide(self, memory: _Memory, desired: Desired, facts: Facts, stale: set[str]) -> None:
         """Decide anew about what is stale, about commits that nobody has carried out, and all downstream of these."""
-        waiting = {d for d, decision in memory.decisions.items() if isinstance(decision.step, Commit)}
+        waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
         if not changed:
             return
@@ -169,6 +169,11 @@ class Planner:
             known=known,
         )
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)
+
+
+def _is_carried_out_unseen(decision: Decision) -> bool:
+    """Commits may be lost to somebody else's; that memos were noted leaves no mark."""
+    return isinstance(decision.step, Commit) or (isinstance(decision.step, Evaluate) and bool(decision.step.notes))
 
 
 def _is_same(before: Node | None, node: Node) -> bool:

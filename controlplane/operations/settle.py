@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import Event, Task, TaskState
-from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan, Sync
+from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
 from controlplane.operations.planner import Planner
 from controlplane.operations.world import Facts
 from controlplane.ports import Store, Tx
@@ -65,17 +65,20 @@ class Settling:
 
 
 def _asks(decision: Decision) -> bool:
-    return isinstance(decision.step, Compute | Learn | Sync)
+    return isinstance(decision.step, Compute | Learn | Evaluate | Sync)
 
 
-def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Json]:
+def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]:
+    """Tasks, and their jobs by digest."""
     match decision.step:
         case Compute(tasks, job) | Sync(_, tasks, job):
-            return tasks, job
+            return tasks, {t.job: job for t in tasks[:1]}
         case Learn(task, job):
-            return (task,), job
+            return (task,), {task.job: job}
+        case Evaluate(tasks, jobs):
+            return tasks, jobs
         case _:
-            return (), None
+            return (), {}
 
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, TaskState], facts: Facts) -> bool:
@@ -83,6 +86,8 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, TaskState], facts: Fa
         case Keep():
             return False
         case Commit():
+            return True
+        case Evaluate(notes=notes) if notes:
             return True
         case Sync(target=target) if target != facts.target(decision.dataset):
             return True
@@ -115,15 +120,17 @@ def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, TaskState], 
     match decision.step:
         case Commit() as step:
             return _commit(tx, step, since_trace)
+        case Evaluate(notes=notes):
+            tx.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
             tx.put_target(target)
         case Compute(building=building, entered=entered) if building is not None:
             if building != facts.building(decision.dataset):
                 tx.put_building(building)
                 _note_adopted(tx, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
-    tasks, job = _wanted(decision)
+    tasks, jobs = _wanted(decision)
     again = tx.now() + AGAIN_S
-    return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], job, facts.branch)
+    return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
 
 
 def _delayed(task: Task, demanded: Mapping[bytes, TaskState], again: float) -> Task:
@@ -141,6 +148,7 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
         tx.pin_schema(state.branch, state.dataset, *step.pin)
     if step.build is not None:
         tx.put_build_trace(step.build, state.root, state.schema)
+    tx.put_memos(step.notes)
     tx.drop_demands(state.branch, state.dataset)
     tx.drop_building(state.branch, state.dataset)
     body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
@@ -163,13 +171,13 @@ def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: in
     return sum(task not in own for task in entered.values())
 
 
-def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], job: Json, branch: str) -> int:
+def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes, Json], branch: str) -> int:
     """Demand these tasks and nothing else; what has a trace or memo by now is never dispatched."""
     keys = [t.key for t in tasks]
     match decision.step:
         case Compute():
             known = set(tx.traces(keys))
-        case Learn():
+        case Learn() | Evaluate():
             known = set(tx.memos(keys))
         case _:
             known = set()
@@ -177,5 +185,6 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], job: Json, branch: s
     tx.drop_demands(branch, decision.dataset, [t.key for t in wanted])
     if not wanted:
         return 1
-    tx.put_job(wanted[0].job, job)
+    for digest in dict.fromkeys(t.job for t in wanted):
+        tx.put_job(digest, jobs[digest])
     return max(1, tx.enqueue(branch, decision.dataset, wanted))

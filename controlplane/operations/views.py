@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 
+from controlplane.core import expectations
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Node, Sink, Transform
 from controlplane.core.model import Publication, State, Target
@@ -84,9 +85,14 @@ def dataset(
         "root": _hex(state.root) if state else None,
         "table": table,
         "published_generation": publication.generation if publication else 0,
+        "checks": {state: names for state in ("failed", "warning") if (names := _named(decision, state))},
         "reason": decision.reason or None,
         "error": error(decision.error, node),
     }
+
+
+def _named(decision: Decision, state: str) -> list[str]:
+    return [c["name"] for c in decision.checks if c["state"] == state]
 
 
 def target(decision: Decision, found: Target | None, node: Sink) -> Json:
@@ -119,6 +125,8 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> Json:
 
 def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | None]:
     line, column, body = error["line"], error["column"], node.component.body
+    if (at := expectations.place_of(node.component, error["file"], line, column)) is not None:
+        return at
     if line is None:
         if isinstance(node, Transform):
             return node.component.place.file, node.component.place.line, node.component.place.column

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from types import MappingProxyType
 
 from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
+from controlplane.core.expectations import dropped_key
 from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
 from controlplane.operations import listings
 from controlplane.operations.context import Context
@@ -24,10 +26,13 @@ from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import (
     CONTRACT,
     MANIFEST,
+    QUARANTINED,
     Claim,
+    FileEntry,
     Json,
     Kind,
     Manifest,
+    Output,
     TaskError,
     TaskResult,
     TaskSpec,
@@ -193,14 +198,19 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
 
 def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
     """Results whose files are there with the sizes that they name; others become infrastructure failures."""
-    if not any(r.get("files") for r in results):
+    if not any(map(_files_of, results)):
         return list(results)
     sizes = lake.sizes(attempt.prefix)
     return [_check(attempt, r, sizes) for r in results]
 
 
+def _files_of(result: TaskResult) -> list[FileEntry]:
+    taken_out = result.get("quarantine")
+    return [*result.get("files", ()), *(taken_out["files"] if taken_out else ())]
+
+
 def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
-    for file in result.get("files", ()):
+    for file in _files_of(result):
         if not file["path"].startswith(attempt.prefix + "/") or sizes.get(file["path"]) != file["size"]:
             message = f"{file['path']} is not there with {file['size']} bytes"
             return _failure(result, infrastructure_error("file-missing", message))
@@ -250,6 +260,11 @@ def infrastructure_error(condition: str, message: str) -> TaskError:
     }
 
 
+def _named(fragment: Fragment | None, taken_out: Fragment | None) -> dict[str, bytes]:
+    """The outputs of a task by name."""
+    return {name: f.id for name, f in (("", fragment), (QUARANTINED, taken_out)) if f is not None}
+
+
 class _Recording:
     """The transaction that takes in one attempt."""
 
@@ -285,9 +300,8 @@ class _Recording:
         match self.attempt.kind:
             case "parse" | "transform":
                 self._traces(kept)
-            case "infer" | "analyse":
-                for r in kept:
-                    self.tx.put_memo(bytes.fromhex(r["task"]), r.get("result"))
+            case "infer" | "analyse" | "check":
+                self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.other", len(kept))
             case "list":
                 for r in kept:
@@ -298,22 +312,35 @@ class _Recording:
                 self._synced([bytes.fromhex(r["task"]) for r in kept])
 
     def _traces(self, results: list[TaskResult]) -> None:
-        fragments = list(self._fragments(results))
+        kept, taken_out = list(self._fragments(results)), list(self._fragments([r.get("quarantine") for r in results]))
         traces = [
-            Trace(bytes.fromhex(result["task"]), {"": fragment.id}, by=self.by, home=self.attempt.dataset)
-            for result, fragment in zip(results, fragments, strict=True)
+            Trace(bytes.fromhex(result["task"]), _named(one, other), by=self.by, home=self.attempt.dataset)
+            for result, one, other in zip(results, kept, taken_out, strict=True)
         ]
-        self.tx.put_traces(traces, fragments)
+        self.tx.put_traces(traces, [f for f in (*kept, *taken_out) if f is not None])
         self._count("task.executed" if self.by == "executed" else "task.recovered", len(results))
-        dropped = sum((r.get("metrics") or {}).get("dropped_rows", 0) for r in results)
-        self._count("rows.dropped", dropped)
+        self._dropped({r["task"]: r["metrics"] for r in results if (r.get("metrics") or {}).get("dropped_rows")})
 
-    def _fragments(self, results: Iterable[TaskResult]) -> Iterator[Fragment]:
+    def _fragments(self, results: Iterable[TaskResult | Output | None]) -> Iterator[Fragment | None]:
         home, attempt, schema = self.attempt.dataset, self.attempt.id, None
         for result in results:
+            if result is None:
+                yield None
+                continue
             found, content, files = partition_result(result)
             schema = schema if schema == found else found  # one object, which is then stored and encoded once
             yield Fragment(fragment_id(schema, content), schema, content, tuple(files), home, attempt)
+
+    def _dropped(self, metrics: Mapping[str, Json]) -> None:
+        """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
+        counts = {
+            dropped_key(bytes.fromhex(task)): told["dropped"] for task, told in metrics.items() if "dropped" in told
+        }
+        self.tx.put_memos(counts)
+        by_check: Counter[str] = Counter()
+        for dropped in counts.values():
+            by_check.update(dropped)
+        self._count("rows.dropped", sum(m["dropped_rows"] for m in metrics.values()), {"checks": dict(by_check)})
 
     def _synced(self, keys: list[bytes]) -> None:
         """Move the target's root to what these tasks wrote."""

@@ -269,6 +269,9 @@ class MemoryTx(MemoryQueue, MemoryCollected):
     def put_memo(self, key: bytes, value: Json) -> None:
         self._space.memos[key] = value
 
+    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+        self._space.memos.update(values)
+
     def forget_memos(self, keys: Iterable[bytes]) -> None:
         for key in keys:
             self._space.memos.pop(key, None)

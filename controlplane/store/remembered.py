@@ -146,7 +146,10 @@ class Remembered(Part):
         return {row.key: json.loads(row.value) for row in rows}
 
     def put_memo(self, key: bytes, value: Json) -> None:
-        self._upsert(db.memos, [{"key": key, "value": dump(value)}])
+        self.put_memos({key: value})
+
+    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+        self._upsert(db.memos, [{"key": key, "value": dump(value)} for key, value in values.items()])
 
     def forget_memos(self, keys: Iterable[bytes]) -> None:
         self._change_among(delete(db.memos).where(self._mine(db.memos)), db.memos.c.key, keys)

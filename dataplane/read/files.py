@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, TaskSpec, canonical_schema, column_names
-from dataplane.fragments import Written, folder_of, write_many
+from dataplane.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
+from dataplane.fragments import Written
 from dataplane.links import OBJECT, Links
 from dataplane.read.inspect import local_file
 from dataplane.read.options import CORRUPT, has_header, reader
@@ -27,6 +28,7 @@ from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
+NO_COLUMNS: Schema = {"type": "struct", "fields": []}
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -42,7 +44,7 @@ def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in _alike(attempt.claim["tasks"]):
-        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]))
+        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
         refused = batch.refused(tasks)
         readable = [t for t in tasks if task_label(t) not in refused]
         outcomes |= refused
@@ -54,15 +56,15 @@ def _alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
     """Tasks whose fragments have the same columns."""
     groups: dict[str, list[TaskSpec]] = {}
     for task in tasks:
-        groups.setdefault(json.dumps(task["columns"]), []).append(task)
+        groups.setdefault(json.dumps([task["columns"], task.get("lacking")]), []).append(task)
     yield from groups.values()
 
 
 class _Batch:
-    """Work on tasks whose own columns are `schema`."""
+    """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt, schema: Schema) -> None:
-        self._attempt, self._schema = attempt, schema
+    def __init__(self, attempt: Attempt, schema: Schema, lacking: Schema) -> None:
+        self._attempt, self._schema, self._lacking = attempt, schema, lacking
         self._format, self._options = attempt.job["format"], attempt.job["options"]
         self._result = _with_metadata(schema, attempt.job["metadata"])
 
@@ -87,11 +89,19 @@ class _Batch:
         session = reading_session(attempt.spark, attempt.job["timezone"])
         scans = self._scans(session, tasks)
         if not scans or not self._result["fields"]:
-            return {label: Written(self._result, folder_of(attempt.prefix, label)) for label in labels}
+            return {label: nothing_written(attempt, self._result, label) for label in labels}
         read = [self._load(session, scan) for scan in scans]
         rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
-        written = write_many(rows, attempt.prefix, labels, attempt.staging())
+        written = self._written(rows, labels)
         return _with_dropped(written, read) if self._drops else written
+
+    def _written(self, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+        attempt, expect = self._attempt, self._attempt.job.get("expect")
+        if not expect:
+            return write_kept(attempt, rows, labels)
+        kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in self._lacking["fields"]}), expect)
+        own = kept.select(*(F.col(quoted(f["name"])) for f in self._result["fields"]), LABEL)
+        return write_sorted_out(attempt, own, labels)
 
     @property
     def _drops(self) -> bool:
@@ -158,8 +168,12 @@ class _Batch:
     def _column(self, column: Json, scan: Scan) -> Column:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return F.col(quoted(column["name"]))
-        kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
-        return F.lit(None).cast(kind).alias(column["name"])
+        return _absent(column)
+
+
+def _absent(column: Json) -> Column:
+    kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
+    return F.lit(None).cast(kind).alias(column["name"])
 
 
 def _objects(session: SparkSession, scan: Scan) -> DataFrame:
@@ -183,4 +197,8 @@ def _with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> 
         bad = marked.filter(F.col(CORRUPT).isNotNull()).groupBy(LABEL)
         for label, *found in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
             counted[label] = counted.get(label, 0) + found[0]
-    return {k: replace(w, metrics={**w.metrics, "dropped_rows": counted.get(k, 0)}) for k, w in written.items()}
+    return {k: replace(w, metrics=_plus(w.metrics, counted.get(k, 0))) for k, w in written.items()}
+
+
+def _plus(metrics: Mapping[str, Json], malformed: int) -> dict[str, Json]:
+    return {**metrics, "dropped_rows": metrics.get("dropped_rows", 0) + malformed}

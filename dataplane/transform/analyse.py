@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, Schema, canonical_schema
+from dataplane.expectations import check_conditions
 from dataplane.failure import TaskFailure
 from dataplane.fragments import storable
 from dataplane.session import task_session
@@ -26,6 +27,7 @@ def analyse_sql(attempt: Attempt) -> Schema:
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(_inputs(session, job), job)
     rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    check_conditions(rows, job.get("expect"))
     return canonical_schema(rows.schema.jsonValue())
 
 
@@ -48,7 +50,8 @@ def analyse_python(attempt: Attempt) -> Schema | None:
 def _on_no_data(attempt: Attempt, transform: Callable[[], DataFrame]) -> Schema | None:
     try:
         rows = transform()
-    except (AnalysisException, TaskFailure):
+        check_conditions(rows, attempt.job.get("expect"))
+    except (AnalysisException, TaskFailure, Failed):
         if _ran_jobs(attempt):
             return None
         raise

@@ -31,7 +31,7 @@ def inputs_of_batch(attempt: Attempt, session: SparkSession, tasks: Sequence[Tas
     labelled = [(path, task_label(t)) for t in tasks for path in t["slots"][each]]
     rest = {name: one for name, one in job["inputs"].items() if name != each}
     return {
-        each: _read(attempt, session, labelled, _with_label(job["inputs"][each]["schema"])),
+        each: read_labelled(attempt, session, labelled, job["inputs"][each]["schema"]),
         **{name: read_files(attempt, session, job["shared"][name], one["schema"]) for name, one in rest.items()},
     }
 
@@ -39,6 +39,13 @@ def inputs_of_batch(attempt: Attempt, session: SparkSession, tasks: Sequence[Tas
 def read_files(attempt: Attempt, session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
     """Rows of files of the lake; a column that a file lacks is NULL in its rows."""
     return _read(attempt, session, [(path, None) for path in paths], schema)
+
+
+def read_labelled(
+    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str | None]], schema: Schema
+) -> DataFrame:
+    """As `read_files`, with the column `_fragment` at the end: the label that was given with each path."""
+    return _read(attempt, session, files, _with_label(schema))
 
 
 def empty(session: SparkSession, schema: Schema) -> DataFrame:

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.attempt import Attempt, task_label
+from dataplane.attempt import Attempt, Failed, task_label
 from dataplane.contract import Json, TaskError, TaskSpec
+from dataplane.expectations import write_one_kept
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Written, storable, write_one
+from dataplane.fragments import Written, storable
 from dataplane.session import activate, task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.bundle import Bundle, opened
@@ -29,13 +30,15 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Written | TaskError:
         try:
             session = user_session(attempt.spark, job)
             rows = call(bundle, job, session, inputs_of(attempt, session, task))
-            return write_one(rows, attempt.prefix, task_label(task))
+            return write_one_kept(attempt, rows, task_label(task))
         except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
             attempt.check()
             return explain_python(attempt, bundle, e)
 
 
 def explain_python(attempt: Attempt, bundle: Bundle, error: BaseException) -> TaskError:
+    if isinstance(error, Failed):
+        return error.error
     return explain(error, Source(files=bundle.files, renamed=attempt.renamed))
 
 

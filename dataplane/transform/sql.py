@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.contract import LABEL, TaskError, TaskSpec
 from dataplane.edits import Edit, unedited
-from dataplane.fragments import Written, storable, write_many, write_one
+from dataplane.expectations import write_kept, write_one_kept
+from dataplane.fragments import Written, storable
 from dataplane.session import task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch
@@ -30,7 +31,7 @@ def sql_one(attempt: Attempt, task: TaskSpec) -> Written:
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of(attempt, session, task), job)
     rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
-    return write_one(rows, attempt.prefix, task_label(task))
+    return write_one_kept(attempt, rows, task_label(task))
 
 
 def sql_batches(attempt: Attempt) -> dict[str, Written | TaskError]:
@@ -53,7 +54,7 @@ def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of_batch(attempt, session, tasks), job)
     rows = _labelled(run_query(attempt, session, job["batch_sql"]), case_sensitive=job["spark"]["case_sensitive"])
-    return write_many(rows, attempt.prefix, [task_label(t) for t in tasks], attempt.staging())
+    return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
 def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:

@@ -12,6 +12,7 @@ import io
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +27,14 @@ from dataplane.contract import (
     DRIVER_KINDS,
     MANIFEST,
     MASK,
+    REASON,
     WORKER_KINDS,
     Claim,
     Content,
+    FileEntry,
     Json,
     Kind,
+    Output,
     Schema,
     TaskError,
     TaskResult,
@@ -206,6 +210,8 @@ class Engine:
                     result["result"] = {"schema": schema_of(tuple(dict.fromkeys(names)))}
                 case "analyse":
                     result["result"] = {"schema": schema_of(self._query(claim["job"], {}).columns)}
+                case "check":
+                    result["result"] = self._check(claim["job"], task)
                 case "write":
                     result["result"] = self._write(claim["job"], task)
                 case "parse":
@@ -228,13 +234,31 @@ class Engine:
             cursor = connection.execute(job["sql"], job["params"])
             return Fragment(tuple(d[0] for d in cursor.description), tuple(cursor.fetchall()))
 
+    def _check(self, job: Json, task: TaskSpec) -> Json:
+        """How many rows fail, with the least and the greatest of them."""
+        columns = column_names(job["schema"])
+        paths = job["shared"][""] if job["unique"] else task["slots"][""]
+        rows = [row for path in paths for row in self.fragment(path).under(columns)]
+        failing = repeated(rows) if job["unique"] else failing_rows(columns, rows, job["check"])
+        shown = sorted({json.dumps(dict(zip(columns, row, strict=True))) for row in failing})
+        return {"rows": len(rows), "failing": len(failing), "examples": shown[:1] + shown[1:][-1:]}
+
     def _store(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
-        path = f"{claim['prefix']}/_fragment={label_of(bytes.fromhex(task['task']))}/0.parquet"
+        rows, taken_out = _kept(claim["job"], task, rows, result)
+        label = label_of(bytes.fromhex(task["task"]))
+        kept = self._output(claim, label, rows)
+        result["schema"], result["content"], result["files"] = kept["schema"], kept["content"], kept["files"]
+        if any(d.get("quarantine") for d in _drops(claim["job"])):
+            result["quarantine"] = self._output(claim, f"{label}-q", taken_out)
+
+    def _output(self, claim: Claim, label: str, rows: Fragment) -> Output:
+        path = f"{claim['prefix']}/_fragment={label}/0.parquet"
         body = json.dumps({"columns": rows.columns, "rows": rows.rows}).encode()
-        result |= {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": []}
+        files: list[FileEntry] = []
         if rows.rows:
             self.lake.put_if_absent(path, body)
-            result["files"] = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": None}]
+            files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": None}]
+        return {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
 
     def _write(self, job: Json, task: TaskSpec) -> Json:
         target = self.targets.setdefault(job["path"], {})
@@ -246,6 +270,42 @@ class Engine:
         return {"rows": len(target[task["partition"]]), "bytes": 0}
 
 
+def failing_rows(columns: Columns, rows: Sequence[Row], check: str) -> list[Row]:
+    """Those for which a condition is false."""
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute(f"CREATE TABLE rows ({', '.join(columns) or '_nothing'})")
+        marks = ", ".join("?" * max(len(columns), 1))
+        connection.executemany(f"INSERT INTO rows VALUES ({marks})", [row or (None,) for row in rows])
+        found = connection.execute(f"SELECT rowid FROM rows WHERE NOT ({check})").fetchall()
+    return [rows[number - 1] for (number,) in found]
+
+
+def repeated(rows: Sequence[Row]) -> list[Row]:
+    """All but the first of equal rows without a NULL."""
+    whole = [row for row in rows if None not in row]
+    return [row for row, count in Counter(whole).items() for _ in range(count - 1)]
+
+
+def _drops(job: Json) -> list[Json]:
+    return list((job.get("expect") or {"drop": ()})["drop"])
+
+
+def _kept(job: Json, task: TaskSpec, rows: Fragment, result: TaskResult) -> tuple[Fragment, Fragment]:
+    """Without the rows that the job takes out, which are counted; and those of them that are kept elsewhere."""
+    taken_out: list[Row] = []
+    wide = (*rows.columns, *column_names(task.get("lacking") or schema_of(())))
+    kept, dropped = list(rows.rows), dict[str, int]()
+    for drop in _drops(job):
+        failing = set(failing_rows(wide, list(Fragment(rows.columns, tuple(kept)).under(wide)), drop["check"]))
+        gone = [row for row in kept if (*row, *[None] * (len(wide) - len(row))) in failing]
+        kept = [row for row in kept if row not in gone]
+        dropped |= {drop["id"]: len(gone)} if gone else {}
+        taken_out += [(*row, drop["name"]) for row in gone if drop.get("quarantine")]
+    if dropped:
+        result["metrics"] = {"dropped": dropped, "dropped_rows": sum(dropped.values())}
+    return Fragment(rows.columns, tuple(kept)), Fragment((*rows.columns, REASON), tuple(taken_out))
+
+
 def _unrenamed(sql: str) -> str:
     """The user's text: datasets of other flows are read through views such as `a__d1 AS d1`."""
     return re.sub(r"\b([a-z])__(d\d+)( AS d\d+)?\b", r"\1.\2", sql)
@@ -253,7 +313,7 @@ def _unrenamed(sql: str) -> str:
 
 def schema_of(columns: Columns) -> Schema:
     """Names that begin with s are texts, all others numbers."""
-    kinds = ((c, "string" if c.startswith("s") else "long") for c in columns)
+    kinds = ((c, "string" if c.startswith("s") or c == REASON else "long") for c in columns)
     return {
         "type": "struct",
         "fields": [{"name": c, "type": kind, "nullable": True, "metadata": {}} for c, kind in kinds],

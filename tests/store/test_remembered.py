@@ -111,7 +111,10 @@ def test_memos(world: World) -> None:
         tx.put_memo(d(1), {"schema": SCHEMA})
         tx.put_memo(d(2), {"schema": None})
         tx.put_memo(d(2), {"error": error()})
-        assert tx.memos([d(1), d(2), d(3)]) == {d(1): {"schema": SCHEMA}, d(2): {"error": error()}}
+        tx.put_memos({d(1): {"schema": SCHEMA}, d(3): {"rows": 1}})
+        tx.put_memos({})
+        found = {d(1): {"schema": SCHEMA}, d(2): {"error": error()}, d(3): {"rows": 1}}
+        assert tx.memos([d(1), d(2), d(3), d(4)]) == found
         tx.forget_memos([d(1), d(3)])
         assert set(tx.memos([d(1), d(2)])) == {d(2)}
 

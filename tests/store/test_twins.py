@@ -105,6 +105,7 @@ REMEMBERED = [
     ),
     call(lambda k, n: lambda tx: tx.put_build_trace(d(k), d(n), SCHEMA), small, small),
     call(lambda k, n: lambda tx: tx.put_memo(d(k), {"schema": n}), small, small),
+    call(lambda k, n: lambda tx: tx.put_memos({d(k): {"rows": n}, d(k + 1): {"rows": k}}), small, small),
     call(lambda ns: lambda tx: tx.forget_memos(digests(ns)), numbers),
 ]
 CLAIMS = [

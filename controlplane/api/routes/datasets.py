@@ -51,6 +51,12 @@ def history(call: Called, branch: Branch, dataset: Dataset, before: Number = Non
     return answer(look.history(call.context, branch, dataset, before=before, limit=limit))
 
 
+@router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
+def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Response:
+    """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
+    return answer(look.checks(call.context, branch, dataset, generation))
+
+
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")
 def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Response:
     """The chain of causes of a dataset or of one partition of it."""

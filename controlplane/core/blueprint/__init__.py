@@ -4,9 +4,11 @@ Does not belong here: how dataflows hang together (graph), what SQL and Python m
 """
 
 from controlplane.core.blueprint.model import (
+    QUARANTINE,
     Blueprint,
     Body,
     Component,
+    Expectation,
     InputHint,
     ParamValue,
     Place,
@@ -22,9 +24,11 @@ from controlplane.core.blueprint.parse import file_references, parse
 from controlplane.core.blueprint.schema import json_schema
 
 __all__ = [
+    "QUARANTINE",
     "Blueprint",
     "Body",
     "Component",
+    "Expectation",
     "InputHint",
     "ParamValue",
     "Place",

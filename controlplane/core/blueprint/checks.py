@@ -11,6 +11,7 @@ from typing import Final
 
 from controlplane.core import partitioning
 from controlplane.core.blueprint.kinds import Check, Fault
+from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from dataplane.contract import GLOB_CHARACTERS
 
@@ -36,7 +37,7 @@ def name(text: str) -> Fault | None:
 
 def dataset(text: str) -> Fault | None:
     """A name of a component, or `dataflow.component`."""
-    parts = text.split(".")
+    parts = text.removesuffix(QUARANTINE).split(".")
     if len(parts) > 2:
         return Fault("invalid-name", f"{shown(text)} is no dataset", "write name or dataflow.name")
     return next(filter(None, map(name, parts)), None)

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 
 from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.kinds import (
     Choice,
     Flag,
@@ -136,8 +137,9 @@ COMPONENT = Section(
         RETENTION,
         RESOURCES,
         PUBLISH,
+        EXPECT,
     ),
-    later=("expect", "partition_by", "sort_by", "pin", "volatile"),
+    later=("partition_by", "sort_by", "pin", "volatile"),
     one_of=("read", "transform", "write"),
 )
 
@@ -147,6 +149,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     body = fields[READ] or fields[TRANSFORM_KEY] or fields[WRITE]
     if body is None:
         return None
+    for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
+        message = "a write component makes no dataset of which anything could be expected"
+        reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
     return Component(
         name=key.text,
         place=key.place,
@@ -158,6 +163,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         priority=fields[PRIORITY],
         resources=fields[RESOURCES],
         retention=fields[RETENTION],
+        expect=fields[EXPECT],
     )
 
 

@@ -117,7 +117,35 @@ class Write:
     options: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What is expected of a dataset's rows. Exactly one of `check`, `unique` and `rows` says something.
+
+    `text` places the condition of `check`; `rows` are the least and the most of them. `threshold` is the share of rows
+    that may fail.
+    """
+
+    name: str
+    place: Place
+    check: str
+    text: TextPlace
+    unique: tuple[str, ...]
+    rows: tuple[int | None, int | None] | None
+    on_fail: str
+    threshold: float
+
+    @property
+    def in_words(self) -> str:
+        if self.rows is not None:
+            bounds = zip(("min", "max"), self.rows, strict=True)
+            return f"rows {', '.join(f'{word} {bound}' for word, bound in bounds if bound is not None)}"
+        return f"unique {', '.join(self.unique)}" if self.unique else self.check.strip()
+
+
 Body: TypeAlias = Read | SqlTransform | PythonTransform | Write
+
+
+QUARANTINE = "__quarantine"  # behind a dataset's name: where rows go that failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +162,11 @@ class Component:
     priority: int = 0
     resources: str = "standard"
     retention: Retention = Retention()
+    expect: tuple[Expectation, ...] = ()
+
+    @property
+    def quarantines(self) -> bool:
+        return any(e.on_fail == "quarantine" for e in self.expect)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,20 @@ from controlplane.core.blueprint.kinds import (
     as_text,
     entries_of,
 )
-from controlplane.core.blueprint.model import InputHint, ParamValue, PythonTransform, SqlTransform, TextPlace
+from controlplane.core.blueprint.model import (
+    QUARANTINE,
+    InputHint,
+    ParamValue,
+    PythonTransform,
+    SqlTransform,
+    TextPlace,
+)
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import Refused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
-DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?$", "a dataset's name")
+DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?({QUARANTINE})?$", "a dataset's name")
 MODULE_PATH = Text((checks.module_path,), r"\.py$", "a path")
 PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^{checks.PARAMETER}$")
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import assert_never
 
 from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
-from controlplane.core.plan import sink, source, transform
+from controlplane.core.plan import expect, sink, source, transform
 from controlplane.core.plan.asking import Deciding, decide_all
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
@@ -21,6 +21,7 @@ from controlplane.core.plan.values import (
     Commit,
     Compute,
     Decision,
+    Evaluate,
     Item,
     Keep,
     Learn,
@@ -40,6 +41,7 @@ __all__ = [
     "Commit",
     "Compute",
     "Decision",
+    "Evaluate",
     "Item",
     "Keep",
     "Keys",
@@ -92,9 +94,9 @@ def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
         return Decision(dataset, "paused", reason="paused by an operator")
     match node:
         case Source():
-            return (yield from source.decide(planning, node))
+            return (yield from expect.hold(planning, node, (yield from source.decide(planning, node))))
         case Transform():
-            return (yield from transform.decide(planning, node))
+            return (yield from expect.hold(planning, node, (yield from transform.decide(planning, node))))
         case Sink():
             return (yield from sink.decide(planning, node))
         case _:

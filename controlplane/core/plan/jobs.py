@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from controlplane.core import sql
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Transform
+from controlplane.core.expectations import drop_job
 from dataplane.contract import Json, Schema
 
 
@@ -14,6 +15,8 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema]) -> Json:
     """The part of a job that says what to run. `schemas` are those that the inputs are read with."""
     inputs = {s.name: {"view": view_of(s.name), "mode": s.mode, "schema": schemas[s.name]} for s in node.slots}
     common = {"spark": dict(node.spark), "params": dict(node.body.params), "inputs": inputs}
+    if expect := drop_job(node.checks, node.spark):
+        common["expect"] = expect
     if node.query is None:
         body = node.body
         assert isinstance(body, PythonTransform)

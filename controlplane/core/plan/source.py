@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Source, settings_id
+from controlplane.core.expectations import absent_columns, drop_job
 from controlplane.core.model import Building, Cause, Consumed, Listing, SourcePartition, State, Task
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
@@ -105,7 +106,7 @@ def _is_current(case: _Case) -> bool:
 
 def _stale(case: _Case) -> Deciding[Decision]:
     node = case.node
-    pinned = case.planning.world.pinned(node.dataset)
+    pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
     yield from asking.nodes([(case.objects, ()), (case.root, ())])
     build = ids.build_key(node.logic, {"objects": case.objects, "pinned": schema_id(known) if known else None})
@@ -125,7 +126,9 @@ def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[D
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
-    commit = Commit(_state(case, root, schema), None, keys.count, (settings_id(case.node), own), build)
+    commit = Commit(
+        _state(case, root, schema), None, 0 if case.node.output else keys.count, _pin(case.node, own), build
+    )
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -260,7 +263,7 @@ def _infer(case: _Case, extent: _Extent, having: frozenset[str] | None) -> Decid
         return memos[key]["schema"]  # type: ignore[no-any-return]
     job = {"format": node.read.format, "options": options, "timezone": node.timezone}
     spec = {"objects": objects, "listing": node.listing.hex()}
-    task = Task(key, "infer", node.dataset, "", ids.job_id(job), spec)
+    task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
     status, error = windows.learning(task, (yield from asking.tasks([key])))
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
@@ -297,18 +300,26 @@ def _partitions(case: _Case, extent: _Extent, schema: Schema, build: bytes) -> D
         "on_bad_record": case.node.read.on_bad_record,
         "timezone": case.node.timezone,
     }
+    if expect := drop_job(case.node.checks, case.node.spark):
+        job["expect"] = expect
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
         return Decision(case.node.dataset, "stale", items=(item,), pending=extent.told)
-    window = yield from windows.look(extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit)
+    window = yield from windows.look(
+        extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit, case.node.output
+    )
     if window.missing or not window.is_whole:
         return (yield from _compute(case, extent, window, job, schema))
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
     after = _state(case, root, case.node.with_metadata(schema))
-    commit = Commit(after, entered, 0, (settings_id(case.node), schema), build)
+    commit = Commit(after, entered, 0, _pin(case.node, schema), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
+
+
+def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
+    return None if node.output else (settings_id(node), schema)
 
 
 def _tasks(case: _Case, extent: _Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
@@ -324,23 +335,28 @@ class _Kinds:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._known: dict[tuple[str, ...], tuple[Schema, bytes]] = {}
+        self._known: dict[tuple[str, ...], tuple[Schema, Schema, dict[str, bytes]]] = {}
 
-    def of(self, node: Source, part: SourcePartition) -> tuple[Schema, bytes]:
-        """The part of the schema that this partition has, and its id."""
+    def of(self, node: Source, part: SourcePartition) -> tuple[Schema, Schema, dict[str, bytes]]:
+        """The part of the schema that this partition has, the columns that it lacks and that rows are dropped by, and
+        the ids of both; of the second only if there are any."""
         own = tuple(_own(node, part, self._schema))
         if own not in self._known:
             columns = select_columns(self._schema, own)
-            self._known[own] = (columns, schema_id(columns))
+            absent = absent_columns(node.checks, self._schema, columns)
+            slots = {"columns": schema_id(columns)} | ({"lacking": schema_id(absent)} if absent["fields"] else {})
+            self._known[own] = (columns, absent, slots)
         return self._known[own]
 
 
 def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes) -> Task:
-    columns, digest = kinds.of(node, part)
+    columns, absent, slots = kinds.of(node, part)
     spec: Json = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
+    if "lacking" in slots:
+        spec["lacking"] = absent
     size = sum(o["size"] for o in part.objects)
-    key = task_key(node.parse, {"objects": part.source, "columns": digest})
-    return Task(key, "parse", node.dataset, part.key, job, spec, size, priority=node.component.priority)
+    key = task_key(node.parse, {"objects": part.source, **slots})
+    return Task(key, "parse", node.maker, part.key, job, spec, size, priority=node.component.priority)
 
 
 def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:

@@ -95,13 +95,13 @@ def _stale(case: _Case) -> Deciding[Decision]:
     used = [c.root for c in case.state.inputs.values()] if case.state else []
     yield from asking.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
     build = ids.build_key(case.node.logic, _basis(case)) if case.is_whole else None
-    analysis = ids.analysis_key(case.node.logic, case.schemas)
+    analysis = ids.analysis_key(case.node.task_logic, case.schemas)
     builds, memos = yield from asking.remembered([build] if build else [], [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
     if analysis not in memos:
         return (yield from _analyse(case, analysis))
-    return (yield from _work(case, memos[analysis]["schema"], build))
+    return (yield from _work(case, case.node.with_reason(memos[analysis]["schema"]), build))
 
 
 def _basis(case: _Case) -> Json:
@@ -119,7 +119,7 @@ def _basis(case: _Case) -> Json:
 def _analyse(case: _Case, key: bytes) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
     job = logic_job(case.node, case.schemas)
-    task = Task(key, "analyse", case.node.dataset, "", ids.job_id(job), {})
+    task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
     status, error = windows.learning(task, (yield from asking.tasks([key])))
     keys = _all_keys(case)
     item = Item(case.node.dataset, "compute", _cause(case), False, keys.count, keys)
@@ -140,7 +140,7 @@ def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[D
     """The whole output is known: a pointer moves."""
     yield from asking.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
-    commit = Commit(_state(case, root, schema), None, keys.count, None, build)
+    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, None, build)
     items = [_item(case, "adopt", 0, keys)] if keys.count else []
     return Decision(case.node.dataset, "stale", commit, tuple(items))
 
@@ -162,7 +162,7 @@ def _work(case: _Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     if limit == 0 or (schema is None and not case.is_whole):
         return _only_counted(case, extent)
     job = _job(case)
-    window = yield from windows.look(extent.keys, lambda keys: _tasks(case, job, keys), limit)
+    window = yield from windows.look(extent.keys, lambda keys: _tasks(case, job, keys), limit, case.node.output)
     if window.missing or not window.is_whole or not case.is_whole:
         return (yield from _compute(case, extent, window, job, schema))
     assert build is not None
@@ -311,8 +311,8 @@ def _task(node: Transform, job: bytes, key: str, reads: Reads, slots: Mapping[st
     spec: Json = {"slots": {name: [e.fragment.hex()] if e else [] for name, e in reads.items()}}
     rows = sum(e.content.rows for e in reads.values() if e)
     cost = rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
-    task = task_key(node.logic, slots, ids.salt(node.uid, key) if node.is_volatile else None)
-    return Task(task, "transform", node.dataset, key, job, spec, cost, priority=node.component.priority)
+    task = task_key(node.task_logic, slots, ids.salt(node.uid, key) if node.is_volatile else None)
+    return Task(task, "transform", node.maker, key, job, spec, cost, priority=node.component.priority)
 
 
 # --- decisions ------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def _commit(
 
 def _common_schema(case: _Case, window: windows.Window) -> Deciding[Schema | None]:
     """The schema of Python results that could not be analysed: that of all fragments, if they are equal."""
-    ids_ = [trace.outputs[""] for _, trace in window.hits.values()]
+    ids_ = [trace.outputs[case.node.output] for _, trace in window.hits.values()]
     found = [f.schema for f in (yield from asking.fragments(ids_)).values() if f.id in set(ids_)]
     if case.state is not None and not found:
         return case.state.schema

@@ -22,7 +22,7 @@ from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
 from dataplane.contract import Json, Schema, TaskError
 
-Action: TypeAlias = Literal["compute", "adopt", "remove", "sync"]
+Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
 Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
 SEVERITY: tuple[Status, ...] = (
     "up_to_date", "paused", "held", "building", "stale", "waiting", "blocked", "failed",
@@ -74,6 +74,7 @@ class Commit:
     adopted: int
     pin: tuple[bytes, Schema] | None = None
     build: bytes | None = None  # remember the root under this build key
+    notes: Mapping[bytes, Json] = field(default_factory=dict)  # memos: what its checks came to
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,16 @@ class Learn:
 
 
 @dataclass(frozen=True, slots=True)
+class Evaluate:
+    """What is expected of rows has to be looked at: ask for these check tasks, and remember what follows from others'
+    answers already."""
+
+    tasks: tuple[Task, ...]
+    jobs: Mapping[bytes, Json]
+    notes: Mapping[bytes, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """Bring an external copy to `state`: `target` is where it stands, with every stale entry voided."""
 
@@ -104,7 +115,7 @@ class Sync:
     job: Json
 
 
-Step: TypeAlias = Keep | Commit | Compute | Learn | Sync
+Step: TypeAlias = Keep | Commit | Compute | Learn | Evaluate | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,7 @@ class Decision:
     blocked_by: str = ""
     error: TaskError | None = None
     pending: Keys | None = None  # the partitions that may still change
+    checks: tuple[Json, ...] = ()  # results of its expectations on the rows that it is about
 
 
 @dataclass(frozen=True, slots=True)

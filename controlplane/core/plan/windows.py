@@ -31,6 +31,7 @@ class Window:
     missing: dict[str, Task] = field(default_factory=dict)  # partition -> its task
     known: dict[bytes, Task] = field(default_factory=dict)  # those of them that are on the queue, or failed
     is_whole: bool = True  # all partitions were looked at
+    output: str = ""  # of the tasks
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -46,9 +47,9 @@ class Window:
         return len({t.key for t in self.missing.values()}) - len(self.failed)
 
 
-def look(keys: Iterable[str], tasks_of: TasksOf, limit: int) -> Deciding[Window]:
+def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -> Deciding[Window]:
     """Look partitions up in memory until `limit` tasks are open."""
-    window, rest = Window(), iter(keys)
+    window, rest = Window(output=output), iter(keys)
     for _ in range(CHUNKS):
         chunk = list(islice(rest, CHUNK))
         if not chunk:
@@ -96,18 +97,20 @@ def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[st
 
 def _entries(window: Window) -> Iterator[tuple[str, tree.Entry | None]]:
     for key, (_, trace) in window.hits.items():
-        yield key, tree.Entry(key, trace.outputs[""], trace.contents[""])
+        yield key, tree.Entry(key, trace.outputs[window.output], trace.contents[window.output])
 
 
 def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[str, bytes]]:
-    """The tasks of those hits whose fragment the present root does not have."""
+    """The tasks of those hits whose fragment the present root does not have. A second output is nobody's own."""
+    if window.output:
+        return {}
     keys = sorted(window.hits)
     yield from asking.nodes([(base, keys)])
     present = tree.lookup(planning.world.nodes, base, keys)
     return {
         key: task
         for key, (task, trace) in window.hits.items()
-        if key not in present or present[key].fragment != trace.outputs[""]
+        if key not in present or present[key].fragment != trace.outputs[window.output]
     }
 
 
@@ -117,7 +120,7 @@ def computing(decision: Decision, window: Window, job: Json, building: Building 
     status: Status = "building" if states & {"queued", "running"} else "stale"
     if failed and not window.open and window.is_whole:
         status = "failed"
-    entered = {key: task for key, (task, _) in window.hits.items()} if building else {}
+    entered = {key: task for key, (task, _) in window.hits.items()} if building and not window.output else {}
     return replace(
         decision,
         status=status,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from controlplane.core.sql.edits import Edit, apply_edits, original_offset
 from controlplane.core.sql.modes import Mode
+from controlplane.core.sql.predicate import Predicate, predicate
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.references import TableRef
@@ -14,6 +15,6 @@ from controlplane.core.sql.verdicts import InputKey, KeyPart, Merge, Verdict
 from controlplane.core.sql.volatile import Volatile
 
 __all__ = [
-    "Edit", "InputKey", "KeyPart", "Merge", "Mode", "Query", "SqlProblem", "TableRef", "Verdict", "Volatile",
-    "analyse", "apply_edits", "original_offset",
+    "Edit", "InputKey", "KeyPart", "Merge", "Mode", "Predicate", "Query", "SqlProblem", "TableRef", "Verdict",
+    "Volatile", "analyse", "apply_edits", "original_offset", "predicate",
 ]  # fmt: skip

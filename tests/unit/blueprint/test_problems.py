@@ -97,7 +97,7 @@ CASES = [
     # later releases
     *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
-    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("expect", "pin", "volatile", "sort_by")),
+    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("pin", "volatile", "sort_by")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     ("not-supported", component("transform: {sql: SELECT 1, ^partition_by: [a]}")),
     ("not-supported", component("transform: {sql: SELECT 1, inputs: {a: ^by}}")),
@@ -111,6 +111,23 @@ CASES = [
     ("not-supported", read("on_bad_record: ^quarantine")),
     ("not-supported", read("schema_change: ^sync")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
+    # expectations
+    ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
+    ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
+    ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
+    ("wrong-type", component(f"{SQL}\nexpect: [{{check: ^true}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [{{check: ^' '}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [^{{unique: []}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [{{check: a}}, ^{{check: ' a'}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [{{check: a, on_fail: ^ignore}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [{{check: a, threshold: ^2}}]")),
+    ("invalid-value", component(f"{SQL}\nexpect: [{{rows: ^{{min: 2, max: 1}}}}]")),
+    ("missing-key", component(f"{SQL}\nexpect: [{{rows: ^{{}}}}]")),
+    ("conflicting-keys", component(f"{SQL}\nexpect: [{{unique: [a], ^on_fail: drop}}]")),
+    ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, on_fail: drop, ^threshold: 0.1}}]")),
+    ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^threshold: 0.1}}]")),
+    ("conflicting-keys", component("write: {connector: files, from: a, path: o, format: csv}\n^expect: [{check: a}]")),
+    ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^on_fail: quarantine}}]")),
     # secrets
     ("literal-secret", read("options: {dbPassword: ^hunter2}")),
     ("literal-secret", read("options: {fs.s3a.access.key: ^AKIA}")),
@@ -139,7 +156,7 @@ components:
   ^A:
     read: {connector: ^jdbc}
   b:
-    ^expect: []
+    ^pin: x
     transform:
       sql: ^&x SELECT 1
       params: {a: ^*x, ^a: 2}

@@ -98,6 +98,37 @@ def test_a_chain_of_causes_reads_downwards() -> None:
     )
 
 
+def test_what_failed_or_warns_is_named_below_the_datasets() -> None:
+    dataset = {**SUMMARY["datasets"][0], "checks": {"failed": ["one"], "warning": ["v > 0"]}}  # type: ignore[index]
+    text = shown({}, [*views.summary({**SUMMARY, "datasets": [dataset], "targets": [], "errors": []})], "table")
+    assert text.splitlines()[2:5] == ["", "failed: f.daily: one", "warning: f.daily: v > 0"]
+
+
+def test_results_of_expectations() -> None:
+    known = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
+    dropped: dict[str, object] = {
+        "name": "known",
+        "on_fail": "drop",
+        "state": "ok",
+        "rows": None,
+        "failing": 0,
+        "examples": [],
+    }
+    found = {**known, "examples": [{"partition": "a.csv", "row": '{"v":0}'}]}
+    value = {"generation": 3, "items": [found, dropped], "rejected": [{**found, "state": "failed"}]}
+    assert shown(value, [*views.checks(value)], "table") == (
+        "generation 3\n"
+        "check  on fail  state     rows  failing  example\n"
+        'v > 0  warn     warning  1,000        2  {"v":0} in a.csv\n'
+        "known  drop     ok                    0\n"
+        "\n"
+        "rows that were rejected\n"
+        "check  on fail  state    rows  failing  example\n"
+        'v > 0  warn     failed  1,000        2  {"v":0} in a.csv\n'
+    )
+    assert "nothing is expected" in shown({}, [*views.checks({"items": [], "rejected": []})], "table")
+
+
 def test_a_failure_names_files_as_they_were_typed() -> None:
     error = InvalidBlueprint((Problem("/w/a.yaml", 1, 2, "unknown-key", "red", "read?"),))
     value = failures.document(error, {"/w/a.yaml": "a.yaml"})

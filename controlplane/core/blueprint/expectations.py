@@ -1,0 +1,110 @@
+"""The language of expectations: conditions on rows, unique columns, bounds of how many rows there are.
+
+Does not belong here: analysis of the conditions (other parts of the core), and evaluating them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.core.blueprint.kinds import (
+    Choice,
+    JsonSchema,
+    ListOf,
+    Passage,
+    Reading,
+    Share,
+    SourceText,
+    Text,
+    Whole,
+)
+from controlplane.core.blueprint.model import Expectation, TextPlace
+from controlplane.core.blueprint.nodes import Node
+from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+
+MOST_ROWS = 10**15
+LONGEST_NAME = 200
+NO_TEXT = Passage("", TextPlace("", 0, 0, exact=False))
+NO_COLUMNS: tuple[str, ...] = ()
+
+NAME: Key[str | None] = Key("name", Text(), None, "What it is called in results; by default what it says.")
+CHECK = Key("check", SourceText("SQL"), NO_TEXT, "A condition on each row. It fails where it is false, not where NULL.")
+UNIQUE = Key("unique", ListOf(Text()), NO_COLUMNS, "Columns that no two rows have the same values in.")
+LEAST: Key[int | None] = Key("min", Whole(0, MOST_ROWS), None, "The least number of rows.")
+MOST: Key[int | None] = Key("max", Whole(0, MOST_ROWS), None, "The greatest number of rows.")
+ON_FAIL = Key("on_fail", Choice(("fail", "warn", "drop", "quarantine")), "fail", "What a failure leads to.")
+THRESHOLD = Key("threshold", Share(), 0.0, "The share of rows that may fail.")
+
+
+def _bounds(fields: Fields, reading: Reading) -> tuple[int | None, int | None]:
+    least, most = fields[LEAST], fields[MOST]
+    if not fields.given((LEAST, MOST)):
+        raise reading.refuse(fields.place, "missing-key", "one of the keys min, max is missing")
+    if least is not None and most is not None and least > most:
+        raise reading.refuse(fields.place, "invalid-value", f"min {least} is more than max {most}")
+    return least, most
+
+
+NO_BOUNDS: tuple[int | None, int | None] | None = None
+ROWS = Key("rows", Nested(Section((LEAST, MOST)), _bounds), NO_BOUNDS, "How many rows there may be.")
+
+
+def _expectation(fields: Fields, reading: Reading) -> Expectation:
+    passage, unique, rows = fields[CHECK], fields[UNIQUE], fields[ROWS]
+    if not (passage.text or unique or rows):
+        _report_no_columns(fields, reading)
+        raise Refused  # what it expects is missing or cannot be read, which has been reported
+    _report_conflicts(fields, reading)
+    found = Expectation("", fields.place, passage.text, passage.place, unique, rows, fields[ON_FAIL], fields[THRESHOLD])
+    name = fields[NAME] or " ".join(found.in_words.split())[:LONGEST_NAME]
+    return Expectation(
+        name, found.place, found.check, found.text, found.unique, found.rows, found.on_fail, found.threshold
+    )
+
+
+def _report_no_columns(fields: Fields, reading: Reading) -> None:
+    if fields.given((UNIQUE,)) and UNIQUE.name in fields.values:
+        reading.problems.add(fields.place, "invalid-value", "'unique' names no column")
+
+
+def _report_conflicts(fields: Fields, reading: Reading) -> None:
+    is_drop, is_check = fields[ON_FAIL] in ("drop", "quarantine"), bool(fields[CHECK].text)
+    if is_drop and not is_check:
+        for key in fields.given((ON_FAIL,)):
+            message = "only rows that fail a 'check' can be taken out"
+            reading.problems.add(key.place, "conflicting-keys", message, "use fail or warn")
+    for key in fields.given((THRESHOLD,)):
+        if is_drop:
+            message = "a share of rows that may fail makes no sense where these are taken out"
+            reading.problems.add(key.place, "conflicting-keys", message, "remove it")
+        elif fields[ROWS]:
+            message = "a bound of rows is met or not: there is no share"
+            reading.problems.add(key.place, "conflicting-keys", message, "remove it")
+
+
+EXPECTATION = Nested(
+    Section((NAME, CHECK, UNIQUE, ROWS, ON_FAIL, THRESHOLD), one_of=("check", "unique", "rows")), _expectation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """A list in which every expectation has a name of its own."""
+
+    def read(self, node: Node, reading: Reading) -> tuple[Expectation, ...]:
+        found = ListOf(EXPECTATION).read(node, reading)
+        seen: set[str] = set()
+        for one in found:
+            if one.name in seen:
+                message = f"two expectations are called {shown(one.name)}"
+                reading.problems.add(one.place, "invalid-value", message, "give each a 'name' of its own")
+            seen.add(one.name)
+        return found
+
+    def schema(self) -> JsonSchema:
+        return ListOf(EXPECTATION).schema()
+
+
+NO_EXPECTATIONS: tuple[Expectation, ...] = ()
+EXPECT = Key("expect", Expectations(), NO_EXPECTATIONS, "What is expected of the dataset's rows.")

@@ -1,0 +1,146 @@
+"""What is expected of a dataset's rows, as something that can be evaluated and remembered: identities, results.
+
+`drop` decides which rows there are, so it is part of the dataset's logic. All other expectations look at rows that are
+there: what they find is remembered by the identity of the question, in which neither the name of the expectation nor
+what a failure leads to has a part. Does not belong here: when anything is evaluated (plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from controlplane.core import sql
+from controlplane.core.blueprint import Component, Expectation
+from controlplane.core.errors import Problem
+from controlplane.core.ids import SPARK_LINE
+from dataplane.contract import EXPECTATION, REASON, Json, Schema, digest, select_columns
+
+EXAMPLES: Final = 3  # failing rows that are told
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One expectation that was compiled. `id` says what is asked of the rows."""
+
+    of: Expectation
+    id: bytes
+    predicate: sql.Predicate | None
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    @property
+    def is_drop(self) -> bool:
+        """Rows that fail are taken out, whether or not they are kept elsewhere."""
+        return self.of.on_fail in ("drop", "quarantine")
+
+    @property
+    def quarantines(self) -> bool:
+        return self.of.on_fail == "quarantine"
+
+    def read_schema(self, schema: Schema) -> Schema:
+        """The part of the dataset's schema that it looks at."""
+        names = [f["name"] for f in schema["fields"]]
+        if self.predicate is None:
+            wanted = {n.casefold() for n in self.of.unique}
+            return select_columns(schema, [n for n in names if n.casefold() in wanted])
+        named = self.predicate.named_columns(names)
+        return schema if named is None else select_columns(schema, named)
+
+
+def compiled(
+    component: Component, spark: Mapping[str, Json], semantics: int, problems: list[Problem]
+) -> tuple[Check, ...]:
+    """The component's expectations; conditions that cannot be read are problems at their own places."""
+    return tuple(c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None)
+
+
+def _compiled(one: Expectation, spark: Mapping[str, Json], semantics: int, problems: list[Problem]) -> Check | None:
+    common = {"spark": spark, "line": SPARK_LINE, "semantics": semantics}
+    if not one.check:
+        columns = sorted(one.unique)
+        return Check(one, digest("unique/1", columns=columns, **common), None)
+    try:
+        found = sql.predicate(one.check)
+    except sql.SqlProblem as e:
+        at = one.text.at(e.line, e.column)
+        problems.append(Problem(at.file, at.line, at.column, e.code, e.message, e.hint))
+        return None
+    return Check(one, digest("condition/1", condition=found.digest, **common), found)
+
+
+def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
+    """Logic that leaves out the rows that fail some of these; `logic` itself where nothing is dropped."""
+    taken_out = [c for c in checks if c.is_drop]
+    drops = sorted({c.id for c in taken_out})
+    if not any(c.quarantines for c in taken_out):
+        return digest("filtered/1", logic=logic, drop=drops) if drops else logic
+    rules = [(c.id, c.name if c.quarantines else None) for c in taken_out]  # the first that a row fails is its reason
+    return digest("quarantining/1", logic=logic, rules=rules)
+
+
+def quarantine_logic(logic: bytes) -> bytes:
+    """Of the dataset of rows that were taken out of another one."""
+    return digest("quarantine/1", logic=logic)
+
+
+def with_reason(schema: Schema) -> Schema:
+    """Of rows that were taken out of a dataset with this schema."""
+    reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
+    return {**schema, "fields": [*schema["fields"], reason]}
+
+
+def drop_job(checks: Iterable[Check], spark: Mapping[str, Json]) -> Json:
+    """What a driver has to know in order to leave rows out; None if there is nothing to do."""
+    drops = [_rule(c) for c in checks if c.is_drop]
+    return {"drop": drops, "spark": dict(spark)} if drops else None
+
+
+def _rule(check: Check) -> Json:
+    rule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
+    return {**rule, "quarantine": True} if check.quarantines else rule
+
+
+def absent_columns(checks: Iterable[Check], schema: Schema, own: Schema) -> Schema:
+    """The columns of a dataset that its rows are dropped by, and that one of its partitions does not have."""
+    have = {f["name"] for f in own["fields"]}
+    named = {f["name"] for c in checks if c.is_drop for f in c.read_schema(schema)["fields"]}
+    return select_columns(schema, named - have)
+
+
+def place_of(
+    component: Component, file: str | None, line: int | None, column: int | None
+) -> tuple[str, int, int] | None:
+    """(file, line, column) in the blueprint of an error in an expectation; None if it is about none."""
+    name = file.removeprefix(EXPECTATION) if file and file.startswith(EXPECTATION) else None
+    one = next((e for e in component.expect if e.name == name), None)
+    if one is None:
+        return None
+    place = one.text.at(line, column or 1) if one.check and line is not None else one.place
+    return place.file, place.line, place.column
+
+
+# --- what was found ---------------------------------------------------------------------------------
+
+
+def dropped_key(task: bytes) -> bytes:
+    """Under which it is remembered how many rows a task left out, by the identity of the check."""
+    return digest("dropped/1", task=task)
+
+
+def part_key(check: Check, slot: bytes) -> bytes:
+    """Key of the task that evaluates a check over these rows, and of its answer."""
+    return digest("check/1", check=check.id, slot=slot)
+
+
+def whole_key(check: Check, root: bytes, schema: bytes) -> bytes:
+    """Under which the sum of the answers of all partitions below a root is remembered."""
+    return digest("checked/1", check=check.id, root=root, schema=schema)
+
+
+def record_key(branch: str, dataset: str, generation: int) -> bytes:
+    """Under which the results of one generation are kept."""
+    return digest("results/1", branch=branch, dataset=dataset, generation=generation)

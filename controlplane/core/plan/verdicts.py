@@ -1,0 +1,111 @@
+"""What checks found, summed up and judged: answers are sums over partitions, results are what users see of them.
+
+Does not belong here: which partitions are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from controlplane.core.expectations import EXAMPLES, Check
+from dataplane.contract import EXPECTATION, Json, TaskError
+
+Answer: TypeAlias = dict[str, Json]  # rows, failing, examples; after: the last partition that is in it, None: all are
+
+NOTHING: Answer = {"rows": 0, "failing": 0, "examples": []}
+
+
+def plus(answer: Answer, parts: Iterable[tuple[str, Answer]]) -> Answer:
+    """With what was found in more partitions."""
+    found = {**answer, "examples": list(answer["examples"])}
+    for key, part in parts:
+        found["rows"] += part["rows"]
+        found["failing"] += part["failing"]
+        found["examples"] += [{"partition": key, "row": row} for row in part["examples"]]
+    found["examples"] = found["examples"][:EXAMPLES]
+    return found
+
+
+def without(answer: Answer, parts: Iterable[tuple[str, Answer]], changed: Container[str]) -> Answer:
+    """Without what was found in some partitions, and without examples of those that changed."""
+    gone = plus(NOTHING, parts)
+    examples = [e for e in answer["examples"] if e["partition"] not in changed]
+    rows, failing = answer["rows"] - gone["rows"], answer["failing"] - gone["failing"]
+    return {"rows": rows, "failing": failing, "examples": examples}
+
+
+def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> Answer:
+    least, most = bounds
+    is_met = (least is None or rows >= least) and (most is None or rows <= most)
+    return {"rows": rows, "failing": 0 if is_met else 1, "examples": []}
+
+
+def result(check: Check, answer: Answer) -> Json:
+    """As users see it."""
+    allowed = check.of.threshold * answer["rows"]
+    bad = "failed" if check.of.on_fail == "fail" else "warning"
+    return {
+        "name": check.name,
+        "expects": check.of.in_words,
+        "on_fail": check.of.on_fail,
+        "threshold": check.of.threshold,
+        "rows": answer["rows"],
+        "failing": answer["failing"] if check.of.rows is None else None,
+        "state": bad if answer["failing"] > allowed else "ok",
+        "examples": [_example(e) for e in answer["examples"]],
+    }
+
+
+def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> Json:
+    """Rows left out of new partitions; None where that is not known any more."""
+    count = None if counts is None else sum(c.get(check.id.hex(), 0) for c in counts)
+    return {
+        "name": check.name,
+        "expects": check.of.in_words,
+        "on_fail": check.of.on_fail,
+        "threshold": 0.0,
+        "rows": None,
+        "failing": count,
+        "state": "ok",
+        "examples": [],
+    }
+
+
+def _example(found: Json) -> Json:
+    return found if isinstance(found, dict) else {"partition": None, "row": found}
+
+
+def failure(check: Check, answer: Answer) -> TaskError:
+    """The error of a dataset whose new rows are not what is expected."""
+    return {
+        "kind": "user",
+        "condition": "expectation-failed",
+        "sqlstate": None,
+        "message": _message(check, answer),
+        "file": EXPECTATION + check.name,
+        "line": 1 if check.of.check else None,
+        "column": 1 if check.of.check else None,
+        "detail": "",
+    }
+
+
+def _message(check: Check, answer: Answer) -> str:
+    label = "" if check.name == check.of.in_words else f"{check.name}: "
+    if check.of.rows is not None:
+        return f"{label}there are {answer['rows']} rows, and {check.of.in_words} is expected"
+    share = f", more than the share of {check.of.threshold:g}" if check.of.threshold else ""
+    examples = [_example(e) for e in answer["examples"]]
+    shown = "; for example " + " and ".join(map(_shown, examples[:2])) if examples else ""
+    what = "repeat others under" if check.of.unique else "fail"
+    return f"{label}{answer['failing']} of {answer['rows']} rows {what} {check.of.in_words}{share}{shown}"
+
+
+def _shown(example: Json) -> str:
+    where = f" in {example['partition']}" if example["partition"] else ""
+    return f"{example['row']}{where}"
+
+
+def reason(broken: int, generation: int) -> str:
+    failing = "an expectation fails" if broken == 1 else f"{broken} expectations fail"
+    return f"{failing}; " + (f"readers keep generation {generation}" if generation else "there is no generation yet")

@@ -1,0 +1,70 @@
+"""One condition on a row, as expectations have it: its identity and the columns that it names.
+
+Does not belong here: what happens to rows that do not satisfy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.core.sql.problems import SqlProblem, problem_at
+from controlplane.core.sql.query import Query, analyse
+from controlplane.core.sql.scan import Lexeme, scan
+from dataplane.contract import digest
+
+_OPENING = "SELECT 1 WHERE (\n"  # a line of its own: places are counted from the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition that can be evaluated for each row by itself."""
+
+    text: str
+    digest: bytes
+    _query: Query
+
+    def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
+        """Which of these columns it names; None: all of them, or it cannot be told."""
+        return self._query.named_columns(names)
+
+
+def predicate(text: str) -> Predicate:
+    """Raises SqlProblem, and nothing else, for text that is no condition on one row."""
+    lexemes = scan(text)
+    if not lexemes:
+        raise SqlProblem("empty-sql", "the condition is empty")
+    _refuse(text, lexemes)
+    try:
+        query = analyse(f"{_OPENING}{text}\n)")
+    except SqlProblem as e:
+        message = e.message.replace("the query", "the condition")
+        raise SqlProblem(e.code, message, max(e.line - 1, 1), e.column, e.hint) from None
+    if query.volatile:
+        first = query.volatile[0]
+        message = f"{first.construct} may give another answer for the same row"
+        raise SqlProblem("not-supported", message, max(first.line - 1, 1), 1, "compare columns with each other")
+    return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
+
+
+def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
+    """What would make more, or other, of the text than one expression over one row."""
+    depth = 0
+    for at, lexeme in enumerate(lexemes):
+        depth += lexeme.is_symbol("(") - lexeme.is_symbol(")")
+        if depth < 0:
+            raise problem_at(text, lexeme.token.start, "invalid-sql", "a bracket is closed that was not opened")
+        if lexeme.is_symbol(";"):
+            raise problem_at(text, lexeme.token.start, "not-a-condition", "a condition is one expression")
+        if lexeme.upper in ("SELECT", "VALUES", "TABLE") and (at == 0 or lexemes[at - 1].is_symbol("(")):
+            message = "a condition looks at one row, and reads no other"
+            raise problem_at(text, lexeme.token.start, "not-a-condition", message, "use a transform")
+        if lexeme.is_symbol(":") and _is_parameter(lexemes, at):
+            message = "a condition has no parameters"
+            raise problem_at(text, lexeme.token.start, "not-a-condition", message, "write the value itself")
+    if depth:
+        raise problem_at(text, len(text), "invalid-sql", "a bracket is not closed")
+
+
+def _is_parameter(lexemes: tuple[Lexeme, ...], at: int) -> bool:
+    return at == 0 or lexemes[at - 1].role == "open"

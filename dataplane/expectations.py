@@ -1,0 +1,185 @@
+"""Conditions on rows, and taking out the rows that fail them where they are written: dropped, or kept elsewhere.
+
+A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does. Does not belong here: looking at
+rows that were written (check).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+
+import pyarrow.parquet
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, Failed
+from dataplane.content import quoted
+from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
+from dataplane.failure import TaskFailure
+from dataplane.fragments import Written, folder_of, write_many, write_one
+from dataplane.session import reading_session, settings_of
+from dataplane.spark_errors import Source, explain
+
+TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
+
+
+def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
+    """The condition of a check, found to be one over these rows. Raises Failed at its own place.
+
+    The text is read as one expression, whatever is in it.
+    """
+    try:
+        found = F.expr(check["check"])
+        rows.filter(found)
+    except Exception as e:
+        raise Failed(explain_check(check, e)) from e
+    return found
+
+
+def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
+    text = check["check"]
+    return {**explain(error, Source(sql=text, original=text, renamed=renamed)), "file": EXPECTATION + check["name"]}
+
+
+@contextmanager
+def _settings(session: SparkSession, spark: Mapping[str, Json]) -> Iterator[None]:
+    """Expressions made meanwhile mean what they mean under these settings; then the session's own come back."""
+    wanted = settings_of(spark)
+    before = {name: session.conf.get(name) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.set(name, str(old))
+
+
+# --- taking rows out ------------------------------------------------------------------------------
+
+
+def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
+    """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
+    with _settings(rows.sparkSession, expect["spark"]):
+        conditions = list(_conditions(rows, expect))
+        label = F.col(LABEL)
+        failing = [(~found, F.concat(label, F.lit(_mark(i)))) for i, found in enumerate(conditions)]
+        first, *others = failing
+        marked = reduce(lambda when, one: when.when(*one), others, F.when(*first)).otherwise(label)
+        return rows.withColumn(LABEL, marked)
+
+
+def _conditions(rows: DataFrame, expect: Mapping[str, Json]) -> Iterator[Column]:
+    for check in expect["drop"]:
+        yield condition(rows, check)
+        if check.get("quarantine") and REASON in rows.columns:
+            raise TaskFailure("RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}")
+
+
+def _mark(number: int) -> str:
+    return f"-{number}"
+
+
+def write_kept(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+    """As `write_many`, without the rows that the job takes out."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_many(rows, attempt.prefix, labels, attempt.staging())
+    return write_sorted_out(attempt, sorted_out(rows, expect), labels)
+
+
+def write_one_kept(attempt: Attempt, rows: DataFrame, label: str) -> Written:
+    """One task's rows, without those that the job takes out."""
+    if not attempt.job.get("expect"):
+        return write_one(rows, attempt.prefix, label)
+    return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
+
+
+def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+    """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
+    expect, prefix = attempt.job["expect"], attempt.prefix
+    checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
+    every = [*labels, *(label + mark for label in labels for _, mark in checks)]
+    written = write_many(rows, prefix, every, attempt.staging())
+    quarantined = _quarantined(attempt, written, labels)
+    for label in labels:
+        counts = {check["id"]: _taken_out(prefix, label + mark) for check, mark in checks}
+        written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
+    return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
+
+
+def _taken_out(prefix: Path, label: str) -> int:
+    """Remove what rows that were taken out were written to; how many there were."""
+    folder = folder_of(prefix, label)
+    count: int = sum(pyarrow.parquet.read_metadata(f).num_rows for f in folder.glob("*.parquet"))
+    shutil.rmtree(folder, ignore_errors=True)
+    return count
+
+
+def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
+    if not dropped:
+        return written
+    return replace(written, metrics={"dropped": dict(dropped), "dropped_rows": sum(dropped.values())})
+
+
+# --- keeping them elsewhere -----------------------------------------------------------------------
+
+
+def nothing_written(attempt: Attempt, schema: Schema, label: str) -> Written:
+    """The fragments of a task without a row."""
+    second = _second(attempt, schema, label) if _quarantining(attempt) else None
+    return Written(schema, folder_of(attempt.prefix, label), taken_out=second)
+
+
+def _second(attempt: Attempt, schema: Schema, label: str) -> Written:
+    reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
+    return Written({**schema, "fields": [*schema["fields"], reason]}, folder_of(attempt.prefix, label + TAKEN_OUT))
+
+
+def _quarantining(attempt: Attempt) -> dict[str, str]:
+    """The names of the checks whose rows are kept, by the mark of their labels."""
+    checks = (attempt.job.get("expect") or {"drop": ()})["drop"]
+    return {_mark(i): check["name"] for i, check in enumerate(checks) if check.get("quarantine")}
+
+
+def _quarantined(attempt: Attempt, written: Mapping[str, Written], labels: Sequence[str]) -> dict[str, Written]:
+    """The second fragments of tasks: what was written under other labels, once more, with the reason."""
+    reasons = _quarantining(attempt)
+    if not reasons:
+        return {}
+    schema, links, size = written[labels[0]].schema, attempt.links(), 0
+    for label in labels:
+        for mark in reasons:
+            for file in folder_of(attempt.prefix, label + mark).glob("*.parquet"):
+                links.add(str(file), label + mark)
+                size += 1
+    if size:
+        rows = _with_reasons(attempt, schema, links.folder, reasons)
+        write_many(rows, attempt.prefix, [label + TAKEN_OUT for label in labels], attempt.staging())
+    return {label: _second(attempt, schema, label) for label in labels}
+
+
+def _with_reasons(attempt: Attempt, schema: Schema, folder: Path, reasons: Mapping[str, str]) -> DataFrame:
+    own = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
+    typed = StructType.fromJson({**schema, "fields": [*schema["fields"], own]})
+    rows = reading_session(attempt.spark).read.schema(typed).parquet(str(folder))
+    (first, name), *others = reasons.items()
+    chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
+    chosen = reduce(lambda when, one: when.when(F.col(LABEL).endswith(one[0]), F.lit(one[1])), others, chosen)
+    columns = [F.col(quoted(f["name"])) for f in schema["fields"]]
+    label = F.concat(F.substring_index(F.col(LABEL), "-", 1), F.lit(TAKEN_OUT))
+    return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))
+
+
+def check_conditions(rows: DataFrame, expect: Mapping[str, Json] | None) -> None:
+    """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
+    if not expect:
+        return
+    with _settings(rows.sparkSession, expect["spark"]):
+        list(_conditions(rows, expect))
