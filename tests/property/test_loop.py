@@ -11,20 +11,26 @@ import pytest
 from tests.property import runs
 
 BATCH = 3
+QUICK = 3
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
+
+
+def some_slow(batches: int) -> list[object]:
+    """The first few run at every commit, all of them in the whole suite."""
+    return [n if n < QUICK else pytest.param(n, marks=pytest.mark.slow) for n in range(batches)]
 
 
 def seeds(batch: int) -> range:
     return range(batch * BATCH, (batch + 1) * BATCH)
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", some_slow(10))
 def test_changes_between_runs(batch: int) -> None:
     for seed in seeds(batch):
         runs.calm(seed)
 
 
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", some_slow(6))
 def test_changes_while_work_is_under_way(batch: int) -> None:
     for seed in seeds(batch):
         runs.busy(seed)

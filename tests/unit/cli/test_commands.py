@@ -105,6 +105,7 @@ def test_problems_carry_the_names_that_were_typed(capsys: pytest.CaptureFixture[
     assert err.startswith("bad.yaml:1:11: invalid-name: ")
 
 
+@pytest.mark.slow
 def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert headgate("status") == 0
     assert "headgate apply" in capsys.readouterr().out
@@ -158,6 +159,7 @@ def test_settings_that_cannot_be_meant_are_errors(
     assert "unreachable: http://127.0.0.1:9/v1/branches/main/status" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ def rows(folder: Path) -> list[str]:
     return sorted(row for text in texts for row in text[1:])
 
 
+@pytest.mark.slow
 def test_a_file_per_month(monthly: Path) -> None:
     months = [f"2013-{month:02}.csv" for month in range(1, 13)]
     assert sorted(p.name for p in monthly.iterdir()) == [
@@ -45,6 +46,7 @@ def test_a_row_is_in_the_file_of_its_month(monthly: Path) -> None:
     assert all(row.startswith("2013,2,") for row in february[1:])
 
 
+@pytest.mark.slow
 def test_a_file_per_day_holds_the_same_rows(monthly: Path, tmp_path: Path) -> None:
     data.lay_out(tmp_path, "day")
     assert len(list((tmp_path / "flights").iterdir())) == 365

@@ -44,6 +44,7 @@ def test_it_holds_every_file_of_the_packages_and_the_example(wheel: Path) -> Non
     assert {"controlplane/store/migrations/env.py", "controlplane/py.typed", "dataplane/py.typed"} <= names
 
 
+@pytest.mark.slow
 def test_installed_elsewhere_it_imports_and_finds_its_example(wheel: Path, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
     subprocess.run([*pip, str(wheel)], check=True)

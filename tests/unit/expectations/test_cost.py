@@ -60,6 +60,7 @@ def counted(world: World, planner: Planner) -> int:
     return world.store.statements - before
 
 
+@pytest.mark.slow
 def test_statements_follow_layers_not_datasets_or_partitions(costs: Callable[[int, int, str], Costs]) -> None:
     few, many, long = costs(1, 10, EXPECT), costs(3, 10, EXPECT), costs(1, 60, EXPECT)
     assert few["nothing"] == long["nothing"] == 1
@@ -69,6 +70,7 @@ def test_statements_follow_layers_not_datasets_or_partitions(costs: Callable[[in
     assert max(few.values()) <= STATEMENTS + A_LAYER * layers
 
 
+@pytest.mark.slow
 def test_expectations_add_at_most_three_statements_to_a_layer(costs: Callable[[int, int, str], Costs]) -> None:
     plain, with_some, layers = costs(1, 10, ""), costs(1, 10, EXPECT), 2
     assert max(with_some.values()) <= max(plain.values()) + 3 * layers

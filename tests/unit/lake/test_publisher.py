@@ -61,6 +61,7 @@ def check(lake: Lake, expected: Rows) -> None:
         assert read(lake.location) == sorted(expected, key=repr), read.__name__
 
 
+@pytest.mark.slow
 def test_all_readers_agree(lake: Lake, publisher: DeltaPublisher) -> None:
     schema, expected = all_types()
     publisher.publish(lake.table(schema, lake.fragment(schema, expected[:1], expected[1:])))

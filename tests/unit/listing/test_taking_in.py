@@ -332,6 +332,7 @@ def test_an_unchanged_listing_costs_one_comparison(in_sqlite: Location) -> None:
     assert nodes.calls == 0
 
 
+@pytest.mark.slow
 def test_one_change_of_many_costs_a_few_nodes_and_one_row() -> None:
     nodes, found = tree.MemoryNodes(), list(each(files(MANY)))
     with closing(compared(nodes, NEVER, found)) as first:
@@ -348,6 +349,7 @@ def test_one_change_of_many_costs_a_few_nodes_and_one_row() -> None:
     assert (nodes.reads, nodes.writes) == (2, 2)
 
 
+@pytest.mark.slow
 def test_statements_for_one_change_do_not_grow_with_the_location(in_sqlite: Location) -> None:
     costs = []
     for count in (FEW, 3 * FEW):

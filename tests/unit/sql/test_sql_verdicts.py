@@ -187,6 +187,7 @@ def test_names_that_differ_by_case_where_case_counts() -> None:
     assert _only("SELECT K, v FROM f", "k", case_sensitive=True).mode == "all"
 
 
+@pytest.mark.slow
 def test_a_query_that_is_too_large_is_read_whole() -> None:
     one = "SELECT a AS k, sum(b) AS b FROM f GROUP BY a"
     assert "more than 50 times SELECT" in _only(" UNION ALL ".join([one] * 60), "k").reason

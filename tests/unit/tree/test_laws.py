@@ -146,6 +146,7 @@ def entry_in(state: dict[str, int], key: str) -> Entry | None:
 # Larger trees, where windows, chunks and several levels come into play.
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(), st.integers(0, 3000), st.integers(0, 3000))
 def test_the_laws_hold_in_trees_of_many_leaves(seed, changed, removed):
