@@ -8,19 +8,27 @@ Does not belong here: which keys are wished for, and whether the types of a key 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from sqlglot import exp
 
 from controlplane.core.sql.calls import Calls, Unproven, is_aggregated, windows
+from controlplane.core.sql.equal import (
+    Key,
+    Pairs,
+    Part,
+    closed,
+    coalesced,
+    equalities,
+    exchanged,
+    holds,
+    is_coalesce,
+    same_name,
+)
 from controlplane.core.sql.names import MERGED, Inside, Known, column, replaced, visible_sources
 from controlplane.core.sql.relations import Mention, Other, Relation, Scope, Union
-
-Part: TypeAlias = frozenset[exp.Expr]
-Key: TypeAlias = tuple[Part, ...]
-Pairs: TypeAlias = tuple[tuple[exp.Expr, exp.Expr], ...]  # expressions that are equal
 
 MOST_STEPS: Final = 5_000  # a common table expression that is used twice is looked at twice
 _SCOPE_PARTS: Final = frozenset(
@@ -159,7 +167,7 @@ class _ScopeProof:
         where = select.args.get("where")
         every = list(range(len(self.scope.sources)))
         pairs = self._pairs(where.this, list(visible_sources(self.scope))) if where else ()
-        return self._join(every[-1], _closed(inner, pairs)) | _whole(self.scope.inner)
+        return self._join(every[-1], closed(inner, pairs)) | _whole(self.scope.inner)
 
     def _output(self, member: exp.Expr) -> exp.Expr | None:
         return replaced(member, lambda c: self.inside.output(c.name))
@@ -196,7 +204,7 @@ class _ScopeProof:
     def _partition(self, window: exp.Window) -> frozenset[exp.Expr]:
         by = window.args.get("partition_by") or []
         if named := window.args.get("alias"):
-            defined = [w for w in self.scope.select.args.get("windows") or () if _same(w.this, named)]
+            defined = [w for w in self.scope.select.args.get("windows") or () if same_name(w.this, named)]
             by = [e for w in defined for e in w.args.get("partition_by") or ()]
         sources, aliases = list(visible_sources(self.scope)), self.inside.aliases()
         return frozenset(v for e in by if (v := self.inside.value(e, sources, aliases)) is not None)
@@ -217,7 +225,7 @@ class _ScopeProof:
             return self._preserving_left(at, self._unmerged(at, key, left=True, right=False), pairs)
         match side, kind:
             case "", "" | "INNER" | "CROSS":
-                return self._inner(at, _closed(self._unmerged(at, key, left=True, right=True), pairs))
+                return self._inner(at, closed(self._unmerged(at, key, left=True, right=True), pairs))
             case "LEFT", "" | "OUTER":
                 return self._preserving_left(at, self._unmerged(at, key, left=True, right=False), pairs)
             case "RIGHT", "" | "OUTER":
@@ -245,17 +253,17 @@ class _ScopeProof:
         return found[0] | found[1]
 
     def _preserving_left(self, at: int, key: Key, pairs: Pairs) -> Found:
-        left = self._left(at, _coalesced(key, pairs), "the key comes from the side of a join that may be missing")
+        left = self._left(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
         found = self._join(at - 1, left)
         return found | self._other_side(
-            lambda: self._source(at, self._right(at, _closed(left, pairs), "")), self._parts(at)[1]
+            lambda: self._source(at, self._right(at, closed(left, pairs), "")), self._parts(at)[1]
         )
 
     def _preserving_right(self, at: int, key: Key, pairs: Pairs) -> Found:
-        right = self._right(at, _coalesced(key, pairs), "the key comes from the side of a join that may be missing")
+        right = self._right(at, coalesced(key, pairs), "the key comes from the side of a join that may be missing")
         found = self._source(at, right)
         return found | self._other_side(
-            lambda: self._join(at - 1, self._left(at, _closed(right, pairs), "")), self._parts(at)[0]
+            lambda: self._join(at - 1, self._left(at, closed(right, pairs), "")), self._parts(at)[0]
         )
 
     def _other_side(self, side: Callable[[], Found], parts: tuple[Relation, ...]) -> Found:
@@ -280,7 +288,7 @@ class _ScopeProof:
                 left = self._left_column(at, member.name)
                 return (left, column(member.name, str(at))) if left is not None else None
             for one, two in pairs:
-                if _is_coalesce(member, one, two) or _is_coalesce(member, two, one):
+                if is_coalesce(member, one, two) or is_coalesce(member, two, one):
                     return one, two
         return None
 
@@ -335,7 +343,9 @@ class _ScopeProof:
         return any(c.table == str(at) for c in expression.find_all(exp.Column))
 
     def _pairs(self, condition: exp.Expr, sources: list[int]) -> Pairs:
-        values = ((self.inside.value(e.left, sources), self.inside.value(e.right, sources)) for e in _equal(condition))
+        values = (
+            (self.inside.value(e.left, sources), self.inside.value(e.right, sources)) for e in equalities(condition)
+        )
         return tuple((one, two) for one, two in values if one is not None and two is not None)
 
     def _left_column(self, at: int, name: str) -> exp.Expr | None:
@@ -354,57 +364,8 @@ class _ScopeProof:
             for name in self.inside.using(at):
                 ours = [self._left_column(at, name)] * left + [column(name, str(at))] * right
                 for new in [new for new in ours if new is not None]:
-                    members |= {m for old in part if (m := _exchanged(old, column(name, MERGED), new)) is not None}
+                    members |= {m for old in part if (m := exchanged(old, column(name, MERGED), new)) is not None}
                 if not left:  # what stays merged would be read as the left one's
-                    members = {m for m in members if not _holds(m, column(name, MERGED))}
+                    members = {m for m in members if not holds(m, column(name, MERGED))}
             out.append(frozenset(members))
         return tuple(out)
-
-
-def _exchanged(expression: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr | None:
-    return replaced(expression, lambda c: new if c == old else c.copy())
-
-
-def _holds(expression: exp.Expr, found: exp.Expr) -> bool:
-    return any(c == found for c in expression.find_all(exp.Column))
-
-
-def _equal(condition: exp.Expr) -> Iterator[exp.EQ | exp.NullSafeEQ]:
-    """Equalities that hold wherever the condition does."""
-    left = [condition]
-    while left:
-        match left.pop():
-            case exp.And() as both:
-                left += (both.left, both.right)
-            case exp.Paren(this=within):
-                left.append(within)
-            case exp.EQ() | exp.NullSafeEQ() as equal:
-                yield equal
-
-
-def _closed(key: Key, pairs: Pairs) -> Key:
-    """With all that is equal to a member."""
-    return tuple(_closure(part, pairs) for part in key)
-
-
-def _closure(part: Part, pairs: Pairs) -> Part:
-    while more := {b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part}:
-        part |= more
-    return part
-
-
-def _coalesced(key: Key, pairs: Pairs) -> Key:
-    """In an outer join, the first of two equal ones that is not NULL is the preserved side's."""
-    out = []
-    for part in key:
-        equal = [(a, b) for a, b in pairs for m in part if _is_coalesce(m, a, b) or _is_coalesce(m, b, a)]
-        out.append(part | {one for pair in equal for one in pair})
-    return tuple(out)
-
-
-def _is_coalesce(expression: exp.Expr, one: exp.Expr, two: exp.Expr) -> bool:
-    return isinstance(expression, exp.Coalesce) and expression.this == one and list(expression.expressions) == [two]
-
-
-def _same(one: exp.Expr, two: exp.Expr) -> bool:
-    return one.name.lower() == two.name.lower()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import duckdb
 import pytest
 
-from controlplane.core.sql import KeyPart, analyse, decomposable, keyed, modes
+from controlplane.core.sql import KeyPart, analyse, decomposable, equal, keyed, modes
 from tests.unit.sql.piecewise import Database, assert_piecewise, small_tables
 from tests.unit.sql.queries import VERDICTS, parts_of
 from tests.unit.sql.random_queries import Writer
@@ -31,7 +31,7 @@ def mutation(plant: Callable[[], Patch]) -> Callable[[], Patch]:
 
 def _as_inner(proof: Any, at: int, key: Any, pairs: Any) -> Any:
     both = proof._unmerged(at, key, left=True, right=True)
-    return proof._inner(at, keyed._closed(both, pairs))
+    return proof._inner(at, equal.closed(both, pairs))
 
 
 @mutation

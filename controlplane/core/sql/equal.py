@@ -1,0 +1,67 @@
+"""What is equal in the rows of a join or a filter, and what follows for the parts of a key.
+
+A part is a set of expressions that are equal in each row that matters; see keyed.
+Does not belong here: which side of a join is read how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from controlplane.core.sql.names import replaced
+
+Part: TypeAlias = frozenset[exp.Expr]
+Key: TypeAlias = tuple[Part, ...]
+Pairs: TypeAlias = tuple[tuple[exp.Expr, exp.Expr], ...]  # expressions that are equal
+
+
+def exchanged(expression: exp.Expr, old: exp.Expr, new: exp.Expr) -> exp.Expr | None:
+    return replaced(expression, lambda c: new if c == old else c.copy())
+
+
+def holds(expression: exp.Expr, found: exp.Expr) -> bool:
+    return any(c == found for c in expression.find_all(exp.Column))
+
+
+def equalities(condition: exp.Expr) -> Iterator[exp.EQ | exp.NullSafeEQ]:
+    """Equalities that hold wherever the condition does."""
+    left = [condition]
+    while left:
+        match left.pop():
+            case exp.And() as both:
+                left += (both.left, both.right)
+            case exp.Paren(this=within):
+                left.append(within)
+            case exp.EQ() | exp.NullSafeEQ() as equal:
+                yield equal
+
+
+def closed(key: Key, pairs: Pairs) -> Key:
+    """With all that is equal to a member."""
+    return tuple(_closure(part, pairs) for part in key)
+
+
+def _closure(part: Part, pairs: Pairs) -> Part:
+    while more := {b for a, b in [*pairs, *((b, a) for a, b in pairs)] if a in part and b not in part}:
+        part |= more
+    return part
+
+
+def coalesced(key: Key, pairs: Pairs) -> Key:
+    """In an outer join, the first of two equal ones that is not NULL is the preserved side's."""
+    out = []
+    for part in key:
+        equal = [(a, b) for a, b in pairs for m in part if is_coalesce(m, a, b) or is_coalesce(m, b, a)]
+        out.append(part | {one for pair in equal for one in pair})
+    return tuple(out)
+
+
+def is_coalesce(expression: exp.Expr, one: exp.Expr, two: exp.Expr) -> bool:
+    return isinstance(expression, exp.Coalesce) and expression.this == one and list(expression.expressions) == [two]
+
+
+def same_name(one: exp.Expr, two: exp.Expr) -> bool:
+    return one.name.lower() == two.name.lower()
