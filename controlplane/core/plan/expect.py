@@ -75,6 +75,8 @@ def _job(node: Source | Transform, check: Check, schema: Schema) -> dict[str, Js
 
 def hold(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
     """The decision, if what is expected of the rows that it commits, or lets stand, holds. Else what to do about it."""
+    if not node.checks:
+        return decision
     if node.output:
         return _second(node, decision)
     look = _look(planning, node, decision)
@@ -97,7 +99,7 @@ def _second(node: Source | Transform, decision: Decision) -> Decision:
 
 def _look(planning: Planning, node: Source | Transform, decision: Decision) -> _Look | None:
     present = planning.state(node.dataset)
-    if isinstance(decision.step, Commit) and node.checks:
+    if isinstance(decision.step, Commit):
         return _Look(planning, node, decision.step.state, present)
     stands = isinstance(decision.step, Keep) and decision.status == "up_to_date" and present is not None
     if stands and present is not None and not all(c.is_drop for c in node.checks):
