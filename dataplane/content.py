@@ -119,12 +119,15 @@ def _has_map(kind: Type) -> bool:
     return not isinstance(kind, str) and (kind["type"] == "map" or any(map(_has_map, _children(kind))))
 
 
-def content_query(schema: Schema, view: str) -> str:
-    """SQL text: per label the row count and the halves of both sums. Halves cannot overflow below 2^31 rows."""
+def content_query(schema: Schema, view: str, texts: Sequence[str] = ()) -> str:
+    """SQL text: per label, and per values of the expressions `texts`, these, the row count and the halves of both sums.
+    Halves cannot overflow below 2^31 rows."""
     halves = [f"sum(h{i} & 4294967295L), sum(shiftrightunsigned(h{i}, 32))" for i in (0, 1)]
     hashes = f"{row_hash(schema, 0)} AS h0, {row_hash(schema, 1)} AS h1"
-    rows = f"SELECT {LABEL}, {hashes} FROM {view}"
-    return f"SELECT {LABEL}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {LABEL}"
+    named = "".join(f"{text} AS k{i}, " for i, text in enumerate(texts))
+    rows = f"SELECT {LABEL}, {named}{hashes} FROM {view}"
+    groups = ", ".join((LABEL, *(f"k{i}" for i in range(len(texts)))))
+    return f"SELECT {groups}, count(*), {', '.join(halves)} FROM ({rows}) GROUP BY {groups}"
 
 
 def content_of(rows: int, low1: int, high1: int, low2: int, high2: int) -> Content:

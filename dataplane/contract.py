@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 CONTRACT = 1
 MASK = (1 << 64) - 1
@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
 QUARANTINED = "quarantine"  # the output of a task, beside the one without a name, that holds rows taken out
 EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectation
+DEALT = "/"  # begins the name of an output that is one of many partitions
 
 Json: TypeAlias = Any  # a value that json.loads can return
 Schema: TypeAlias = dict[str, Json]  # Spark's JSON of a struct type, in canonical form
@@ -227,11 +228,41 @@ def encode_key(key: str) -> str:
     return f"%{ord(text[0]):02X}{text[1:]}" if text[0] in "._" else text
 
 
+class KeyPart(TypedDict):
+    """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in the rows.
+
+    `granule` is hour, day, month, year, or empty for the value itself; `buckets` > 0 asks for a hash bucket of it.
+    """
+
+    name: str
+    column: str
+    granule: str
+    buckets: int
+
+
+def column_key(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    """The partition key of rows that have these texts in the key's columns: `name=text` joined by `/`, NULL the bare
+    name. Injective for equal names."""
+    parts = zip(map(encode_segment, names), texts, strict=True)
+    return "/".join(name if text is None else f"{name}={encode_segment(text)}" for name, text in parts)
+
+
+def column_texts(key: str) -> list[str | None]:
+    """The texts of which `column_key` made this key."""
+    parts = (segment.partition("=") for segment in key.split("/"))
+    return [unquote(text) if given else None for _, given, text in parts]
+
+
+def pair_key(key: str, partition: str) -> str:
+    """Name of the rows with an output key in one partition of an input. No key of columns holds a space."""
+    return f"{key} {partition}"
+
+
 # --- wire records -------------------------------------------------------------------------------
 
-Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "transform", "check", "write"]
+Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "index", "transform", "check", "write"]
 WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write"})
-DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "transform", "check"})
+DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "index", "transform", "check"})
 
 
 class SourceObject(TypedDict):
@@ -295,7 +326,7 @@ class FileEntry(TypedDict):
 
 
 class Output(TypedDict):
-    """A second fragment of a task."""
+    """One of several fragments of a task."""
 
     files: list[FileEntry]
     content: list[int]
@@ -303,7 +334,7 @@ class Output(TypedDict):
 
 
 class TaskResult(TypedDict):
-    """What one task of an attempt came to. Of parse and transform, `done` results stand in the manifest as well."""
+    """What one task of an attempt came to. `done` results of parse, index and transform are in the manifest, too."""
 
     task: str  # task key, hex
     epoch: int
@@ -312,7 +343,8 @@ class TaskResult(TypedDict):
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
-    result: NotRequired[Json]  # of list, infer, analyse, check and write
+    outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
+    result: NotRequired[Json]  # of list, infer, analyse, index, check and write
     error: NotRequired[TaskError]
     metrics: NotRequired[Json]
 
@@ -346,7 +378,7 @@ class TaskSpec(TypedDict):
     objects: NotRequired[list[SourceObject]]  # parse
     columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
     lacking: NotRequired[Schema]  # parse: columns that rows are dropped by, and that the objects do not have
-    slots: NotRequired[dict[str, list[str]]]  # transform: files of each `each` input, paths in the lake; check: of ""
+    slots: NotRequired[dict[str, list[str]]]  # transform: files of `each` and `by` inputs; index, check: of ""
     files: NotRequired[list[str]]  # write: the partition's files
     remove: NotRequired[bool]  # write: the partition is to go
 
@@ -366,6 +398,16 @@ class Claim(TypedDict):
 def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list[FileEntry]]:
     """The parts of a `done` parse or transform result."""
     return result["schema"], Content(*result["content"]), result["files"]
+
+
+def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:
+    """The outputs of a `done` result by their names in a trace: DEALT and the key of each partition that its rows were
+    dealt out to, else the result itself, without a name; and what was taken out."""
+    dealt, taken_out = result.get("outputs"), result.get("quarantine")
+    kept: dict[str, TaskResult | Output] = {"": result}
+    if dealt is not None:
+        kept = {DEALT + key: one for key, one in dealt.items()}
+    return kept if taken_out is None else {**kept, QUARANTINED: taken_out}
 
 
 # --- failpoints ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import cast
 
@@ -20,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from dataplane.attempt import Attempt, Cancelled, Failed, task_label
 from dataplane.check import check
-from dataplane.contract import QUARANTINED, Claim, Json, Output, TaskError, TaskResult, TaskSpec
+from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.expectations import TAKEN_OUT
-from dataplane.fragments import Fragment, Written, measure
+from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
 from dataplane.read.inspect import is_unchanged, undecodable
@@ -30,13 +31,15 @@ from dataplane.read.options import encoding_of
 from dataplane.session import cancel_group
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.analyse import analyse_python, analyse_sql
+from dataplane.transform.index import Held, index
+from dataplane.transform.keyed import is_by_key, strays
 from dataplane.transform.python import python_one
 from dataplane.transform.sql import explain_sql, sql_batches, sql_one
 
 PARALLEL = 4  # single jobs of one attempt at a time
 VOID = "void"
 
-Outcomes = dict[str, Written | TaskError]  # by label
+Outcomes = dict[str, Stored | TaskError]  # by label
 
 
 class Executor:
@@ -57,6 +60,8 @@ class Executor:
             match claim["kind"]:
                 case "parse":
                     return self._parse(attempt)
+                case "index":
+                    return _indexed(attempt)
                 case "transform":
                     return self._transform(attempt)
                 case "infer":
@@ -110,19 +115,21 @@ class Executor:
 
     def _transform(self, attempt: Attempt) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.job
-        if job["language"] == "sql" and job["batch_sql"] and len(tasks) > 1:
+        if job["language"] == "sql" and (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
             outcomes = sql_batches(attempt)
         elif job["language"] == "sql":
             outcomes = self._singly(attempt, lambda task: sql_one(attempt, task))
         else:
             outcomes = self._singly(attempt, lambda task: python_one(attempt, task))
+        if "key" in job and is_by_key(job):
+            outcomes = _kept_keys(attempt, outcomes)
         measured = _measured(attempt, outcomes)
-        return [_result(t, measured[task_label(t)]) for t in tasks]
+        return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
 
-    def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Written | TaskError]) -> Outcomes:
+    def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Stored | TaskError]) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
-        def one(task: TaskSpec) -> Written | TaskError:
+        def one(task: TaskSpec) -> Stored | TaskError:
             try:
                 attempt.enter()
                 return work(task)
@@ -154,10 +161,12 @@ def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
     return next(filter(None, (undecodable(found, encoding) for found in task["objects"])), None)
 
 
-def _measured(attempt: Attempt, outcomes: Outcomes) -> dict[str, Fragment | TaskError]:
+def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:
     """Contents of what was written. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    errors = {label: e for label, e in outcomes.items() if not isinstance(e, Written)}
+    dealt = [found for found in outcomes.values() if isinstance(found, Dealt)]
+    written |= {label: w for found in dealt for label, w in found.written.items()}
+    errors = {label: e for label, e in outcomes.items() if not isinstance(e, Written | Dealt)}
     attempt.enter()
     try:
         others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
@@ -167,6 +176,31 @@ def _measured(attempt: Attempt, outcomes: Outcomes) -> dict[str, Fragment | Task
         attempt.check()
         error: TaskError = {**explain(e, Source(renamed=attempt.renamed)), "kind": "infrastructure"}
         return {**errors, **dict.fromkeys(written, error)}
+
+
+def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, Fragment | TaskError]) -> TaskResult:
+    if not isinstance(outcome, Dealt):
+        return _result(task, measured[task_label(task)])
+    outputs: dict[str, Output] = {}
+    for label, key in outcome.keys.items():
+        found = measured[label]
+        if not isinstance(found, Fragment):
+            return _result(task, found)
+        outputs[key] = {"files": list(found.files), "content": list(found.content), "schema": found.schema}
+    files = [file for output in outputs.values() for file in output["files"]]
+    content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
+    base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
+    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": {}}
+
+
+def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:
+    """A task that gave rows of another key than its own has failed."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    attempt.enter()
+    wrong = strays(attempt, written)
+    for label in wrong:
+        shutil.rmtree(written[label].folder, ignore_errors=True)
+    return outcomes | wrong
 
 
 def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
@@ -194,6 +228,17 @@ def _inferred(attempt: Attempt) -> list[TaskResult]:
         result if all(map(is_unchanged, task["objects"])) else _result(task, VOID)
         for task, result in zip(attempt.claim["tasks"], found, strict=True)
     ]
+
+
+def _indexed(attempt: Attempt) -> list[TaskResult]:
+    held = index(attempt)
+    return [_index_result(t, held[task_label(t)]) for t in attempt.claim["tasks"]]
+
+
+def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
+    if not isinstance(outcome, Held):
+        return _result(task, outcome)
+    return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
 
 
 def _analysed(attempt: Attempt) -> list[TaskResult]:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -18,7 +19,7 @@ from dataplane.attempt import Attempt
 from dataplane.content import content_of, content_query, physical, unsupported
 from dataplane.contract import EMPTY, LABEL, Content, FileEntry, Json, Schema, canonical_schema
 from dataplane.failure import TaskFailure
-from dataplane.links import Links
+from dataplane.links import Links, with_label
 from dataplane.session import WRITING, reading_session
 from dataplane.statistics import file_entry
 
@@ -33,6 +34,18 @@ class Written:
     folder: Path
     metrics: Mapping[str, Json] = field(default_factory=dict)
     taken_out: Written | None = None  # the second fragment of the task
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """A task's fragments on disk, one for each key that its rows have; by label."""
+
+    schema: Schema
+    keys: Mapping[str, str]
+    written: Mapping[str, Written]
+
+
+Stored: TypeAlias = Written | Dealt
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +118,31 @@ def write_one(df: DataFrame, prefix: Path, label: str) -> Written:
 
 
 def write_many(df: DataFrame, prefix: Path, labels: Sequence[str], staging: Path) -> dict[str, Written]:
-    """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle.
+    """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle."""
+    found = write_labelled(df, prefix, staging)
+    if strangers := found.keys() - set(labels):
+        raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
+    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
+    return {label: found.get(label) or Written(schema, folder_of(prefix, label)) for label in labels}
+
+
+def write_labelled(df: DataFrame, prefix: Path, staging: Path) -> dict[str, Written]:
+    """A fragment for each value of the column `_fragment`, which are texts that may stand in a path.
 
     The job has a folder of its own on the prefix's file system, so that no other job's commit sweeps it away.
     """
+    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
+    found: dict[str, Written] = {}
     try:
         _configure(df.sparkSession)
         df.write.partitionBy(LABEL).parquet(str(staging))
-        found = {entry.name for entry in os.scandir(staging) if entry.is_dir()}
-        known = {folder_of(prefix, label).name: label for label in labels}
-        if strangers := found - known.keys():
-            raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
-        for name in found:
+        for name in [entry.name for entry in os.scandir(staging) if entry.is_dir()]:
             shutil.rmtree(prefix / name, ignore_errors=True)
             os.rename(staging / name, prefix / name)
+            found[name.removeprefix(f"{LABEL}=")] = Written(schema, prefix / name)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
-    return {label: Written(schema, folder_of(prefix, label)) for label in labels}
+    return found
 
 
 def _configure(session: SparkSession) -> None:
@@ -140,7 +160,7 @@ def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragm
     """
     entries = _entries(attempt, written)
     contents = dict.fromkeys(written, EMPTY)
-    for schema, labels in _by_schema(written):
+    for schema, labels in by_schema(written):
         links, size_bytes = attempt.links(), 0
         for label in labels:
             for entry in entries[label]:
@@ -155,7 +175,8 @@ def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragm
     return {k: Fragment(w.schema, tuple(entries[k]), contents[k], w.metrics) for k, w in written.items()}
 
 
-def _by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
+def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str]]]:
+    """Labels of fragments that have the same columns."""
     groups: dict[str, list[str]] = {}
     for label, one in written.items():
         groups.setdefault(str(one.schema), []).append(label)
@@ -179,9 +200,7 @@ def _contents(spark: SparkSession, schema: Schema, links: Links, *, is_small: bo
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
-    read = physical(schema)
-    label = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
-    typed = StructType.fromJson({**read, "fields": [*read["fields"], label]})
+    typed = StructType.fromJson(with_label(physical(schema)))
     files = session.read.schema(typed).parquet(str(links.folder))
     (files.coalesce(1) if is_small else files).createTempView("written")
     rows = session.sql(content_query(schema, "written")).collect()

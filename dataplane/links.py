@@ -11,11 +11,17 @@ import os
 import re
 from pathlib import Path
 
-from dataplane.contract import LABEL
+from dataplane.contract import LABEL, Json, Schema
 
 _SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop tells compression by them
 _NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")
 OBJECT = "_object"
+_LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
+
+
+def with_label(schema: Schema) -> Schema:
+    """The schema of rows that are read through links with labels."""
+    return {**schema, "fields": [*schema["fields"], _LABEL_FIELD]}
 
 
 class Links:

@@ -124,7 +124,7 @@ def build_on(store: Store, half: Iterable[tuple[Building, Settled]]) -> None:
 
 
 def read_schemas(node: Transform, schemas: Mapping[str, Schema]) -> dict[str, Schema]:
-    return {slot.name: node.read_schema(schemas[slot.dataset]) for slot in node.slots}
+    return {slot.name: node.read_schema(slot, schemas[slot.dataset]) for slot in node.slots}
 
 
 def _state(

@@ -15,6 +15,7 @@ from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
     Component,
+    KeyColumn,
     PythonTransform,
     Read,
     SqlTransform,
@@ -25,18 +26,25 @@ from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.expectations import Check
 from controlplane.core.graph import Graph, Reference
 from controlplane.core.model import Revision
+from controlplane.core.partitioning import named
 from controlplane.core.schemas import InvalidSchema, append_columns, metadata_fields, parse_ddl, struct
 from dataplane.contract import QUARANTINED, Json, Schema, digest, select_columns
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One input of a transform. `reason` says why it has its mode, in words."""
+    """One input of a transform. `reason` says why it has its mode, in words.
+
+    `columns`: of a `by` input, the columns that stand for the parts of the output's key, in order. `is_proven`: the
+    query says of many keys at once what it says of each, so that they may be computed together.
+    """
 
     name: str
     dataset: str
     mode: str
     reason: str
+    columns: tuple[str, ...] = ()
+    is_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +117,22 @@ class Transform:
         """The schema of its rows, of that of the query."""
         return expectations.with_reason(schema) if schema is not None and self.output else schema
 
-    def read_schema(self, schema: Schema) -> Schema:
-        """The part of an input's schema that this logic can see."""
+    @property
+    def key(self) -> tuple[KeyColumn, ...]:
+        """What the output's partition keys are made of; empty where they are those of inputs, or there is one."""
+        return self.body.partition_by
+
+    @property
+    def is_case_sensitive(self) -> bool:
+        return bool(self.spark["case_sensitive"])
+
+    def read_schema(self, slot: Slot, schema: Schema) -> Schema:
+        """The part of an input's schema that this logic can see, the columns of keys among it."""
         names = self.query.named_columns([f["name"] for f in schema["fields"]]) if self.query else None
-        return schema if names is None else select_columns(schema, names)
+        if names is None:
+            return schema
+        keys = (named(schema, column, case_sensitive=self.is_case_sensitive) for column in slot.columns)
+        return select_columns(schema, [*names, *filter(None, keys)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +402,12 @@ class _Compiler:
         spark, checks = self._spark, self._expectations(component)
         slots = self._sql_slots(dataset, component, query) if query else self._python_slots(dataset, component)
         self._check(component, body, query, bundle)
+        self._check_modes(component, body, slots)
+        if body.partition_by and any(c.is_drop for c in checks) and not any(s.mode == "by" for s in slots):
+            message = "rows cannot be dropped where one task gives partitions by key"
+            self._problem(
+                component, "not-supported", message, "read an input `by` the key, or drop them in what reads it"
+            )
         if any(s.dataset not in self.nodes for s in slots):
             return None
         logic = ids.transform_logic(
@@ -392,6 +418,7 @@ class _Compiler:
             spark,
             self.semantics,
             "" if isinstance(body, SqlTransform) else body.entrypoint,
+            keyed=_keyed(body, slots),
         )
         logic = expectations.filtered_logic(logic, checks)
         is_volatile = bool(query.volatile if query else bundle.volatile if bundle else ())
@@ -433,6 +460,20 @@ class _Compiler:
                 if name not in given:
                     self._problem(component, "missing-input", f"the function takes {name!r}", "name it under inputs")
 
+    def _check_modes(self, component: Component, body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> None:
+        modes = {s.mode: s.name for s in slots}
+        if "by" in modes and not body.partition_by:
+            message = f"{modes['by']} is read `by` a key, and no key is given"
+            self._problem(component, "missing-key", message, "name the columns of the key: partition_by: [...]")
+        if "by" in modes and "each" in modes:
+            message = f"{modes['each']} is read `each`, and {modes['by']} `by` a key"
+            self._problem(component, "conflicting-keys", message, "read one of them `all`, or both `by` the key")
+        if body.partition_by and "each" in modes and "by" not in modes:
+            message = f"{modes['each']} is read `each`: its partitions are those of the output"
+            self._problem(
+                component, "conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by"
+            )
+
     def _sql_slots(self, dataset: str, component: Component, query: sql.Query) -> tuple[Slot, ...]:
         assert isinstance(component.body, SqlTransform)
         hints = {h.name: h for h in component.body.inputs}
@@ -440,7 +481,8 @@ class _Compiler:
         names = dict.fromkeys(".".join(r.parts) for r in query.references)
         inferred = {n: query.verdicts()[n].planned for n in names}
         modes = _declared(inferred, {n: h.mode for n, h in hints.items() if h.mode})
-        slots = [Slot(n, inputs[renamed.get(n, n)], mode, reason) for n, mode, reason in modes]
+        body = component.body
+        slots = [Slot(n, inputs[renamed.get(n, n)], mode, reason, _columns(body, mode)) for n, mode, reason in modes]
         for hint in hints.values():
             if hint.name not in {s.name for s in slots}:
                 place = hint.place
@@ -453,9 +495,10 @@ class _Compiler:
     def _python_slots(self, dataset: str, component: Component) -> tuple[Slot, ...]:
         assert isinstance(component.body, PythonTransform)
         inputs, renamed = self.graph.inputs(dataset), _hints(component)
+        chosen = [(h, h.mode or "all") for h in component.body.inputs]
         return tuple(
-            Slot(h.name, inputs[renamed.get(h.name, h.name)], h.mode or "all", f"declared {h.mode or 'all'}")
-            for h in component.body.inputs
+            Slot(h.name, inputs[renamed.get(h.name, h.name)], mode, f"declared {mode}", _columns(component.body, mode))
+            for h, mode in chosen
         )
 
 
@@ -470,6 +513,19 @@ def _declared(inferred: Mapping[str, sql.Mode], hints: Mapping[str, str]) -> Ite
             yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {found.reason}"
         else:
             yield name, found.mode, found.reason
+
+
+def _columns(body: SqlTransform | PythonTransform, mode: str) -> tuple[str, ...]:
+    """A declared `by` input has the columns of the output's key under the same names."""
+    return tuple(part.column for part in body.partition_by) if mode == "by" else ()
+
+
+def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> Json:
+    """How rows are told apart by keys, as part of the logic; None where they are not."""
+    if not body.partition_by:
+        return None
+    parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]
+    return {"parts": parts, "columns": {s.name: list(s.columns) for s in slots if s.columns}}
 
 
 def _lineage(node: Node) -> bytes:

@@ -84,6 +84,8 @@ def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Be
     node = desired.nodes[newer.dataset]
     for name, consumed in newer.inputs.items():
         used = older.inputs.get(name) if older else None
+        if "/" in name:  # the index of an input, which follows it
+            continue
         if used is None or used.root != consumed.root:
             origin = node.location if isinstance(node, Source) else consumed.dataset
             yield Because(origin, used.root if used else None, consumed.root)

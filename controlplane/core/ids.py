@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dataplane.contract import Json, Schema, digest, schema_id
+from dataplane.contract import Content, Json, Schema, digest, schema_id
 
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
@@ -60,8 +60,11 @@ def transform_logic(
     spark: Mapping[str, Json],
     semantics: int,
     entrypoint: str = "",
+    keyed: Json = None,
 ) -> bytes:
-    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings."""
+    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; and, where
+    its output is partitioned by columns, how (`keyed`)."""
+    more = {} if keyed is None else {"keyed": keyed}
     return digest(
         "transform/1",
         language=language,
@@ -72,6 +75,7 @@ def transform_logic(
         spark=spark,
         line=SPARK_LINE,
         semantics=semantics,
+        **more,
     )
 
 
@@ -96,6 +100,16 @@ def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
 
 def inference_key(format: str, options: Mapping[str, str], timezone: str, sources: list[bytes]) -> bytes:
     return digest("inference/1", format=format, options=options, timezone=timezone, sources=sorted(sources))
+
+
+def index_id(schema: Schema, key: Json, timezone: str) -> bytes:
+    """How rows of one schema are told apart by a key."""
+    return digest("index/1", schema=schema_id(schema), key=key, timezone=timezone, line=SPARK_LINE)
+
+
+def index_key(index: bytes, content: Content) -> bytes:
+    """The contents by key of the rows with this content."""
+    return digest("index-of/1", index=index, content=tuple(content))
 
 
 def build_key(logic: bytes, slots: Mapping[str, Json]) -> bytes:

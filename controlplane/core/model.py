@@ -116,7 +116,7 @@ By: TypeAlias = Literal["executed", "adopted"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The fact that a task gave these fragments; `outputs` maps partition suffixes (empty for one output) to them.
+    """The fact that a task gave these fragments, by the names of outputs (`contract.output_results`).
 
     `seq` grows with every trace in the namespace; `by` tells whether the work was executed or adopted from a manifest.
     """

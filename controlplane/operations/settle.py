@@ -176,7 +176,7 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
     keys = [t.key for t in tasks]
     match decision.step:
         case Compute():
-            known = set(tx.traces(keys))
+            known = set(tx.memos(keys) if any(t.kind == "index" for t in tasks) else tx.traces(keys))
         case Learn() | Evaluate():
             known = set(tx.memos(keys))
         case _:

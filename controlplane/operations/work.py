@@ -26,7 +26,6 @@ from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import (
     CONTRACT,
     MANIFEST,
-    QUARANTINED,
     Claim,
     FileEntry,
     Json,
@@ -38,12 +37,15 @@ from dataplane.contract import (
     TaskSpec,
     failpoint,
     fragment_id,
+    output_results,
+    pair_key,
     partition_result,
 )
 
 LEASE_S = 30.0
 MAX_TASKS = 500
 MAX_BYTES = 256 << 20
+CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 BUDGET = 4  # infrastructure failures that a task may have
 BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
 
@@ -84,6 +86,7 @@ def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, la
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     job = dict(tx.jobs([attempt.job])[attempt.job])
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
+    tasks = _with_parts(tx, tasks, job.pop("pairs", {}))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
         job["shared"] = {name: _all_files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
@@ -98,6 +101,22 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "job": job,
         "tasks": [_spec(t, attempt.tasks[t.key], files) for t in tasks],
     }
+
+
+def _with_parts(tx: Tx, tasks: list[Task], pairs: Mapping[str, str]) -> list[Task]:
+    """Tasks with the fragments that hold their key, of each input that is read by key."""
+    if not pairs:
+        return tasks
+    nodes = tree.NodeCache(CLAIM_NODES).over(tx)
+    roots = {slot: bytes.fromhex(root) for slot, root in pairs.items()}
+    prefixes = sorted(pair_key(t.partition, "") for t in tasks)
+    tree.warm(nodes, [(root, prefixes) for root in roots.values()])
+    return [replace(t, spec={**t.spec, "slots": t.spec["slots"] | _parts(nodes, t, roots)}) for t in tasks]
+
+
+def _parts(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> dict[str, list[str]]:
+    prefix = pair_key(task.partition, "")
+    return {slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()}
 
 
 def _fragment_ids(tasks: Iterable[Task]) -> Iterator[bytes]:
@@ -190,7 +209,7 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
         is_kept = bool(tx.referenced_attempts([attempt.id]))
-    if attempt.kind in ("parse", "transform", "list") and not is_kept:
+    if attempt.kind in ("parse", "index", "transform", "list") and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
@@ -260,11 +279,6 @@ def infrastructure_error(condition: str, message: str) -> TaskError:
     }
 
 
-def _named(fragment: Fragment | None, taken_out: Fragment | None) -> dict[str, bytes]:
-    """The outputs of a task by name."""
-    return {name: f.id for name, f in (("", fragment), (QUARANTINED, taken_out)) if f is not None}
-
-
 class _Recording:
     """The transaction that takes in one attempt."""
 
@@ -300,6 +314,9 @@ class _Recording:
         match self.attempt.kind:
             case "parse" | "transform":
                 self._traces(kept)
+            case "index":
+                self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
+                self._count("task.executed" if self.by == "executed" else "task.recovered", len(kept))
             case "infer" | "analyse" | "check":
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.other", len(kept))
@@ -312,21 +329,19 @@ class _Recording:
                 self._synced([bytes.fromhex(r["task"]) for r in kept])
 
     def _traces(self, results: list[TaskResult]) -> None:
-        kept, taken_out = list(self._fragments(results)), list(self._fragments([r.get("quarantine") for r in results]))
-        traces = [
-            Trace(bytes.fromhex(result["task"]), _named(one, other), by=self.by, home=self.attempt.dataset)
-            for result, one, other in zip(results, kept, taken_out, strict=True)
-        ]
-        self.tx.put_traces(traces, [f for f in (*kept, *taken_out) if f is not None])
+        each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
+        fragments = list(self._fragments(one for *_, one in each))
+        outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
+        for (task, name, _), fragment in zip(each, fragments, strict=True):
+            outputs[task][name] = fragment.id
+        traces = [Trace(task, found, by=self.by, home=self.attempt.dataset) for task, found in outputs.items()]
+        self.tx.put_traces(traces, fragments)
         self._count("task.executed" if self.by == "executed" else "task.recovered", len(results))
         self._dropped({r["task"]: r["metrics"] for r in results if (r.get("metrics") or {}).get("dropped_rows")})
 
-    def _fragments(self, results: Iterable[TaskResult | Output | None]) -> Iterator[Fragment | None]:
+    def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
         home, attempt, schema = self.attempt.dataset, self.attempt.id, None
         for result in results:
-            if result is None:
-                yield None
-                continue
             found, content, files = partition_result(result)
             schema = schema if schema == found else found  # one object, which is then stored and encoded once
             yield Fragment(fragment_id(schema, content), schema, content, tuple(files), home, attempt)

@@ -76,7 +76,8 @@ class Collected(Part):
         job = db.jobs.c
         wanted = select(job.digest, job.body).where(self._mine(db.jobs), job.body.contains('"shared"'))
         for row in self._paged(wanted, job.digest):
-            for root in json.loads(row.body).get("shared", {}).values():
+            body = json.loads(row.body)
+            for root in (*body.get("shared", {}).values(), *body.get("pairs", {}).values()):
                 yield Pointer("task", row.digest.hex(), bytes.fromhex(root))
 
     def _plain(self, holder: Holder, table: Table, name: Column[Any]) -> Iterator[Pointer]:

@@ -77,8 +77,8 @@ class MemoryCollected(MemoryPart):
 
     def _task_pointers(self) -> Iterator[Pointer]:
         for digest, body in self._space.jobs.items():
-            shared = body.get("shared", {}) if isinstance(body, dict) else {}
-            for root in shared.values():
+            read = body if isinstance(body, dict) else {}
+            for root in (*read.get("shared", {}).values(), *read.get("pairs", {}).values()):
                 yield Pointer("task", digest.hex(), bytes.fromhex(root))
 
     def _publication_pointers(self) -> Iterator[Pointer]:

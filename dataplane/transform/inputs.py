@@ -5,24 +5,45 @@ Does not belong here: what is done with them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, task_label
-from dataplane.contract import LABEL, Json, Schema, TaskSpec
-
-_LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
+from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.links import with_label
+from dataplane.transform.keyed import any_of, only
 
 
 def inputs_of(attempt: Attempt, session: SparkSession, task: TaskSpec) -> dict[str, DataFrame]:
     """One task's inputs by name."""
-    shared, slots = attempt.job["shared"], task.get("slots", {})
-    return {
-        name: read_files(attempt, session, slots[name] if one["mode"] == "each" else shared[name], one["schema"])
-        for name, one in attempt.job["inputs"].items()
-    }
+    return {name: _input(attempt, session, task, name) for name in attempt.job["inputs"]}
+
+
+def _input(attempt: Attempt, session: SparkSession, task: TaskSpec, name: str) -> DataFrame:
+    one = attempt.job["inputs"][name]
+    if one["mode"] == "all":
+        return read_files(attempt, session, attempt.job["shared"][name], one["schema"])
+    rows = read_files(attempt, session, task["slots"][name], one["schema"])
+    return only(rows, one["schema"], one["key"], task["partition"]) if one["mode"] == "by" else rows
+
+
+def inputs_of_keys(attempt: Attempt, session: SparkSession, tasks: Sequence[TaskSpec]) -> dict[str, DataFrame]:
+    """The inputs of several tasks by key: of inputs that are read by key, the rows of all their keys."""
+    return {name: _input_of_keys(attempt, session, tasks, name) for name in attempt.job["inputs"]}
+
+
+def _input_of_keys(attempt: Attempt, session: SparkSession, tasks: Sequence[TaskSpec], name: str) -> DataFrame:
+    one = attempt.job["inputs"][name]
+    if one["mode"] != "by":
+        return _input(attempt, session, tasks[0], name)
+    files = reduce(or_, (Counter(t["slots"][name]) for t in tasks))  # a file comes as often as partitions have it
+    rows = read_files(attempt, session, files.elements(), one["schema"])
+    return any_of(rows, one["schema"], one["key"], [t["partition"] for t in tasks])
 
 
 def inputs_of_batch(attempt: Attempt, session: SparkSession, tasks: Sequence[TaskSpec]) -> dict[str, DataFrame]:
@@ -45,15 +66,11 @@ def read_labelled(
     attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str | None]], schema: Schema
 ) -> DataFrame:
     """As `read_files`, with the column `_fragment` at the end: the label that was given with each path."""
-    return _read(attempt, session, files, _with_label(schema))
+    return _read(attempt, session, files, with_label(schema))
 
 
 def empty(session: SparkSession, schema: Schema) -> DataFrame:
     return session.createDataFrame([], StructType.fromJson(schema))
-
-
-def _with_label(schema: Schema) -> Schema:
-    return {**schema, "fields": [*schema["fields"], _LABEL_FIELD]}
 
 
 def _read(

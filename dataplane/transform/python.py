@@ -12,25 +12,25 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.attempt import Attempt, Failed, task_label
+from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, TaskError, TaskSpec
-from dataplane.expectations import write_one_kept
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Written, storable
+from dataplane.fragments import Stored, storable
 from dataplane.session import activate, task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.inputs import inputs_of
+from dataplane.transform.keyed import store
 
 
-def python_one(attempt: Attempt, task: TaskSpec) -> Written | TaskError:
+def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
     """One task as one call."""
     job = attempt.job
     with opened(job["modules"], job["main"]) as bundle:
         try:
             session = user_session(attempt.spark, job)
             rows = call(bundle, job, session, inputs_of(attempt, session, task))
-            return write_one_kept(attempt, rows, task_label(task))
+            return store(attempt, rows, task)
         except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
             attempt.check()
             return explain_python(attempt, bundle, e)

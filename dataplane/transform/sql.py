@@ -5,18 +5,19 @@ Does not belong here: editing queries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.contract import LABEL, TaskError, TaskSpec
 from dataplane.edits import Edit, unedited
-from dataplane.expectations import write_kept, write_one_kept
-from dataplane.fragments import Written, storable
+from dataplane.expectations import write_kept
+from dataplane.fragments import Stored, Written, storable
 from dataplane.session import task_session
 from dataplane.spark_errors import Source, explain
-from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch
+from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.transform.keyed import store, store_together
 
 LARGEST_BATCH = 500  # tasks in one plan
 
@@ -26,17 +27,17 @@ def run_query(attempt: Attempt, session: SparkSession, text: str) -> DataFrame:
     return session.sql(text, args=dict(attempt.job["params"]) or None)
 
 
-def sql_one(attempt: Attempt, task: TaskSpec) -> Written:
-    """One task as one job, straight into its folder."""
+def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
+    """One task as one job."""
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of(attempt, session, task), job)
     rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
-    return write_one_kept(attempt, rows, task_label(task))
+    return store(attempt, rows, task)
 
 
-def sql_batches(attempt: Attempt) -> dict[str, Written | TaskError]:
+def sql_batches(attempt: Attempt) -> dict[str, Stored | TaskError]:
     """All tasks of the attempt in as few jobs as possible."""
-    outcomes: dict[str, Written | TaskError] = {}
+    outcomes: dict[str, Stored | TaskError] = {}
     for tasks in _chunks(attempt.claim["tasks"]):
         outcomes |= isolate(attempt, tasks, lambda some: _run(attempt, some), lambda e: explain_sql(attempt, e))
     return outcomes
@@ -47,14 +48,24 @@ def _chunks(tasks: Sequence[TaskSpec]) -> Iterator[Sequence[TaskSpec]]:
         yield tasks[start : start + LARGEST_BATCH]
 
 
-def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Mapping[str, Stored]:
     attempt.enter()
     if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
         return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
+    if attempt.job.get("together"):
+        return _together(attempt, tasks)
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of_batch(attempt, session, tasks), job)
     rows = _labelled(run_query(attempt, session, job["batch_sql"]), case_sensitive=job["spark"]["case_sensitive"])
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
+
+
+def _together(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+    """Tasks by key of a query that says of many keys at once what it says of each."""
+    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
+    add_views(inputs_of_keys(attempt, session, tasks), job)
+    rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    return store_together(attempt, rows, tasks)
 
 
 def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:

@@ -11,7 +11,22 @@ from dataclasses import replace
 
 from tests.property import model
 from tests.property.engine import Fault, Faults
-from tests.property.model import Among, Both, Component, Copy, Distinct, File, Flows, Join, Pick, Read, Total, Transform
+from tests.property.model import (
+    Among,
+    Both,
+    Component,
+    Copy,
+    Distinct,
+    File,
+    Flows,
+    Grouped,
+    Join,
+    Meeting,
+    Pick,
+    Read,
+    Total,
+    Transform,
+)
 from tests.property.world import World
 
 NAMES = [f"{part}-{n}.csv" for part in ("a", "b", "c d", "e=ü") for n in (1, 2, 3)]
@@ -59,7 +74,7 @@ class Changes:
 
     def _transform(self, one: str, two: str) -> Transform:
         number = self.chance.randint(0, 6)
-        match self.chance.randint(0, 9):
+        match self.chance.randint(0, 13):
             case 0 | 1:
                 return Pick(one, ("k", "v"), self.chance.randint(0, 2), number, named=self.chance.random() < 0.3)
             case 2:
@@ -75,8 +90,15 @@ class Changes:
                 return Total(one, self.chance.random() < 0.7, self.chance.choice([None, number]))
             case 8:
                 return Distinct(one)
-            case _:
+            case 9:
                 return Both(one, two)
+            case 10 | 11:
+                star, whole = self.chance.random() < 0.3, self.chance.random() < 0.3
+                return Grouped(one, self.chance.choice([None, number]), star, whole)
+            case _ if one != two:
+                return Meeting(one, two, dimension=self.chance.random() < 0.5)
+            case _:
+                return Grouped(one)
 
     def _file(self, columns: model.Columns = ("k", "v")) -> File:
         return File(columns, tuple(self._row(columns) for _ in range(self.chance.randint(0, 4))))
@@ -232,7 +254,7 @@ class Changes:
         flow = self.chance.choice(list(flows))
         name = self.chance.choice(list(flows[flow]))
         match flows[flow][name]:
-            case Pick() | Total() | Join() as c:
+            case Pick() | Total() | Join() | Grouped() as c:
                 flows[flow][name] = self._other_transform(c)
             case Read() as c if (
                 self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]
@@ -245,14 +267,17 @@ class Changes:
     def _edit_transform(self) -> None:
         flows = self._flows()
         known = [
-            (f, n, c) for f, parts in flows.items() for n, c in parts.items() if isinstance(c, Pick | Total | Join)
+            (f, n, c)
+            for f, parts in flows.items()
+            for n, c in parts.items()
+            if isinstance(c, Pick | Total | Join | Grouped)
         ]
         if known:
             flow, name, component = self.chance.choice(known)
             flows[flow][name] = self._other_transform(component)
             self._apply(flows)
 
-    def _other_transform(self, component: Pick | Total | Join) -> Transform:
+    def _other_transform(self, component: Pick | Total | Join | Grouped) -> Transform:
         if isinstance(component, Join):
             return replace(component, outer=not component.outer)
         return replace(component, above=self.chance.randint(0, 6))

@@ -44,7 +44,21 @@ from dataplane.contract import (
 )
 from dataplane.listing import list_files
 from dataplane.versions import Versions
-from tests.property.model import Columns, Fragment, Key, Row, Value, content, parse_key, task_key
+from tests.property.model import (
+    KEY,
+    Columns,
+    Dataset,
+    Fragment,
+    Key,
+    Row,
+    Value,
+    by_key,
+    content,
+    index_key,
+    key_of,
+    parse_key,
+    task_key,
+)
 
 Fault: TypeAlias = Literal["none", "dies", "dies late", "dies between", "stutters", "straggles"]
 Faults: TypeAlias = Callable[[Kind], Fault]
@@ -128,7 +142,7 @@ class Engine:
     def _check_unknown(self, claim: Claim) -> None:
         keys = [bytes.fromhex(t["task"]) for t in claim["tasks"]]
         with self.ctx.store.read() as tx:
-            known = tx.traces(keys) if claim["kind"] in ("parse", "transform") else {}
+            known = set(tx.memos(keys) if claim["kind"] == "index" else tx.traces(keys))
         assert not known, f"{claim['dataset']}: dispatched although it has a trace (I6)"
 
     def _work(self, claim: Claim, task: TaskSpec) -> Work | None:
@@ -136,6 +150,9 @@ class Engine:
             case "parse":
                 texts = [path_of(o["uri"]).read_text() for o in task["objects"] if path_of(o["uri"]).exists()]
                 key = parse_key(texts, column_names(task["columns"]), claim["job"]["options"].get("nullValue", ""))
+            case "index":
+                [fragment] = self._held(claim, task)
+                key = index_key(fragment, column_names(claim["job"]["schema"]))
             case "transform":
                 job = claim["job"]
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
@@ -149,9 +166,13 @@ class Engine:
         return given["mode"], content(self._fragments(job, task, name)), column_names(given["schema"])
 
     def _fragments(self, job: Json, task: TaskSpec, name: str) -> list[Fragment]:
-        is_each = job["inputs"][name]["mode"] == "each"
-        paths = task["slots"][name] if is_each else job["shared"][name]
-        return [self.fragment(path) for path in paths]
+        given = job["inputs"][name]
+        paths = job["shared"][name] if given["mode"] == "all" else task["slots"][name]
+        found = [self.fragment(path) for path in paths]
+        return found if given["mode"] != "by" else [_with_key(found, column_names(given["schema"]), task["partition"])]
+
+    def _held(self, claim: Claim, task: TaskSpec) -> list[Fragment]:
+        return [self.fragment(path) for path in task["slots"][""]]
 
     def fragment(self, path: str) -> Fragment:
         found = json.loads(self.lake.read(path))
@@ -159,7 +180,8 @@ class Engine:
 
     def _count(self, works: Mapping[str, Work]) -> int:
         with self.ctx.store.read() as tx:
-            traces = tx.traces([bytes.fromhex(task) for task in works])
+            keys = [bytes.fromhex(task) for task in works]
+            traces = tx.traces(keys).keys() | tx.memos(keys).keys()
         committed = [w for task, w in works.items() if bytes.fromhex(task) in traces]
         self.done += committed
         return len(committed)
@@ -168,7 +190,7 @@ class Engine:
 
     def _end(self, claim: Claim, driver: str, results: list[TaskResult], fault: Fault) -> None:
         kept = results[::2] if fault == "dies between" else results
-        if claim["kind"] in ("parse", "transform") and fault not in ("dies", "straggles"):
+        if claim["kind"] in ("parse", "index", "transform") and fault not in ("dies", "straggles"):
             manifest = {"contract": CONTRACT, "attempt": claim["attempt"], "results": kept, "versions": {}}
             self.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
         if fault.startswith("dies") or fault == "straggles":
@@ -216,9 +238,12 @@ class Engine:
                     result["result"] = self._write(claim["job"], task)
                 case "parse":
                     self._store(claim, task, parse(task, claim["job"]["options"]), result)
+                case "index":
+                    result["result"] = {"keys": _keys(self._held(claim, task), column_names(claim["job"]["schema"]))}
                 case "transform":
                     given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
-                    self._store(claim, task, self._query(claim["job"], given), result)
+                    rows = self._query(claim["job"], given)
+                    (self._deal if _is_dealt(claim["job"]) else self._store)(claim, task, rows, result)
         except (ValueError, sqlite3.Error) as e:
             result |= {"state": "failed", "error": _user_error(str(e))}
         return result
@@ -243,9 +268,9 @@ class Engine:
         shown = sorted({json.dumps(dict(zip(columns, row, strict=True))) for row in failing})
         return {"rows": len(rows), "failing": len(failing), "examples": shown[:1] + shown[1:][-1:]}
 
-    def _store(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
+    def _store(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult, key: str = "") -> None:
         rows, taken_out = _kept(claim["job"], task, rows, result)
-        label = label_of(bytes.fromhex(task["task"]))
+        label = label_of(bytes.fromhex(task["task"])) + key
         kept = self._output(claim, label, rows)
         result["schema"], result["content"], result["files"] = kept["schema"], kept["content"], kept["files"]
         if any(d.get("quarantine") for d in _drops(claim["job"])):
@@ -259,6 +284,17 @@ class Engine:
             self.lake.put_if_absent(path, body)
             files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": None}]
         return {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
+
+    def _deal(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
+        """An output for each key."""
+        outputs: dict[str, Output] = {}
+        for key, some in by_key(Dataset(rows.columns, {"": rows})).items():
+            one: TaskResult = {"task": result["task"], "epoch": 0, "state": "done"}
+            self._store(claim, task, Fragment(rows.columns, tuple(some)), one, key)
+            outputs[key] = {"files": one["files"], "content": one["content"], "schema": one["schema"]}
+        files = [f for output in outputs.values() for f in output["files"]]
+        schema = schema_of(rows.columns)
+        result |= {"schema": schema, "content": list(fingerprint(rows)), "files": files, "outputs": outputs}
 
     def _write(self, job: Json, task: TaskSpec) -> Json:
         target = self.targets.setdefault(job["path"], {})
@@ -304,6 +340,23 @@ def _kept(job: Json, task: TaskSpec, rows: Fragment, result: TaskResult) -> tupl
     if dropped:
         result["metrics"] = {"dropped": dropped, "dropped_rows": sum(dropped.values())}
     return Fragment(rows.columns, tuple(kept)), Fragment((*rows.columns, REASON), tuple(taken_out))
+
+
+def _is_dealt(job: Json) -> bool:
+    return "key" in job and not any(given["mode"] == "by" for given in job["inputs"].values())
+
+
+def _with_key(fragments: Sequence[Fragment], columns: Columns, key: str) -> Fragment:
+    place = columns.index(KEY)
+    rows = (row for f in fragments for row in f.under(columns))
+    return Fragment(columns, tuple(row for row in rows if key_of(row[place]) == key))
+
+
+def _keys(fragments: Sequence[Fragment], columns: Columns) -> dict[str, list[int]]:
+    found: dict[str, list[Row]] = {}
+    for row in (row for f in fragments for row in f.under(columns)):
+        found.setdefault(key_of(row[columns.index(KEY)]), []).append(row)
+    return {key: list(fingerprint(Fragment(columns, tuple(rows)))) for key, rows in found.items()}
 
 
 def _unrenamed(sql: str) -> str:

@@ -257,13 +257,70 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouped:
+    """For each k one partition, of all rows that have it, in whatever partitions they lie: sums, or each row once.
+
+    `whole`: one run over everything, whose rows are then dealt out by k.
+    """
+
+    source: str
+    above: int | None = None
+    star: bool = False
+    whole: bool = False
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.source: "all" if self.whole else "by"}
+
+    @property
+    def sql(self) -> str:
+        where = "" if self.above is None else f" WHERE v > {self.above}"
+        items = "DISTINCT *" if self.star else "k, sum(v) AS v, count(*) AS n"
+        return f"SELECT {items} FROM {self.source}{where}" + ("" if self.star else " GROUP BY k")
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        given = inputs[self.source]
+        if self.star:
+            v = given.columns.index("v")
+            kept = (r for r in given.rows if self.above is None or _above(r[v], self.above))
+            return Fragment(given.columns, tuple(dict.fromkeys(kept)))
+        return Total(self.source, True, self.above).run(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Joined by k. With `dimension` the right side is read whole, else both sides by k: then both names differ."""
+
+    left: str
+    right: str
+    dimension: bool = False
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.left: "by", self.right: "all" if self.dimension else "by"}
+
+    @property
+    def sql(self) -> str:
+        pair = f"{self.left} AS l LEFT JOIN {self.right} AS r ON l.k = r.k"
+        return f"SELECT l.k, count(*) AS v, sum(r.v) AS w FROM {pair} GROUP BY l.k"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        joined = Join(self.left, self.right, "w", outer=True).run(inputs)
+        groups: dict[Value, list[Value]] = {}
+        for k, _, w in joined.rows:
+            groups.setdefault(k, []).append(w)
+        return Fragment(("k", "v", "w"), tuple((k, len(ws), _sum(ws)) for k, ws in groups.items()))
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """A write component: an external copy of `source`."""
 
     source: str
 
 
-Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct
+Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting
+KEY = "k"  # the column of which keys are made
 Component: TypeAlias = Read | Transform | Copy
 Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
 
@@ -341,12 +398,62 @@ def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key]) -> K
     return "transform", sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
 
 
+def index_key(fragment: Fragment, seen: Columns) -> Key:
+    """Telling apart the rows of one partition, as the reader sees them."""
+    return "index", content([fragment]), seen
+
+
+def key_of(value: Value) -> str:
+    return KEY if value is None else f"{KEY}={value}"
+
+
+def by_key(dataset: Dataset) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    place = dataset.columns.index(KEY)
+    for row in dataset.rows():
+        found.setdefault(key_of(row[place]), []).append(row)
+    return found
+
+
+def transform_by(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
+    """One run for each k of the inputs that are read by it; and for each partition of these the work of an index."""
+    modes = component.modes
+    seen = {name: named_columns(component, inputs[name].columns) for name in modes}
+    groups = {name: by_key(inputs[name]) for name, mode in modes.items() if mode == "by"}
+    whole = {n: Fragment(d.columns, tuple(d.rows())) for n, d in inputs.items()}
+    contents = {name: content(inputs[name].partitions.values()) for name in modes if name not in groups}
+    keys = {
+        f"index {name} {p}": index_key(f, seen[name])
+        for name in groups
+        for p, f in inputs[name].partitions.items()
+        if f.rows
+    }
+    partitions = {}
+    for key in {k for of in groups.values() for k in of}:
+        given = {n: Fragment(inputs[n].columns, tuple(of.get(key, ()))) for n, of in groups.items()}
+        slots: dict[str, Key] = {
+            n: (mode, content_seen(given[n], seen[n]) if n in given else contents[n], seen[n])
+            for n, mode in modes.items()
+        }
+        keys[key] = task_key(component.sql, params_of(component), slots)
+        partitions[key] = component.run(whole | given)
+    columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
+    return Dataset(columns, partitions), keys
+
+
+def content_seen(fragment: Fragment, seen: Columns) -> Content:
+    """Of rows by key: what the reader sees of them, whatever columns they were written with."""
+    return content([Fragment(seen, tuple(fragment.under(seen)))])
+
+
 Runs: TypeAlias = dict[str, list[Fragment]]  # fragments by input
 
 
 def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
     """One run for each partition of the inputs that are read by partitions; one run without such an input."""
     modes = component.modes
+    if "by" in modes.values():
+        return transform_by(component, inputs)
     each = [name for name, mode in modes.items() if mode == "each"]
     whole = {name: list(inputs[name].partitions.values()) for name in modes}
     runs = _by_partition({name: inputs[name] for name in each}, whole) if each else {"": whole}
@@ -362,6 +469,9 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
         tables = {n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()}
         partitions[key] = component.run(tables)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
+    if isinstance(component, Grouped):
+        dealt = by_key(Dataset(columns, partitions))
+        partitions = {key: Fragment(columns, tuple(rows)) for key, rows in dealt.items()}
     return Dataset(columns, partitions), keys
 
 

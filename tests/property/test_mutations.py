@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from controlplane.core import sql
-from controlplane.core.plan import asking, inputs, sink, source, transform
+from controlplane.core import ids, sql
+from controlplane.core.plan import asking, index, inputs, sink, source, transform
+from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
 from controlplane.operations.world import Facts
 from controlplane.store.memory_queue import MemoryQueue
@@ -161,6 +162,42 @@ def pinned_schemas_are_forgotten() -> Patch:
 @mutation("calm")
 def finished_work_of_the_dead_is_thrown_away() -> Patch:
     return work, "read_manifest", lambda lake, attempt: None
+
+
+@mutation("calm")
+def indexes_keep_what_a_partition_held_before() -> Patch:
+    return index, "_before", lambda found, change, memos: ()
+
+
+@mutation("calm")
+def indexes_are_not_updated() -> Patch:
+    right = index._edited
+
+    def edited(found: Any, changes: Any, memos: Any) -> Any:
+        after = yield from right(found, changes, memos)
+        return after if found.index.done == EMPTY_ROOT else replace(found.index, done=after.done)
+
+    return index, "_edited", edited
+
+
+@mutation("calm")
+def keys_are_read_from_their_first_partition_only() -> Patch:
+    right = work._parts
+    return work, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
+
+
+@mutation("calm")
+def answers_of_indexes_are_forgotten() -> Patch:
+    return ids, "index_key", lambda mark, content: digest("index-of/1", index=mark, content=content.rows)
+
+
+@mutation("calm")
+def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
+    def carried(case: Any, used: Any) -> Any:
+        yield from asking.nodes([])
+        return used.root
+
+    return transform, "_carried", carried
 
 
 @mutation("calm")

@@ -31,7 +31,7 @@ from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
 from tests.property import model
 from tests.property.engine import Engine, Fault, Faults, MemoryLake
-from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Key, Read
+from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Grouped, Key, Meeting, Read
 
 BRANCH = "main"
 WINDOW = 20_000
@@ -146,7 +146,10 @@ class World:
             case _:
                 text = restyled(component.sql, style)
                 self.canonical[text] = component.sql
-                return {"transform": {"sql": text, "params": model.params_of(component)}}
+                body = {"sql": text, "params": model.params_of(component)}
+                by = {name: mode for name, mode in component.modes.items() if "by" in component.modes.values()}
+                key = {"partition_by": [model.KEY]} if isinstance(component, Grouped | Meeting) else {}
+                return {"transform": body | key | ({"inputs": by} if by else {})}
 
     def _read(self, read: Read) -> dict[str, object]:
         options = {"header": True} | ({"nullValue": read.null} if read.null else {})
@@ -262,6 +265,23 @@ class World:
             for dataset, expected in truth.items():
                 require(dataset in states, dataset, "has no state")
                 self._check_dataset(tx, states[dataset], expected)
+                self._check_indexes(tx, states[dataset], truth)
+
+    def _check_indexes(self, tx: Tx, state: State, truth: Mapping[str, Dataset]) -> None:
+        """Each names the partitions that hold a key, with the rows there, and the rows of the key in all of them."""
+        component = model.everything(self.flows)[state.dataset]
+        names = model.inputs_of(state.dataset, component)
+        for name in (n for n in names if f"{n}/pairs" in state.inputs):
+            parts = truth[names[name]].partitions.items()
+            held = {p: model.by_key(Dataset(truth[names[name]].columns, {p: f})) for p, f in parts}
+            wanted = {f"{key} {p}": len(rows) for p, keys in held.items() for key, rows in keys.items()}
+            found = {e.key: e.content.rows for e in tree.scan(tx, state.inputs[f"{name}/pairs"].root)}
+            require(found == wanted, state.dataset, "has as pairs", found, "and not", wanted)
+            keys = Counter[str]()
+            for pair, rows in wanted.items():
+                keys[pair.split(" ")[0]] += rows
+            sums = {e.key: e.content.rows for e in tree.scan(tx, state.inputs[f"{name}/keys"].root)}
+            require(sums == keys, state.dataset, "has as keys", sums, "and not", keys)
 
     def _check_dataset(self, tx: Tx, state: State, expected: Dataset) -> None:
         columns = column_names(state.schema)
@@ -370,7 +390,8 @@ class World:
         components, found = model.everything(self.flows), dict[str, Lineage]()
         for dataset, c in components.items():
             above = tuple(found[d] for d in model.inputs_of(dataset, c).values())
-            found[dataset] = (c if isinstance(c, Read | Copy) else (c.sql, tuple(model.params_of(c).items())), *above)
+            own = c if isinstance(c, Read | Copy) else (c.sql, *model.params_of(c).items(), *c.modes.items())
+            found[dataset] = (own, *above)
         return found
 
     def _remember(self, reads: model.Derived, exempt: set[str]) -> None:

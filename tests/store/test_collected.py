@@ -56,6 +56,7 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         tx.put_publication(publication(1))
         tx.put_job(d(70), {"shared": {"a": d(71).hex(), "b": EMPTY_ROOT.hex()}, "sql": "SELECT 1"})
         tx.put_job(d(72), {"location": "/x"})
+        tx.put_job(d(73), {"shared": {}, "pairs": {"a": d(74).hex()}})
     with world.read() as tx:
         found = set(tx.pointers())
         assert set(tx.pointers(["listing", "build"])) == {p for p in found if p.holder in ("listing", "build")}
@@ -71,6 +72,7 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         Pointer("target", "flights.out", d(2), "main"),
         Pointer("publication", "flights.daily", d(1), "main"),
         Pointer("task", d(70).hex(), d(71)),
+        Pointer("task", d(73).hex(), d(74)),
         Pointer("task", d(70).hex(), EMPTY_ROOT),
     }
 

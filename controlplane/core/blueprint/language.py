@@ -139,7 +139,7 @@ COMPONENT = Section(
         PUBLISH,
         EXPECT,
     ),
-    later=("partition_by", "sort_by", "pin", "volatile"),
+    later=("sort_by", "pin", "volatile"),
     one_of=("read", "transform", "write"),
 )
 

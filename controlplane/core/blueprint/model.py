@@ -67,6 +67,15 @@ class InputHint:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
+
+    column: str
+    granule: str = ""  # hour | day | month | year
+    buckets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A read connector. `refresh_s` is None where listings are only made on request."""
 
@@ -91,6 +100,7 @@ class SqlTransform:
     text: TextPlace
     params: tuple[tuple[str, ParamValue], ...]
     inputs: tuple[InputHint, ...]
+    partition_by: tuple[KeyColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,7 @@ class PythonTransform:
     inputs: tuple[InputHint, ...]
     params: tuple[tuple[str, ParamValue], ...]
     requirements: tuple[str, ...]
+    partition_by: tuple[KeyColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.kinds import (
     Choice,
     JsonSchema,
@@ -61,7 +62,7 @@ class Inputs:
 
 
 MODE: Key[str | None] = Key(
-    "mode", Choice(("each", "all"), ("by", "previous")), None, "What a task reads of this input."
+    "mode", Choice(("each", "all", "by"), ("previous",)), None, "What a task reads of this input."
 )
 INPUT_FROM: Key[str | None] = Key("from", DATASET, None, "The dataset, where it has another name.")
 INPUT = Section((INPUT_FROM, MODE), later=("by",))
@@ -125,7 +126,8 @@ MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files th
 ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
 REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs.")
 PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, arguments in Python.")
-INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each or all.")
+INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all.")
+PARTITION_BY = Key("partition_by", KeyColumns(), NO_KEY, "What the output's partition keys are made of.")
 _PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
 
 
@@ -137,12 +139,12 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
     for key in fields.given(_PYTHON_ONLY):
         message = f"{key.text!r} belongs to Python, not to SQL"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")
-    return SqlTransform(*fields[SQL], params=fields[PARAMS], inputs=fields[INPUTS])
+    return SqlTransform(*fields[SQL], params=fields[PARAMS], inputs=fields[INPUTS], partition_by=fields[PARTITION_BY])
 
 
 def _python(fields: Fields, reading: Reading) -> PythonTransform:
     if not fields.given((INPUTS,)):
-        hint = "name each input with each or all; {} where there is none"
+        hint = "name each input with each, by or all; {} where there is none"
         reading.problems.add(fields.place, "missing-key", "Python needs the key 'inputs'", hint)
     _report_arguments(fields, reading)
     main, place = _main(fields, reading)
@@ -154,6 +156,7 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
         inputs=fields[INPUTS],
         params=fields[PARAMS],
         requirements=fields[REQUIREMENTS],
+        partition_by=fields[PARTITION_BY],
     )
 
 
@@ -185,8 +188,8 @@ def _report_arguments(fields: Fields, reading: Reading) -> None:
 
 TRANSFORM = Nested(
     Section(
-        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS),
-        later=("partition_by", "schema", "sort_by", "volatile"),
+        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY),
+        later=("schema", "sort_by", "volatile"),
         one_of=("sql", "python", "file"),
     ),
     _transform,

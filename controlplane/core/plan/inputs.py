@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from controlplane.core import tree
 from controlplane.core.dataflow import Sink, Slot, Transform
 from controlplane.core.model import Building, Consumed, State
+from controlplane.core.plan.index import Index
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.values import Decision, Item, Planning
 from dataplane.contract import Content, Schema, schema_id
@@ -33,10 +34,27 @@ class Input:
     schema: Schema
     consumed: Consumed
     pending: Keys | None = None
+    index: Index | None = None  # of a `by` input, once it is known how far it is
 
     @property
-    def is_each(self) -> bool:
-        return self.slot.mode == "each"
+    def is_parted(self) -> bool:
+        """Output partition k reads a part of it."""
+        return self.slot.mode != "all"
+
+    @property
+    def root(self) -> bytes:
+        """Of the tree whose keys are those of output partitions, and whose contents are what they read."""
+        return self.index.keys if self.index else self.of.root
+
+    @property
+    def tree_name(self) -> str:
+        """The name under which a state remembers that tree."""
+        return f"{self.slot.name}/keys" if self.slot.mode == "by" else self.slot.name
+
+    @property
+    def remembered(self) -> dict[str, Consumed]:
+        """What a state that is made of it remembers."""
+        return self.index.consumed(self.slot.name, self.consumed) if self.index else {self.slot.name: self.consumed}
 
     @property
     def is_whole(self) -> bool:
@@ -53,7 +71,7 @@ def read(planning: Planning, node: Transform, offers: Sequence[State | Building]
 
 def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building) -> Input:
     assert of.schema is not None
-    schema, digest = _read_schema(node, of.schema)
+    schema, digest = _read_schema(node, slot, of.schema)
     pending = None
     if not isinstance(of, State):
         above = planning.decisions.get(slot.dataset)
@@ -64,12 +82,12 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building
 _read_schemas: dict[object, tuple[Schema, bytes]] = {}  # what was found before: a pure function, asked again and again
 
 
-def _read_schema(node: Transform, schema: Schema) -> tuple[Schema, bytes]:
+def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, bytes]:
     """The part of an input's schema that this logic can see, and its id."""
-    name = (node.logic, tuple((f["name"], str(f["type"])) for f in schema["fields"]))
+    name = (node.logic, slot.columns, tuple((f["name"], str(f["type"])) for f in schema["fields"]))
     found = _read_schemas.get(name)
     if found is None:
-        seen = node.read_schema(schema)
+        seen = node.read_schema(slot, schema)
         found = (seen, schema_id(seen))
         if len(_read_schemas) >= READ_SCHEMAS:
             _read_schemas.clear()
@@ -133,7 +151,8 @@ def bound(planning: Planning, node: Transform) -> Keys | None:
     if not touched:
         return None
     if not any(s.mode == "each" for s in node.slots):
-        return listed(("",))
+        present = everything(planning, node.dataset) if node.key else Keys()
+        return present if present.count else listed(("",))
     each = [keys for slot, keys in touched if slot.mode == "each"]
     if len(each) < len(touched):  # an `all` input concerns every partition
         each += [everything(planning, s.dataset) for s in node.slots if s.mode == "each"]

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Transform
-from controlplane.core.model import Building, Cause, State, Task
+from controlplane.core.model import Building, State, Task
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.case import Case, cause_of, half_built, item_of, state_after
+from controlplane.core.plan.index import Following, follow, key_fault, output_fault
 from controlplane.core.plan.inputs import Input, after, consistent, merged_cut, not_ready, offers, possible, read
 from controlplane.core.plan.jobs import logic_job
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
 from controlplane.core.plan.values import (
-    Action,
-    Because,
     Commit,
     Decision,
     Item,
     Learn,
     Planning,
-    next_state,
     user_error,
 )
 from controlplane.core.schemas import EMPTY_SCHEMA
@@ -29,34 +28,6 @@ from dataplane.contract import EMPTY, Json, Schema, schema_id, slot_id, task_key
 
 ROW_COST = 100  # bytes that a row counts for when claims are sized
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A transform that has something to do, with what it reads."""
-
-    planning: Planning
-    node: Transform
-    state: State | None
-    inputs: tuple[Input, ...]
-
-    @property
-    def each(self) -> list[Input]:
-        return [i for i in self.inputs if i.is_each]
-
-    @property
-    def is_whole(self) -> bool:
-        """No input is half-built."""
-        return all(i.is_whole for i in self.inputs)
-
-    @property
-    def schemas(self) -> dict[str, Schema]:
-        return {i.slot.name: i.schema for i in self.inputs}
-
-    @property
-    def root(self) -> bytes:
-        """Of the present output."""
-        return self.state.root if self.state else tree.EMPTY_ROOT
 
 
 def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
@@ -71,19 +42,19 @@ def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
     if chosen is None:
         reason = "its inputs reflect different states of a source that they share"
         return Decision(node.dataset, "waiting", reason=reason)
-    case = _Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
+    case = Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
     if _is_current(case):
         return after(planning, node, Decision(node.dataset, "up_to_date"))
     return after(planning, node, (yield from _stale(case)))
 
 
-def _is_current(case: _Case) -> bool:
+def _is_current(case: Case) -> bool:
     state = case.state
     return (
         state is not None
         and case.is_whole
         and state.lineage == case.node.lineage
-        and dict(state.inputs) == {i.slot.name: i.consumed for i in case.inputs}
+        and all(state.inputs.get(i.slot.name) == i.consumed for i in case.inputs)
         and state.cut == merged_cut(case.inputs)
     )
 
@@ -91,57 +62,108 @@ def _is_current(case: _Case) -> bool:
 # --- work -----------------------------------------------------------------------------------------
 
 
-def _stale(case: _Case) -> Deciding[Decision]:
+def _stale(case: Case) -> Deciding[Decision]:
     used = [c.root for c in case.state.inputs.values()] if case.state else []
     yield from asking.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
-    build = ids.build_key(case.node.logic, _basis(case)) if case.is_whole else None
+    if fault := _key_fault(case):
+        return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
+    case, lagging = yield from _followed(case)
+    build = ids.build_key(case.node.logic, _basis(case)) if case.is_whole and lagging is None else None
     analysis = ids.analysis_key(case.node.task_logic, case.schemas)
     builds, memos = yield from asking.remembered([build] if build else [], [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
     if analysis not in memos:
         return (yield from _analyse(case, analysis))
+    if lagging is not None:
+        return (yield from _index(case, lagging))
     return (yield from _work(case, case.node.with_reason(memos[analysis]["schema"]), build))
 
 
-def _basis(case: _Case) -> Json:
+def _key_fault(case: Case) -> str | None:
+    """Why an input cannot be read `by` the key."""
+    by = (i for i in case.inputs if i.slot.mode == "by")
+    return next(filter(None, (key_fault(case.node, i.slot, i.schema) for i in by)), None)
+
+
+def _followed(case: Case) -> Deciding[tuple[Case, Following | None]]:
+    """With the indexes of its `by` inputs; and the first of them that needs tasks to reflect its input."""
+    building = case.planning.building(case.node.dataset)
+    used = [of.inputs for of in (building, case.state) if of is not None]
+    inputs: list[Input] = []
+    lagging = None
+    for i in case.inputs:
+        if i.slot.mode == "by":
+            found = yield from follow(case.planning, case.node, i.slot, i.schema, i.of.root, used)
+            lagging = lagging or (None if found.is_whole else found)
+            i = replace(i, index=found.index)
+        inputs.append(i)
+    return replace(case, inputs=tuple(inputs)), lagging
+
+
+def _index(case: Case, lagging: Following) -> Deciding[Decision]:
+    """Ask for what an index lacks. Which partitions follow from it is not known yet."""
+    nodes, window = case.planning.world.nodes, lagging.window
+    keys = union([lacking(nodes, case.root), *(lacking(nodes, i.root) for i in case.parted)])
+    tasks = len(window.tasks) if window.is_whole else lagging.count
+    item = replace(item_of(case, "compute", tasks, keys if keys.count else listed(("",))), certain=False)
+    decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
+    if windows.limit(case.planning, lagging.count) == 0:
+        return decision  # only counted
+    building = None
+    if lagging.count > case.planning.exact:
+        building = half_built(case, (yield from _still_right(case)), None)
+    return windows.computing(decision, window, lagging.job, building)
+
+
+def _still_right(case: Case) -> Deciding[bytes]:
+    """The outputs so far that hold for what is known of the inputs."""
+    building = case.planning.building(case.node.dataset)
+    if building is not None and building.lineage == case.node.lineage and _is_same_code(case, building):
+        return (yield from _carried(case, building))
+    if case.state is not None and _is_same_code(case, case.state):
+        return (yield from _carried(case, case.state))
+    return tree.EMPTY_ROOT
+
+
+def _basis(case: Case) -> Json:
     """What the whole output is a function of; keys of an `all` input are not part of it."""
     return {
         i.slot.name: {
             "mode": i.slot.mode,
             "schema": schema_id(i.schema),
-            "data": i.of.root if i.is_each or case.node.is_volatile else tuple(i.content(case.planning)),
+            "data": i.root if i.is_parted or case.node.is_volatile else tuple(i.content(case.planning)),
         }
         for i in case.inputs
     }
 
 
-def _analyse(case: _Case, key: bytes) -> Deciding[Decision]:
+def _analyse(case: Case, key: bytes) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
     job = logic_job(case.node, case.schemas)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
     status, error = windows.learning(task, (yield from asking.tasks([key])))
     keys = _all_keys(case)
-    item = Item(case.node.dataset, "compute", _cause(case), False, keys.count, keys)
+    item = Item(case.node.dataset, "compute", cause_of(case), False, keys.count, keys)
     return Decision(case.node.dataset, status, Learn(task, job), (item,), "analysis", error=error, pending=keys)
 
 
-def _all_keys(case: _Case) -> Keys:
+def _all_keys(case: Case) -> Keys:
     """Every partition that the output may have."""
-    if not case.each:
+    if not case.parted:
         return listed(("",))
     nodes = case.planning.world.nodes
     return union(
-        [*(lacking(nodes, i.of.root) for i in case.each), *(i.pending for i in case.inputs if i.pending is not None)]
+        [*(lacking(nodes, i.root) for i in case.parted), *(i.pending for i in case.inputs if i.pending is not None)]
     )
 
 
-def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from asking.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
-    commit = Commit(_state(case, root, schema), None, 0 if case.node.output else keys.count, None, build)
-    items = [_item(case, "adopt", 0, keys)] if keys.count else []
+    commit = Commit(state_after(case, root, schema), None, 0 if case.node.output else keys.count, None, build)
+    items = [item_of(case, "adopt", 0, keys)] if keys.count else []
     return Decision(case.node.dataset, "stale", commit, tuple(items))
 
 
@@ -156,7 +178,9 @@ class _Extent:
     removed: tuple[str, ...] = ()
 
 
-def _work(case: _Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
+def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
+    if schema is not None and (fault := output_fault(case.node, schema)):
+        return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
     extent = yield from _extent(case)
     limit = windows.limit(case.planning, extent.count)
     if limit == 0 or (schema is None and not case.is_whole):
@@ -169,23 +193,23 @@ def _work(case: _Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     return (yield from _commit(case, extent, window, schema, build))
 
 
-def _only_counted(case: _Case, extent: _Extent) -> Decision:
+def _only_counted(case: Case, extent: _Extent) -> Decision:
     pending = _pending(case, extent.told)
-    item = replace(_item(case, "compute", pending.count, pending), certain=False)
+    item = replace(item_of(case, "compute", pending.count, pending), certain=False)
     return Decision(case.node.dataset, "stale", items=(item,), pending=pending)
 
 
-def _pending(case: _Case, own: Keys) -> Keys:
+def _pending(case: Case, own: Keys) -> Keys:
     return union([own, *(i.pending for i in case.inputs if i.pending is not None)])
 
 
 # --- extent ---------------------------------------------------------------------------------------
 
 
-def _extent(case: _Case) -> Deciding[_Extent]:
+def _extent(case: Case) -> Deciding[_Extent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
-    if not case.each:
+    if not case.parted:
         return _single(case)
     if building is not None and building.lineage == case.node.lineage and _is_same_code(case, building):
         return (yield from _holes(case, (yield from _carried(case, building))))
@@ -194,36 +218,38 @@ def _extent(case: _Case) -> Deciding[_Extent]:
     return (yield from _holes(case, tree.EMPTY_ROOT))
 
 
-def _single(case: _Case) -> _Extent:
+def _single(case: Case) -> _Extent:
+    if case.node.key:  # one task gives all partitions: what it does not give is gone
+        return _Extent(tree.EMPTY_ROOT, 1, ("",), listed(("",)))
     before = (e.key for e in tree.scan(case.planning.world.nodes, case.root))
     return _Extent(case.root, 1, ("",), listed(("",)), tuple(k for k in before if k))
 
 
-def _is_same_code(case: _Case, used: State | Building) -> bool:
+def _is_same_code(case: Case, used: State | Building) -> bool:
     """The same logic over the same read schemas and the same contents of `all` inputs: only changed keys count."""
     nodes = case.planning.world.nodes
 
     def same(i: Input) -> bool:
         one = used.inputs.get(i.slot.name)
-        if one is None or one.schema != i.consumed.schema:
+        if one is None or one.schema != i.consumed.schema or i.tree_name not in used.inputs:
             return False
-        return i.is_each or tree.totals(nodes, one.root).content == i.content(case.planning)
+        return i.is_parted or tree.totals(nodes, one.root).content == i.content(case.planning)
 
     same_logic = used.logic == case.node.logic if isinstance(used, State) else True
-    return same_logic and len(used.inputs) == len(case.inputs) and all(map(same, case.inputs))
+    return same_logic and all(map(same, case.inputs))
 
 
-def _differences(case: _Case, used: State | Building) -> Deciding[list[tree.Change]]:
-    found = yield from asking.changes([(used.inputs[i.slot.name].root, i.of.root) for i in case.each])
+def _differences(case: Case, used: State | Building) -> Deciding[list[tree.Change]]:
+    found = yield from asking.changes([(used.inputs[i.tree_name].root, i.root) for i in case.parted])
     return [change for changes in found for change in changes]
 
 
-def _changed(case: _Case, state: State) -> Deciding[_Extent]:
+def _changed(case: Case, state: State) -> Deciding[_Extent]:
     """The keys in which the inputs differ from those that the state was built from."""
     keys = sorted({c.key for c in (yield from _differences(case, state))})
-    yield from asking.nodes([(i.of.root, keys) for i in case.each])
+    yield from asking.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
-    there = set().union(*(tree.lookup(nodes, i.of.root, keys) for i in case.each))
+    there = set().union(*(tree.lookup(nodes, i.root, keys) for i in case.parted))
     wanted, removed = [k for k in keys if k in there], tuple(k for k in keys if k not in there)
     base = state.root
     if len(wanted) > case.planning.exact:
@@ -231,19 +257,19 @@ def _changed(case: _Case, state: State) -> Deciding[_Extent]:
     return _Extent(base, len(wanted), wanted, listed(wanted), removed)
 
 
-def _carried(case: _Case, building: Building) -> Deciding[bytes]:
-    """What a half-built root has that these inputs have not changed. A key new to one input may be there by another."""
-    is_new_there = len(case.each) > 1
-    changes = yield from _differences(case, building)
-    gone = sorted({c.key for c in changes if is_new_there or c.before is not None})
-    yield from asking.nodes([(building.root, gone)])
-    return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
+def _carried(case: Case, used: State | Building) -> Deciding[bytes]:
+    """What a root, mostly a half-built one, has that these inputs have not changed."""
+    several = len(case.parted) > 1  # then a key that is new to one input may be there because of another
+    differences = yield from _differences(case, used)
+    gone = sorted({c.key for c in differences if several or c.before is not None})
+    yield from asking.nodes([(used.root, gone)])
+    return tree.edit(case.planning.world.nodes, used.root, [(key, None) for key in gone])
 
 
-def _holes(case: _Case, base: bytes) -> Deciding[_Extent]:
+def _holes(case: Case, base: bytes) -> Deciding[_Extent]:
     """All keys of the inputs that `base` lacks."""
     nodes = case.planning.world.nodes
-    roots = [i.of.root for i in case.each]
+    roots = [i.root for i in case.parted]
     told = union(lacking(nodes, root, base) for root in roots)
     keys = yield from windows.hole_keys(case.planning, roots, base, told.count)
     if isinstance(keys, list):
@@ -251,7 +277,7 @@ def _holes(case: _Case, base: bytes) -> Deciding[_Extent]:
     return _Extent(base, told.count, keys, told, (yield from _vanishing(case, roots)))
 
 
-def _vanishing(case: _Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
+def _vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
     """Partitions of the present output that no input has any more."""
     if case.state is None or not case.is_whole:
         return ()
@@ -262,24 +288,26 @@ def _vanishing(case: _Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-Reads = Mapping[str, tree.Entry | None]  # `each` slot -> what the partition reads through it
+Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
 
 
-def _job(case: _Case) -> Json:
+def _job(case: Case) -> Json:
     job = logic_job(case.node, case.schemas)
-    job["shared"] = {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_each}
+    job["shared"] = {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted}
+    if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
+        job["pairs"] = pairs
     return job
 
 
-def _tasks(case: _Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+def _tasks(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     """The task of each of these partitions; those that wait for an input are left out."""
-    yield from asking.nodes([(i.of.root, keys) for i in case.each])
+    yield from asking.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
-    found = {i.slot.name: tree.lookup(nodes, i.of.root, keys) for i in case.each}
-    waiting = set().union(*(_waiting(case, i, keys) for i in case.each))
-    digest, shared = ids.job_id(job), {i.slot.name: _whole_slot(case, i) for i in case.inputs if not i.is_each}
-    schemas = {i.slot.name: i.schema for i in case.each}
-    batched = bool(job.get("batch_sql"))
+    found = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
+    waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
+    digest, shared = ids.job_id(job), {i.slot.name: _whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    schemas = {i.slot.name: i.schema for i in case.parted}
+    batched = bool(job.get("batch_sql") or job.get("together"))
     return {
         key: _task(case.node, digest, key, reads, _slots(reads, schemas) | shared, batched)
         for key in keys
@@ -288,7 +316,7 @@ def _tasks(case: _Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Ta
     }
 
 
-def _waiting(case: _Case, i: Input, keys: Sequence[str]) -> set[str]:
+def _waiting(case: Case, i: Input, keys: Sequence[str]) -> set[str]:
     """Those of the keys that a half-built input does not have yet."""
     if i.pending is None:
         return set()
@@ -299,7 +327,7 @@ def _waiting(case: _Case, i: Input, keys: Sequence[str]) -> set[str]:
     return waiting - tree.lookup(nodes, i.of.root, keys).keys()
 
 
-def _whole_slot(case: _Case, i: Input) -> bytes:
+def _whole_slot(case: Case, i: Input) -> bytes:
     return slot_id(i.content(case.planning), i.schema)
 
 
@@ -308,7 +336,8 @@ def _slots(reads: Reads, schemas: Mapping[str, Schema]) -> dict[str, bytes]:
 
 
 def _task(node: Transform, job: bytes, key: str, reads: Reads, slots: Mapping[str, bytes], is_batched: bool) -> Task:
-    spec: Json = {"slots": {name: [e.fragment.hex()] if e else [] for name, e in reads.items()}}
+    each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
+    spec: Json = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
     rows = sum(e.content.rows for e in reads.values() if e)
     cost = rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
     task = task_key(node.task_logic, slots, ids.salt(node.uid, key) if node.is_volatile else None)
@@ -319,18 +348,18 @@ def _task(node: Transform, job: bytes, key: str, reads: Reads, slots: Mapping[st
 
 
 def _compute(
-    case: _Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema | None
+    case: Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema | None
 ) -> Deciding[Decision]:
     missing = sorted(window.missing)
     building = None
     if extent.count > case.planning.exact or not case.is_whole:
-        building = _building(case, (yield from windows.edited(case.planning, extent.base, window, ())), schema)
+        building = half_built(case, (yield from windows.edited(case.planning, extent.base, window, ())), schema)
     own = listed(missing) if window.is_whole else extent.told
-    items = [_item(case, "compute", len(window.tasks) if window.is_whole else own.count, own)] if own.count else []
+    items = [item_of(case, "compute", len(window.tasks) if window.is_whole else own.count, own)] if own.count else []
     if not window.is_whole:
         items = [replace(item, certain=False) for item in items]
     if extent.removed:
-        items.append(_item(case, "remove", 0, listed(extent.removed)))
+        items.append(item_of(case, "remove", 0, listed(extent.removed)))
     pending = _pending(case, union([own, listed(extent.removed)]))
     rest = minus(pending, union([own, listed(extent.removed)]))
     if rest.count:
@@ -339,14 +368,8 @@ def _compute(
     return windows.computing(decision, window, job, building)
 
 
-def _building(case: _Case, root: bytes, schema: Schema | None) -> Building:
-    consumed = {i.slot.name: i.consumed for i in case.inputs}
-    node = case.node
-    return Building(case.planning.branch, node.dataset, node.lineage, consumed, root, schema, merged_cut(case.inputs))
-
-
 def _commit(
-    case: _Case, extent: _Extent, window: windows.Window, schema: Schema | None, build: bytes
+    case: Case, extent: _Extent, window: windows.Window, schema: Schema | None, build: bytes
 ) -> Deciding[Decision]:
     found = schema
     if found is None:
@@ -356,65 +379,27 @@ def _commit(
         return Decision(case.node.dataset, "failed", error=user_error("schema-differs", message))
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
-    items = [_item(case, "adopt", 0, listed(sorted(window.hits)))] if window.hits else []
-    if extent.removed:
-        items.append(_item(case, "remove", 0, listed(extent.removed)))
+    items = [item_of(case, "adopt", 0, listed(sorted(window.entries)))] if window.entries else []
+    if removed := extent.removed or (yield from _given_up(case, root)):
+        items.append(item_of(case, "remove", 0, listed(removed)))
     return Decision(
-        case.node.dataset, "stale", Commit(_state(case, root, found), entered, 0, None, build), tuple(items)
+        case.node.dataset, "stale", Commit(state_after(case, root, found), entered, 0, None, build), tuple(items)
     )
 
 
-def _common_schema(case: _Case, window: windows.Window) -> Deciding[Schema | None]:
+def _given_up(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
+    """Partitions that the one task, of those that give many, has not given again."""
+    if case.parted or not case.node.key:
+        return ()
+    [gone] = yield from asking.holes([(root, case.root)])
+    return tuple(gone)
+
+
+def _common_schema(case: Case, window: windows.Window) -> Deciding[Schema | None]:
     """The schema of Python results that could not be analysed: that of all fragments, if they are equal."""
-    ids_ = [trace.outputs[case.node.output] for _, trace in window.hits.values()]
+    ids_ = [entry.fragment for _, entry in window.entries.values()]
     found = [f.schema for f in (yield from asking.fragments(ids_)).values() if f.id in set(ids_)]
     if case.state is not None and not found:
         return case.state.schema
     first = found[0] if found else EMPTY_SCHEMA
     return first if all(s == first for s in found) else None
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-
-def _cause(case: _Case) -> Cause:
-    if case.state is None:
-        return "missing"
-    if case.state.logic != case.node.logic:
-        return "logic"
-    schemas = {name: c.schema for name, c in case.state.inputs.items()}
-    return "input" if schemas == {i.slot.name: i.consumed.schema for i in case.inputs} else "schema"
-
-
-def _because(case: _Case) -> Iterator[Because]:
-    for i in case.inputs:
-        used = case.state.inputs.get(i.slot.name) if case.state else None
-        if used is None or used.root != i.of.root:
-            yield Because(i.slot.dataset, used.root if used else None, i.of.root)
-
-
-def _item(case: _Case, action: Action, tasks: int, keys: Keys) -> Item:
-    cause: Cause = "removed" if action == "remove" else _cause(case)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(_because(case)))
-
-
-def _state(case: _Case, root: bytes, schema: Schema) -> State:
-    totals = tree.totals(case.planning.world.nodes, root)
-    after = State(
-        branch=case.planning.branch,
-        dataset=case.node.dataset,
-        seq=0,
-        generation=0,
-        logic=case.node.logic,
-        inputs={i.slot.name: i.consumed for i in case.inputs},
-        root=root,
-        schema=schema,
-        cut=merged_cut(case.inputs),
-        partitions=totals.partitions,
-        rows=totals.content.rows,
-        cause=_cause(case),
-        revision=case.node.revision,
-        at=case.planning.now,
-        lineage=case.node.lineage,
-    )
-    return next_state(case.state, after)

@@ -15,7 +15,7 @@ from controlplane.core.plan import asking
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, union
 from controlplane.core.plan.values import Compute, Decision, Planning, Status
-from dataplane.contract import Json, TaskError
+from dataplane.contract import DEALT, Json, TaskError
 
 CHUNK = 5_000
 CHUNKS = 40  # that one pass looks at, at most
@@ -39,12 +39,28 @@ class Window:
         return tuple({t.key: t for t in reversed(self.missing.values())}.values())[::-1]
 
     @property
+    def entries(self) -> dict[str, tuple[bytes, tree.Entry]]:
+        """Partition -> its task and what this gave; a task may have given several."""
+        return {
+            entry.key: (task, entry)
+            for key, (task, trace) in self.hits.items()
+            for entry in _outputs(key, trace, self.output)
+        }
+
+    @property
     def failed(self) -> tuple[Task, ...]:
         return tuple(t for t in self.known.values() if t.state == "failed")
 
     @property
     def open(self) -> int:
         return len({t.key for t in self.missing.values()}) - len(self.failed)
+
+
+def _outputs(key: str, trace: Trace, output: str) -> Iterator[tree.Entry]:
+    for name, fragment in trace.outputs.items():
+        if name == output or (not output and name.startswith(DEALT)):
+            partition = name.removeprefix(DEALT) if name.startswith(DEALT) else key
+            yield tree.Entry(partition, fragment, trace.contents[name])
 
 
 def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -> Deciding[Window]:
@@ -87,7 +103,8 @@ def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: i
 
 def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[str]) -> Deciding[bytes]:
     """The root with the hits of a window in it, and without `removed`."""
-    edits = dict.fromkeys(removed) | dict(_entries(window))
+    edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
+    edits |= {key: entry for key, (_, entry) in window.entries.items()}
     keys = sorted(edits)
     if not keys:
         return base
@@ -95,22 +112,19 @@ def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[st
     return tree.edit(planning.world.nodes, base, [(key, edits[key]) for key in keys])
 
 
-def _entries(window: Window) -> Iterator[tuple[str, tree.Entry | None]]:
-    for key, (_, trace) in window.hits.items():
-        yield key, tree.Entry(key, trace.outputs[window.output], trace.contents[window.output])
-
-
 def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[str, bytes]]:
-    """The tasks of those hits whose fragment the present root does not have. A second output is nobody's own."""
+    """The tasks of those hits whose fragment the present root does not have, by partition. A second output is nobody's
+    own."""
     if window.output:
         return {}
-    keys = sorted(window.hits)
+    entries = window.entries
+    keys = sorted(entries)
     yield from asking.nodes([(base, keys)])
     present = tree.lookup(planning.world.nodes, base, keys)
     return {
         key: task
-        for key, (task, trace) in window.hits.items()
-        if key not in present or present[key].fragment != trace.outputs[window.output]
+        for key, (task, entry) in entries.items()
+        if key not in present or present[key].fragment != entry.fragment
     }
 
 

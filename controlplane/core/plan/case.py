@@ -1,0 +1,101 @@
+"""A transform that has something to do, with what it reads; and what is said of it, whatever is decided.
+
+Does not belong here: deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controlplane.core import tree
+from controlplane.core.dataflow import Transform
+from controlplane.core.model import Building, Cause, Consumed, State
+from controlplane.core.plan.inputs import Input, merged_cut
+from controlplane.core.plan.keys import Keys
+from controlplane.core.plan.values import Action, Because, Item, Planning, next_state
+from dataplane.contract import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A transform that has something to do, with what it reads."""
+
+    planning: Planning
+    node: Transform
+    state: State | None
+    inputs: tuple[Input, ...]
+
+    @property
+    def parted(self) -> list[Input]:
+        """Inputs of which an output partition reads a part."""
+        return [i for i in self.inputs if i.is_parted]
+
+    @property
+    def is_whole(self) -> bool:
+        """No input is half-built."""
+        return all(i.is_whole for i in self.inputs)
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        return {i.slot.name: i.schema for i in self.inputs}
+
+    @property
+    def root(self) -> bytes:
+        """Of the present output."""
+        return self.state.root if self.state else tree.EMPTY_ROOT
+
+
+def half_built(case: Case, root: bytes, schema: Schema | None) -> Building:
+    node = case.node
+    return Building(
+        case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, merged_cut(case.inputs)
+    )
+
+
+def consumed(case: Case) -> dict[str, Consumed]:
+    return {name: consumed for i in case.inputs for name, consumed in i.remembered.items()}
+
+
+def cause_of(case: Case) -> Cause:
+    if case.state is None:
+        return "missing"
+    if case.state.logic != case.node.logic:
+        return "logic"
+    used = case.state.inputs
+    is_same = all(i.slot.name in used and used[i.slot.name].schema == i.consumed.schema for i in case.inputs)
+    return "input" if is_same else "schema"
+
+
+def reasons(case: Case) -> Iterator[Because]:
+    for i in case.inputs:
+        used = case.state.inputs.get(i.slot.name) if case.state else None
+        if used is None or used.root != i.of.root:
+            yield Because(i.slot.dataset, used.root if used else None, i.of.root)
+
+
+def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
+    cause: Cause = "removed" if action == "remove" else cause_of(case)
+    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)))
+
+
+def state_after(case: Case, root: bytes, schema: Schema) -> State:
+    totals = tree.totals(case.planning.world.nodes, root)
+    after = State(
+        branch=case.planning.branch,
+        dataset=case.node.dataset,
+        seq=0,
+        generation=0,
+        logic=case.node.logic,
+        inputs=consumed(case),
+        root=root,
+        schema=schema,
+        cut=merged_cut(case.inputs),
+        partitions=totals.partitions,
+        rows=totals.content.rows,
+        cause=cause_of(case),
+        revision=case.node.revision,
+        at=case.planning.now,
+        lineage=case.node.lineage,
+    )
+    return next_state(case.state, after)

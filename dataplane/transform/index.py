@@ -1,0 +1,67 @@
+"""The `index` kind of work: the contents of a partition's rows by output key, many partitions as one Spark job.
+
+Does not belong here: what an index is used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, isolate, task_label
+from dataplane.content import content_of, content_query, physical
+from dataplane.contract import Content, Json, TaskError, TaskSpec, column_key
+from dataplane.fragments import SMALL_BYTES
+from dataplane.key_texts import key_texts
+from dataplane.links import with_label
+from dataplane.session import reading_session
+from dataplane.spark_errors import Source, explain
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The contents of one partition's rows by their key."""
+
+    keys: dict[str, Content] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Json:
+        return {"keys": {key: list(content) for key, content in self.keys.items()}}
+
+
+def index(attempt: Attempt) -> Mapping[str, Held | TaskError]:
+    """By label."""
+    tasks = attempt.claim["tasks"]
+    return isolate(attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e))
+
+
+def _explain(attempt: Attempt, error: BaseException) -> TaskError:
+    return explain(error, Source(renamed=attempt.renamed))
+
+
+def _index(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Held]:
+    attempt.enter()
+    held = {task_label(t): Held() for t in tasks}
+    names = [part["name"] for part in attempt.job["key"]]
+    for label, *row in _rows(attempt, tasks):
+        texts, sums = row[: len(names)], row[len(names) :]
+        held[label].keys[column_key(names, texts)] = content_of(*sums)
+    return held
+
+
+def _rows(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Sequence[Sequence[Json]]:
+    job, links, size_bytes = attempt.job, attempt.links(), 0
+    for task, path in chain.from_iterable(((t, p) for p in t["slots"][""]) for t in tasks):
+        links.add(str(attempt.lake / path), task_label(task))
+        size_bytes += (attempt.lake / path).stat().st_size
+    if not links:
+        return []
+    session = reading_session(attempt.spark, job["timezone"])
+    session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
+    typed = StructType.fromJson(with_label(physical(job["schema"])))
+    files = session.read.schema(typed).parquet(str(links.folder))
+    (files.coalesce(1) if size_bytes <= SMALL_BYTES else files).createTempView("parts")
+    return session.sql(content_query(job["schema"], "parts", key_texts(job["schema"], job["key"]))).collect()

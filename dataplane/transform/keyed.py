@@ -1,0 +1,131 @@
+"""Outputs whose partitions are keys of columns: a task that reads the rows of one key may give only such rows; one that
+reads everything gives a fragment for each key.
+
+Does not belong here: how a key's text is made.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyspark.sql.functions as F
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, task_label
+from dataplane.contract import (
+    LABEL,
+    Json,
+    KeyPart,
+    Schema,
+    TaskError,
+    TaskSpec,
+    canonical_schema,
+    column_key,
+    column_texts,
+)
+from dataplane.expectations import write_one_kept
+from dataplane.failure import TaskFailure
+from dataplane.fragments import Dealt, Stored, Written, by_schema, folder_of, write_labelled
+from dataplane.key_texts import exact, key_texts, spelled
+from dataplane.links import with_label
+from dataplane.session import reading_session
+from dataplane.spark_errors import explain
+
+
+def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:
+    """The rows with this key."""
+    wanted = zip(key_texts(schema, parts), column_texts(key), strict=True)
+    with exact(rows.sparkSession):
+        for text, value in wanted:
+            rows = rows.filter(F.expr(text).eqNullSafe(F.lit(value)))
+    return rows
+
+
+def any_of(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]) -> DataFrame:
+    """The rows with one of these keys."""
+    texts = key_texts(schema, parts)
+    columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
+    wanted = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
+    with exact(rows.sparkSession):
+        same = [F.expr(text).eqNullSafe(wanted[f"t{i}"]) for i, text in enumerate(texts)]
+        return rows.join(wanted, same, "left_semi")
+
+
+def store(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Stored:
+    """A task's result where it belongs."""
+    is_one = "key" not in attempt.job or is_by_key(attempt.job)
+    return write_one_kept(attempt, rows, task_label(task)) if is_one else _deal(attempt, rows, task)
+
+
+def is_by_key(job: Mapping[str, Json]) -> bool:
+    """A task reads the rows of one key."""
+    return any(one["mode"] == "by" for one in job["inputs"].values())
+
+
+def store_together(attempt: Attempt, rows: DataFrame, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+    """The results of several tasks by key, told apart by the keys of their rows. TaskFailure if one is nobody's."""
+    dealt = _deal(attempt, rows, tasks[0])
+    folders = {t["partition"]: folder_of(attempt.prefix, task_label(t)) for t in tasks}
+    for label, key in dealt.keys.items():
+        if key not in folders:
+            raise _stray(", ".join(list(folders)[:3]), key)
+        shutil.rmtree(folders[key], ignore_errors=True)
+        dealt.written[label].folder.rename(folders[key])
+    return {task_label(t): Written(dealt.schema, folders[t["partition"]]) for t in tasks}
+
+
+def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
+    schema = canonical_schema(rows.schema.jsonValue())
+    texts = key_texts(schema, _parts(attempt, schema))
+    with exact(rows.sparkSession):
+        label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
+        told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
+    written = write_labelled(told_apart, attempt.prefix, attempt.staging())
+    return Dealt(schema, dict(_keys(attempt, schema, written)), written)
+
+
+def _parts(attempt: Attempt, schema: Schema) -> list[KeyPart]:
+    return spelled(schema, attempt.job["key"], case_sensitive=attempt.job["spark"]["case_sensitive"])
+
+
+def strays(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, TaskError]:
+    """By label, what is wrong with tasks that wrote rows of another key than their own."""
+    own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
+    found: dict[str, TaskError] = {}
+    for schema, labels in by_schema(written):
+        try:
+            for label, key in _keys(attempt, schema, {label: written[label] for label in labels}):
+                if key != own[label]:
+                    found[label] = explain(_stray(own[label], key))
+        except TaskFailure as e:
+            found |= dict.fromkeys(labels, explain(e))
+    return found
+
+
+def _stray(own: str, key: str) -> TaskFailure:
+    message = f"the task of partition {own} gave rows of {key}: a transform by key must keep the key of what it reads"
+    return TaskFailure("KEY_MISMATCH", message)
+
+
+def _keys(attempt: Attempt, schema: Schema, written: Mapping[str, Written]) -> Iterator[tuple[str, str]]:
+    """The keys of the rows that were written, with their labels."""
+    links, parts = attempt.links(), _parts(attempt, schema)
+    texts = key_texts(schema, parts)
+    for label, one in written.items():
+        for path in one.folder.glob("*.parquet"):
+            links.add(str(path), label)
+    if not links:
+        return
+    session = reading_session(attempt.spark, attempt.job["spark"]["timezone"])
+    rows = _read(session, schema, parts, str(links.folder)).selectExpr(LABEL, *texts).distinct().collect()
+    names = [part["name"] for part in parts]
+    yield from ((row[0], column_key(names, list(row[1:]))) for row in rows)
+
+
+def _read(session: SparkSession, schema: Schema, parts: Sequence[KeyPart], folder: str) -> DataFrame:
+    wanted = {part["column"] for part in parts}
+    fields = [f for f in schema["fields"] if f["name"] in wanted]
+    typed = StructType.fromJson(with_label({**schema, "fields": fields}))
+    return session.read.schema(typed).parquet(folder)

@@ -1,0 +1,223 @@
+"""Key indexes, and tasks of one key: what Spark finds in files is what keys say, for every type that gives keys."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dataplane.contract import EMPTY, Content, TaskResult, column_key
+from tests.spark.conftest import Lake, done, failed, query, schema_of
+
+
+def part(column: str, granule: str = "", buckets: int = 0, name: str = "k") -> dict[str, Any]:
+    return {"name": name, "column": column, "granule": granule, "buckets": buckets}
+
+
+def index(
+    lake: Lake, ddl: str, parts: list[dict[str, Any]], *tables: pa.Table, timezone: str = "UTC"
+) -> list[TaskResult]:
+    job = {"schema": schema_of(lake.spark, ddl), "key": parts, "timezone": timezone}
+    return lake.run("index", job, [{"slots": {"": lake.table(t)}} for t in tables])
+
+
+def held(result: TaskResult) -> dict[str, Content]:
+    return {key: Content(*content) for key, content in done(result)["result"]["keys"].items()}
+
+
+TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)
+ODD = ["", "a/b=c d'\"`\\", "日本語 🛩", "%2F", "NULL", "null", "k" * 1000, "new\nline", "\0"]
+KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
+    ("BIGINT", pa.int64(), {}, {-1: "-1", 0: "0", 2**63 - 1: str(2**63 - 1), None: None}),
+    ("TINYINT", pa.int8(), {}, {-128: "-128", 7: "7"}),
+    ("STRING", pa.string(), {}, {text: text for text in ODD} | {None: None}),
+    ("BOOLEAN", pa.bool_(), {}, {True: "true", False: "false", None: None}),
+    ("DATE", pa.date32(), {}, {date(2013, 1, 31): "2013-01-31", date(9999, 12, 31): "9999-12-31"}),
+    ("DATE", pa.date32(), {"granule": "month"}, {date(2013, 1, 31): "2013-01", date(1, 2, 1): "0001-02", None: None}),
+    ("DATE", pa.date32(), {"granule": "year"}, {date(2013, 1, 31): "2013"}),
+    ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "hour"}, {TIME: "2013-07-04T23", None: None}),
+    ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "day"}, {TIME: "2013-07-04"}),
+    ("TIMESTAMP_NTZ", pa.timestamp("us"), {"granule": "month"}, {TIME.replace(tzinfo=None): "2013-07"}),
+    (
+        "DECIMAL(20,9)",
+        pa.decimal128(20, 9),
+        {},
+        {Decimal("0E-9"): "0", Decimal("1.5"): "1.5", Decimal("1E-9"): "0.000000001", Decimal(-100): "-100"},
+    ),
+    ("DECIMAL(38,0)", pa.decimal128(38, 0), {}, {Decimal(10) ** 37: "1" + "0" * 37}),
+]
+
+
+@pytest.mark.parametrize(("ddl", "kind", "unit", "values"), KEYS)
+@pytest.mark.parametrize("ansi", [True, False])
+def test_each_key_finds_its_own_rows(
+    lake: Lake, ddl: str, kind: pa.DataType, unit: dict[str, Any], values: dict[Any, str | None], ansi: bool
+) -> None:
+    column = [*values, *values]
+    table = pa.table({"c d": pa.array(column, kind), "n": pa.array(range(len(column)), pa.int64())})
+    schema = f"`c d` {ddl}, n BIGINT"
+    [result] = index(lake, schema, [part("c d", **unit)], table)
+    assert held(result).keys() == {column_key(["k"], [text]) for text in values.values()}
+    assert sum(content.rows for content in held(result).values()) == len(column)
+    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, schema), "key": [part("c d", **unit)]}}
+    spark = {"ansi": ansi, "case_sensitive": False, "timezone": "UTC"}
+    job = query("SELECT * FROM x", inputs=inputs, key=[part("C D", **unit)], spark=spark)
+    files = lake.table(table)
+    tasks = [{"partition": key, "slots": {"x": files}} for key in held(result)]
+    rows = [lake.rows(r) for r in lake.run("transform", job, tasks)]
+    assert sorted(row["n"] for found in rows for row in found) == list(range(len(column)))
+    assert all(len(found) == 2 for found in rows)
+
+
+def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lake) -> None:
+    ddl = "k INT, v DOUBLE, tags ARRAY<STRING>"
+    whole = {"k": pa.array([1, 1, 2, None], pa.int32()), "v": [0.5, None, -0.0, 7.0], "tags": [["a"], None, [], [None]]}
+    table = pa.table(whole)
+    lacking = pa.table({"k": pa.array([1], pa.int32()), "v": [3.0]})
+    with_null = lacking.append_column("tags", pa.array([None], pa.list_(pa.string())))
+    one, first, second, short, long = map(
+        held, index(lake, ddl, [part("k")], table, table.slice(0, 1), table.slice(1), lacking, with_null)
+    )
+    assert one.keys() == {"k=1", "k=2", "k"}
+    assert one == {key: first.get(key, EMPTY).plus(second[key]) for key in one}
+    assert short == long
+
+
+def test_a_number_is_one_key_however_wide_its_type_is(lake: Lake) -> None:
+    narrow = index(lake, "k INT", [part("k")], pa.table({"k": pa.array([5], pa.int32())}))
+    wide = index(lake, "k BIGINT", [part("k")], pa.table({"k": pa.array([5], pa.int64())}))
+    decimal = index(lake, "k DECIMAL(9,2)", [part("k")], pa.table({"k": pa.array([Decimal(5)], pa.decimal128(9, 2))}))
+    assert {key for [result] in (narrow, wide, decimal) for key in held(result)} == {"k=5"}
+
+
+def test_several_parts_buckets_and_nulls(lake: Lake) -> None:
+    customers = [None, *range(100)]
+    table = pa.table({"m": ["x"] * 101, "c": pa.array(customers, pa.int64())})
+    parts = [part("m", name="m"), part("c", buckets=4, name="customer")]
+    [result] = index(lake, "m STRING, c BIGINT", parts, table)
+    assert held(result).keys() == {"m=x/customer", *(f"m=x/customer={n}" for n in range(4))}
+    assert held(result)["m=x/customer"].rows == 1
+
+
+def test_granules_follow_the_sessions_time_zone(lake: Lake) -> None:
+    table = pa.table({"t": pa.array([TIME], pa.timestamp("us", "UTC"))})
+    [result] = index(lake, "t TIMESTAMP", [part("t", "day")], table, timezone="Asia/Tokyo")
+    assert held(result).keys() == {"k=2013-07-05"}
+
+
+def test_no_rows_have_no_keys(lake: Lake) -> None:
+    [result] = index(lake, "k INT", [part("k")], pa.table({"k": pa.array([], pa.int32())}))
+    assert held(result) == {}
+
+
+def test_what_is_no_text_fails_alone(lake: Lake) -> None:
+    broken = pa.table({"k": pa.array([b"\xff"], pa.binary()).cast(pa.string(), safe=False)})
+    good, bad = index(lake, "k STRING", [part("k")], pa.table({"k": ["a"]}), broken)
+    assert held(good).keys() == {"k=a"}
+    assert failed(bad)["condition"] == "INVALID_UTF8_STRING"
+
+
+def two_keys(lake: Lake, **job: Any) -> list[TaskResult]:
+    table = lake.table(pa.table({"k": pa.array([1, 2], pa.int32()), "v": pa.array([1, 2], pa.int32())}))
+    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "k INT, v INT"), "key": [part("k")]}}
+    tasks = [{"partition": key, "slots": {"x": table}} for key in ("k=1", "k=2")]
+    return lake.run("transform", {**query("SELECT * FROM x"), "inputs": inputs, "key": [part("k")], **job}, tasks)
+
+
+def test_keys_that_are_computed_together_come_to_what_each_comes_to(lake: Lake) -> None:
+    sql = "SELECT k, sum(v) AS v, count(*) AS n FROM x GROUP BY k"
+    files = [lake.table(pa.table({"k": pa.array(ks, pa.int32()), "v": pa.array(ks, pa.int32())})) for ks in KS]
+    inputs = {"x": {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "k INT, v INT"), "key": [part("k")]}}
+    job = {**query(sql), "inputs": inputs, "key": [part("k")]}
+    held_by = {"k=1": [0, 1, 1], "k=2": [0], "k": [2], "k=9": [0]}  # one file is in two partitions
+    tasks = [{"partition": k, "slots": {"x": [p for n in of for p in files[n]]}} for k, of in held_by.items()]
+    single, together = (lake.run("transform", {**job, **more}, tasks) for more in ({}, {"together": True}))
+    assert [done(r)["content"] for r in together] == [done(r)["content"] for r in single]
+    assert [lake.rows(r) for r in together] == [lake.rows(r) for r in single]
+    assert lake.rows(together[0]) == [{"k": 1, "v": 4, "n": 4}]
+    assert lake.rows(together[3]) == []
+
+
+KS: list[list[int | None]] = [[1, 2, 1, 5], [1], [None]]
+
+
+def test_of_keys_computed_together_only_the_wrong_ones_fail(lake: Lake) -> None:
+    right, wrong = two_keys(lake, sql="SELECT if(k = 2, 7, k) AS k, v FROM x", together=True)
+    assert lake.rows(right) == [{"k": 1, "v": 1}]
+    assert failed(wrong)["condition"] == "KEY_MISMATCH"
+    right, wrong = two_keys(lake, sql="SELECT k, 1 / (k - 2) AS v FROM x", together=True)
+    assert lake.rows(right) == [{"k": 1, "v": -1.0}]
+    assert failed(wrong)["condition"] == "DIVIDE_BY_ZERO"
+
+
+def test_rows_of_another_key_are_an_error_that_names_both(lake: Lake) -> None:
+    right, wrong = two_keys(lake, sql="SELECT least(k, 1) AS k, v FROM x")
+    assert lake.rows(right) == [{"k": 1, "v": 1}]
+    error = failed(wrong)
+    assert (error["condition"], error["kind"]) == ("KEY_MISMATCH", "user")
+    assert "k=2" in error["message"]
+    assert "k=1" in error["message"]
+
+
+def test_a_key_that_became_null_is_another_one(lake: Lake) -> None:
+    right, wrong = two_keys(lake, sql="SELECT nullif(k, 2) AS k FROM x")
+    assert lake.rows(right) == [{"k": 1}]
+    assert failed(wrong)["condition"] == "KEY_MISMATCH"
+
+
+def test_a_result_without_the_keys_column_is_an_error(lake: Lake) -> None:
+    for result in two_keys(lake, sql="SELECT v FROM x"):
+        assert failed(result)["condition"] == "INVALID_KEY_COLUMN"
+
+
+def dealt(lake: Lake, sql: str = "SELECT k, v, sum(v) OVER () AS whole FROM x", **job: Any) -> TaskResult:
+    table = pa.table({"k": pa.array([1, 2, 1, None], pa.int32()), "v": [1, 2, 3, 4]})
+    inputs = {"x": {"view": "x", "mode": "all", "schema": schema_of(lake.spark, "k INT, v BIGINT")}}
+    more = {"inputs": inputs, "shared": {"x": lake.table(table)}, "key": [part("K")]}
+    [result] = lake.run("transform", {**query(sql), **more, **job}, [{"partition": "", "slots": {}}])
+    return result
+
+
+def test_one_task_over_everything_gives_a_fragment_for_each_key(lake: Lake) -> None:
+    result = done(dealt(lake))
+    assert {key: Content(*one["content"]).rows for key, one in result["outputs"].items()} == {
+        "k=1": 2,
+        "k=2": 1,
+        "k": 1,
+    }
+    found = {key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()}
+    assert found["k=1"] == [{"k": 1, "v": 1, "whole": 10}, {"k": 1, "v": 3, "whole": 10}]
+    assert found["k"] == [{"k": None, "v": 4, "whole": 10}]
+    assert sorted(f["path"] for one in result["outputs"].values() for f in one["files"]) == sorted(
+        f["path"] for f in result["files"]
+    )
+
+
+def test_equal_rows_of_a_key_have_an_equal_content_however_they_were_made(lake: Lake) -> None:
+    whole, other = done(dealt(lake, "SELECT k, v FROM x")), done(dealt(lake, "SELECT k, v FROM x WHERE k = 1"))
+    assert other["outputs"]["k=1"]["content"] == whole["outputs"]["k=1"]["content"]
+    assert Content(*whole["content"]).rows == 4
+
+
+def test_no_rows_give_no_fragment(lake: Lake) -> None:
+    result = done(dealt(lake, "SELECT k, v FROM x WHERE false"))
+    assert (result["outputs"], result["files"], result["content"]) == ({}, [], [0, 0, 0])
+    assert [f["name"] for f in result["schema"]["fields"]] == ["k", "v"]
+
+
+def test_rows_without_the_key_cannot_be_dealt(lake: Lake) -> None:
+    assert failed(dealt(lake, "SELECT v FROM x"))["condition"] == "INVALID_KEY_COLUMN"
+
+
+PYTHON = """
+def transform(x):
+    return x.groupBy("k").count()
+"""
+
+
+def test_python_is_handed_the_rows_of_its_key_only(lake: Lake) -> None:
+    results = two_keys(lake, language="python", modules={"m.py": PYTHON}, main="m.py", entrypoint="transform")
+    assert [lake.rows(r) for r in results] == [[{"k": 1, "count": 1}], [{"k": 2, "count": 1}]]
