@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.core import ids, tree
@@ -14,7 +15,7 @@ from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.values import Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract import EMPTY, Json, digest, schema_id
 
-VOID = bytes(32)  # the fragment of a partition that was synced under another identity
+VOID = bytes(32)  # the fragment of a partition of which nobody knows what lies there
 
 
 def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
@@ -28,7 +29,7 @@ def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
     [changes] = yield from asking.changes([(target.root, state.root)])
     if not changes and target.generation == state.generation:
         return _settled(node, above)
-    return (yield from _sync(node, state, target, changes))
+    return (yield from _sync(planning, node, state, target, changes))
 
 
 def _settled(node: Sink, above: Decision | None) -> Decision:
@@ -52,11 +53,19 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
     if known.identity == identity:
         return known
     nodes = planning.world.nodes
-    void = ((e.key, tree.Entry(e.key, VOID, EMPTY)) for e in tree.scan(nodes, known.root))
-    return replace(known, identity=identity, root=tree.edit(nodes, known.root, list(void)))
+    keys = [e.key for e in tree.scan(nodes, known.root)]
+    return replace(known, identity=identity, root=tree.edit(nodes, known.root, _void(keys)))
 
 
-def _sync(node: Sink, state: State, target: Target, changes: list[tree.Change]) -> Deciding[Decision]:
+def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
+    return [(key, tree.Entry(key, VOID, EMPTY)) for key in keys]
+
+
+def _sync(
+    planning: Planning, node: Sink, state: State, target: Target, changes: list[tree.Change]
+) -> Deciding[Decision]:
+    """What is being written is noted first: who writes may fall silent, and then nobody knows what lies there, whether
+    it is still wished for or not."""
     job = {
         "path": node.path,
         "format": node.write.format,
@@ -75,7 +84,10 @@ def _sync(node: Sink, state: State, target: Target, changes: list[tree.Change]) 
     item = Item(node.dataset, "sync", "sync", True, len(tasks), listed(c.key for c in changes), 0, because)
     error = failed[0].error if failed else None
     reason = f"{len(failed)} of {len(tasks)} partitions failed" if failed else ""
-    moved = target if tasks else replace(target, generation=state.generation)
+    keys = [c.key for c in changes]
+    yield from asking.nodes([(target.root, keys)])
+    noted = replace(target, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
+    moved = noted if tasks else replace(target, generation=state.generation)
     return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)
 
 

@@ -1,0 +1,63 @@
+"""Copies that somebody fell silent over: nobody knows what lies there, until it is written again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataplane.contract import Kind
+from tests.property.engine import Fault
+from tests.property.model import Copy, File, Read
+from tests.property.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    made.put("one", "a.csv", rows(1))
+    made.apply({"a": {"x": Read("one", declared=("k", "v")), "to_x": Copy("x")}}, {})
+    yield made
+    made.close()
+
+
+def rows(key: int) -> File:
+    return File(("k", "v"), ((key, 1),))
+
+
+def until_a_write_is_silent(world: World) -> None:
+    """It has written, and nobody hears of it."""
+    written: list[Kind] = []
+
+    def fault(kind: Kind) -> Fault:
+        written.extend([kind] * (kind == "write"))
+        return "dies" if kind == "write" else "none"
+
+    chance = random.Random(1)
+    while not written:
+        world.advance(chance, fault)
+
+
+def test_what_is_not_wished_for_any_more_is_removed(world: World) -> None:
+    until_a_write_is_silent(world)
+    world.remove("one", "a.csv")
+    world.put("one", "b.csv", rows(2))
+    world.settle()
+
+
+def test_what_was_there_before_is_written_again(world: World) -> None:
+    world.settle()
+    world.put("one", "a.csv", rows(2))
+    until_a_write_is_silent(world)
+    world.put("one", "a.csv", rows(1))
+    world.settle()
+
+
+def test_what_was_removed_is_written_again(world: World) -> None:
+    world.settle()
+    world.remove("one", "a.csv")
+    until_a_write_is_silent(world)
+    world.put("one", "a.csv", rows(1))
+    world.settle()
