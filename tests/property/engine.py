@@ -156,7 +156,8 @@ class Engine:
             case "transform":
                 job = claim["job"]
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
-                key = task_key(self.canonical[_unrenamed(job["sql"])], job["params"], slots)
+                sql = self.canonical[_unrenamed(job["sql"])]
+                key = task_key(sql, job["params"], slots, is_dealt=_is_dealt(job))
             case _:
                 return None
         return Work(claim["dataset"], task["partition"], key)

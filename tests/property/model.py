@@ -393,9 +393,10 @@ def parse_key(texts: Iterable[str], own: Columns, null: str) -> Key:
     return "parse", null, tuple(sorted(texts)), own
 
 
-def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key]) -> Key:
-    """`slots`: name -> (mode, content, columns that are seen)."""
-    return "transform", sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
+def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key], *, is_dealt: bool = False) -> Key:
+    """`slots`: name -> (mode, content, columns that are seen). `is_dealt`: the rows of one run go out to many keys."""
+    kind = "transform and deal" if is_dealt else "transform"
+    return kind, sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
 
 
 def index_key(fragment: Fragment, seen: Columns) -> Key:
@@ -465,7 +466,8 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
             name: (mode, content(given[name]) if name in each else contents[name], seen[name])
             for name, mode in modes.items()
         }
-        keys[key] = task_key(component.sql, params_of(component), slots)
+        is_dealt = isinstance(component, Grouped)
+        keys[key] = task_key(component.sql, params_of(component), slots, is_dealt=is_dealt)
         tables = {n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()}
         partitions[key] = component.run(tables)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
