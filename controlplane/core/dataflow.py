@@ -478,11 +478,17 @@ class _Compiler:
         assert isinstance(component.body, SqlTransform)
         hints = {h.name: h for h in component.body.inputs}
         inputs, renamed = self.graph.inputs(dataset), _hints(component)
-        names = dict.fromkeys(".".join(r.parts) for r in query.references)
-        inferred = {n: query.verdicts()[n].planned for n in names}
-        modes = _declared(inferred, {n: h.mode for n, h in hints.items() if h.mode})
-        body = component.body
-        slots = [Slot(n, inputs[renamed.get(n, n)], mode, reason, _columns(body, mode)) for n, mode, reason in modes]
+        body, declared = component.body, {n: h.mode for n, h in hints.items() if h.mode}
+        parts = [sql.KeyPart(k.column, k.granule or f"bucket {k.buckets}" * bool(k.buckets)) for k in body.partition_by]
+        found = query.verdicts(parts, case_sensitive=self.text.blueprint.spark.case_sensitive)
+        keyed = {} if declared else self._by_key(found, {n: inputs[renamed.get(n, n)] for n in found})
+        modes = _declared({name: verdict.planned for name, verdict in found.items()}, declared)
+        slots = [
+            Slot(name, inputs[renamed.get(name, name)], "by", found[name].reason, keyed[name], is_proven=True)
+            if name in keyed
+            else Slot(name, inputs[renamed.get(name, name)], mode, reason, _columns(body, mode))
+            for name, mode, reason in modes
+        ]
         for hint in hints.values():
             if hint.name not in {s.name for s in slots}:
                 place = hint.place
@@ -491,6 +497,23 @@ class _Compiler:
                     Problem(place.file, place.line, place.column, "unused-input", message, "remove it")
                 )
         return tuple(slots)
+
+    def _by_key(self, found: Mapping[str, sql.Verdict], inputs: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+        """The columns of the key in inputs that are proven to be read by it. Of several, only if these have the same
+        declared types: else a key might have another text in each."""
+        by = {n: tuple(k.column for k in verdict.keys) for n, verdict in found.items() if verdict.mode == "by"}
+        if not all(all(columns) for columns in by.values()):
+            return {}
+        types = {tuple(self._type(inputs[n], column) for column in columns) for n, columns in by.items()}
+        return by if len(by) == 1 or (len(types) == 1 and None not in next(iter(types))) else {}
+
+    def _type(self, dataset: str, column: str) -> str | None:
+        """As a read component declares it; None where that is not known before its data is."""
+        node = self.nodes.get(dataset)
+        if not isinstance(node, Source) or node.declared is None:
+            return None
+        name = named(node.declared, column, case_sensitive=self.text.blueprint.spark.case_sensitive)
+        return next((str(f["type"]) for f in node.declared["fields"] if f["name"] == name), None)
 
     def _python_slots(self, dataset: str, component: Component) -> tuple[Slot, ...]:
         assert isinstance(component.body, PythonTransform)

@@ -148,9 +148,9 @@ class World:
                 text = restyled(component.sql, style)
                 self.canonical[text] = component.sql
                 body = {"sql": text, "params": model.params_of(component)}
-                by = {name: mode for name, mode in component.modes.items() if "by" in component.modes.values()}
                 key = {"partition_by": [model.KEY]} if isinstance(component, Grouped | Meeting) else {}
-                return {"transform": body | key | ({"inputs": by} if by else {})}
+                is_inferred = not key or (isinstance(component, Grouped) and not component.whole)
+                return {"transform": body | key | ({} if is_inferred else {"inputs": dict(component.modes)})}
 
     def _read(self, read: Read) -> dict[str, object]:
         options = {"header": True} | ({"nullValue": read.null} if read.null else {})
