@@ -5,6 +5,7 @@ The only place where the product's modules are patched: to show that the runs wo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -39,9 +40,11 @@ def mutation(kind: str) -> Callable[[Callable[[], Patch]], Callable[[], Patch]]:
 
 @mutation("calm")
 def no_early_cutoff() -> Patch:
+    numbers = itertools.count()
+
     def salted(result: Any) -> Any:
         schema, content, files = partition_result(result)
-        return schema, Content(content.rows, int(result["task"][:16], 16), content.sum2), files
+        return schema, Content(content.rows, next(numbers), content.sum2), files
 
     return work, "partition_result", salted
 
@@ -202,12 +205,12 @@ def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
 
 @mutation("calm")
 def copies_keep_what_vanished() -> Patch:
-    right = sink._task
+    right = sink._sync
 
-    def task(node: Any, job: bytes, target: Any, change: Any) -> Any:
-        return right(node, job, target, change if change.after else change._replace(after=change.before))
+    def sync(planning: Any, node: Any, state: Any, target: Any, changes: Any) -> Any:
+        return right(planning, node, state, target, [change for change in changes if change.after])
 
-    return sink, "_task", task
+    return sink, "_sync", sync
 
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
