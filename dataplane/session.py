@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Json
@@ -57,6 +58,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     _no_checksum_files(spark)
+    is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
     return spark
 
 
