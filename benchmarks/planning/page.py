@@ -39,7 +39,7 @@ WORDS = {
     "S7/holes": "a first build, the same 1 % of keys unfinished everywhere",
     "S7/scattered": "the same, another 1 % in each layer",
     "S7/second": "every second partition of one root, and of all below it, unfinished",
-    "S8": "a branch is made",
+    "S8": "a branch is made, not the first of its process",
     "S8/plan": "S5 planned in it",
     "S9": "S5 computed, then reverted",
     "S10": "the same components in another dataflow",
