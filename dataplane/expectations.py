@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 import pyarrow.parquet
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -23,7 +22,7 @@ from dataplane.content import quoted
 from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
 from dataplane.failure import TaskFailure
 from dataplane.fragments import Written, folder_of, write_many, write_one
-from dataplane.session import reading_session, settings_of
+from dataplane.session import reading_session, settings_of, under
 from dataplane.spark_errors import Source, explain
 
 TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
@@ -47,26 +46,12 @@ def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Call
     return {**explain(error, Source(sql=text, original=text, renamed=renamed)), "file": EXPECTATION + check["name"]}
 
 
-@contextmanager
-def _settings(session: SparkSession, spark: Mapping[str, Json]) -> Iterator[None]:
-    """Expressions made meanwhile mean what they mean under these settings; then the session's own come back."""
-    wanted = settings_of(spark)
-    before = {name: session.conf.get(name) for name in wanted}
-    try:
-        for name, value in wanted.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            session.conf.set(name, str(old))
-
-
 # --- taking rows out ------------------------------------------------------------------------------
 
 
 def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
     """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
-    with _settings(rows.sparkSession, expect["spark"]):
+    with under(rows.sparkSession, settings_of(expect["spark"])):
         conditions = list(_conditions(rows, expect))
         label = F.col(LABEL)
         failing = [(~found, F.concat(label, F.lit(_mark(i)))) for i, found in enumerate(conditions)]
@@ -181,5 +166,5 @@ def check_conditions(rows: DataFrame, expect: Mapping[str, Json] | None) -> None
     """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
     if not expect:
         return
-    with _settings(rows.sparkSession, expect["spark"]):
+    with under(rows.sparkSession, settings_of(expect["spark"])):
         list(_conditions(rows, expect))

@@ -6,14 +6,15 @@ written with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
 from dataplane.content import quoted
 from dataplane.contract import Json, KeyPart, Schema
 from dataplane.failure import TaskFailure
+from dataplane.session import under
 
 _WHOLE = ("byte", "short", "integer", "long", "boolean", "date")
 _TIMES = ("timestamp", "timestamp_ntz")
@@ -39,17 +40,9 @@ def _spelled(column: str, names: Sequence[str], *, case_sensitive: bool) -> str:
     return alike[0] if len(alike) == 1 else column
 
 
-@contextmanager
-def exact(session: SparkSession) -> Iterator[None]:
+def exact(session: SparkSession) -> AbstractContextManager[None]:
     """Column names are taken as they are written, and decimals become plain texts, whatever the session's settings."""
-    before = {name: session.conf.get(name) for name in _EXACT}
-    try:
-        for name, value in _EXACT.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name, found in before.items():
-            session.conf.set(name, str(found))
+    return under(session, _EXACT)
 
 
 def _part(part: KeyPart, types: Mapping[str, Json]) -> str:

@@ -10,8 +10,8 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors.utils import is_debugging_enabled
@@ -130,6 +130,19 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         session.conf.set(key, value)
     return session
+
+
+@contextmanager
+def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """Expressions made meanwhile mean what they mean under these settings; then the session's own come back."""
+    before = {name: session.conf.get(name) for name in conf}
+    try:
+        for name, value in conf.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, found in before.items():
+            session.conf.set(name, str(found))
 
 
 def claim_thread(spark: SparkSession, group: str) -> None:
