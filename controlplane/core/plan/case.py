@@ -80,22 +80,5 @@ def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:
-    totals = tree.totals(case.planning.world.nodes, root)
-    after = State(
-        branch=case.planning.branch,
-        dataset=case.node.dataset,
-        seq=0,
-        generation=0,
-        logic=case.node.logic,
-        inputs=consumed(case),
-        root=root,
-        schema=schema,
-        cut=merged_cut(case.inputs),
-        partitions=totals.partitions,
-        rows=totals.content.rows,
-        cause=cause_of(case),
-        revision=case.node.revision,
-        at=case.planning.now,
-        lineage=case.node.lineage,
-    )
-    return next_state(case.state, after)
+    inputs, cut = consumed(case), merged_cut(case.inputs)
+    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=cause_of(case))

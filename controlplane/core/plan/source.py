@@ -403,22 +403,5 @@ def _cause(case: _Case) -> Cause:
 
 
 def _state(case: _Case, root: bytes, schema: Schema) -> State:
-    totals = tree.totals(case.planning.world.nodes, root)
-    after = State(
-        branch=case.planning.branch,
-        dataset=case.node.dataset,
-        seq=0,
-        generation=0,
-        logic=case.node.logic,
-        inputs={"objects": case.consumed},
-        root=root,
-        schema=schema,
-        cut={case.node.dataset: case.objects},
-        partitions=totals.partitions,
-        rows=totals.content.rows,
-        cause=_cause(case),
-        revision=case.node.revision,
-        at=case.planning.now,
-        lineage=case.node.lineage,
-    )
-    return next_state(case.state, after)
+    inputs, cut = {"objects": case.consumed}, {case.node.dataset: case.objects}
+    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from controlplane.core.dataflow import Desired
+from controlplane.core import tree
+from controlplane.core.dataflow import Desired, Source, Transform
 from controlplane.core.model import (
     Building,
     Cause,
+    Consumed,
     Fragment,
     Listing,
     SourcePartition,
@@ -229,12 +231,36 @@ class Planning:
 # --- pieces that the three kinds of nodes share ---------------------------------------------------
 
 
-def next_state(before: State | None, after: State) -> State:
-    """`after` as the successor of `before`: its generation counts up only if readers see something else."""
-    if before is None:
-        return replace(after, seq=1, generation=after.generation or 1)
-    same = before.root == after.root and before.schema == after.schema
-    return replace(after, seq=before.seq + 1, generation=before.generation + (0 if same else 1))
+def next_state(
+    planning: Planning,
+    node: Source | Transform,
+    root: bytes,
+    schema: Schema,
+    *,
+    inputs: Mapping[str, Consumed],
+    cut: Mapping[str, bytes],
+    cause: Cause,
+) -> State:
+    """What the node has come to: its generation counts up only if readers see something else than before."""
+    before, totals = planning.state(node.dataset), tree.totals(planning.world.nodes, root)
+    is_same = before is not None and before.root == root and before.schema == schema
+    return State(
+        branch=planning.branch,
+        dataset=node.dataset,
+        seq=before.seq + 1 if before else 1,
+        generation=before.generation + (not is_same) if before else 1,
+        logic=node.logic,
+        inputs=inputs,
+        root=root,
+        schema=schema,
+        cut=cut,
+        partitions=totals.partitions,
+        rows=totals.content.rows,
+        cause=cause,
+        revision=node.revision,
+        at=planning.now,
+        lineage=node.lineage,
+    )
 
 
 def user_error(condition: str, message: str) -> TaskError:
