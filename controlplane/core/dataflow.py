@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 from controlplane.core import code, expectations, graph, ids, sql
@@ -180,15 +181,21 @@ class _Text:
 
 
 def compile_revisions(
-    revisions: Iterable[Revision], *, namespace: str = "default", semantics: int = 1, before: Desired | None = None
+    revisions: Iterable[Revision],
+    *,
+    namespace: str = "default",
+    semantics: int = 1,
+    before: Desired | None = None,
+    parsed: Mapping[str, Blueprint] = MappingProxyType({}),
 ) -> Desired:
     """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem.
 
-    `before` was compiled with the same namespace and semantics: what is as it was then is taken from there.
+    `before` was compiled with the same namespace and semantics: what is as it was then is taken from there. `parsed`
+    holds blueprints of revisions that were parsed already, by dataflow.
     """
     before = before or NOTHING
     problems: list[Problem] = []
-    texts = [t for r in revisions if (t := _kept(before, r) or _read(r, problems))]
+    texts = [t for r in revisions if (t := _kept(before, r) or _read(r, parsed.get(r.dataflow), problems))]
     if problems:
         raise InvalidBlueprint(tuple(sorted(problems)))
     by_flow = {t.blueprint.dataflow: t for t in texts}
@@ -247,9 +254,9 @@ def _depths(found: Graph) -> dict[str, int]:
     return depths
 
 
-def _read(revision: Revision, problems: list[Problem]) -> _Text | None:
+def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem]) -> _Text | None:
     try:
-        blueprint = parse(revision.text, file=revision.file, files=revision.files)
+        blueprint = parsed or parse(revision.text, file=revision.file, files=revision.files)
     except InvalidBlueprint as e:
         problems.extend(e.problems)
         return None

@@ -30,7 +30,8 @@ def validate(sources: Sequence[Source]) -> tuple[Problem, ...]:
     """All problems of a set of blueprints that stands alone, without a store; none is an empty tuple."""
     try:
         blueprints = _parse(sources)
-        compile_cached([_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)], "default")
+        revisions = [_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)]
+        compile_cached(revisions, "default", _by_flow(blueprints))
     except InvalidBlueprint as e:
         return e.problems
     return ()
@@ -53,6 +54,10 @@ def _parse(sources: Sequence[Source]) -> list[Blueprint]:
     if problems:
         raise InvalidBlueprint(tuple(sorted(set(problems))))
     return blueprints
+
+
+def _by_flow(blueprints: Sequence[Blueprint]) -> dict[str, Blueprint]:
+    return {b.dataflow: b for b in blueprints}
 
 
 def _revision(
@@ -93,7 +98,8 @@ def apply(
         revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
         if dry_run and expected is not None:
             _check_expected(live, revisions, expected)
-        proposed = compile_cached({**live, **{r.dataflow: r for r in revisions}}.values(), ctx.namespace)
+        together = {**live, **{r.dataflow: r for r in revisions}}
+        proposed = compile_cached(together.values(), ctx.namespace, _by_flow(blueprints))
         if not dry_run:
             for revision in revisions:
                 _store(ctx, tx, revision, live.get(revision.dataflow), expected)

@@ -239,7 +239,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "cause": chain[0].cause if chain else state.cause if state else None,
             "reason": decision.reason or explain.in_words(decision, past),
             "modes": views.modes(node),
-            "because": [views.item(i, facts) for i in (*chain, *past)],
+            "because": views.items((*chain, *past), facts),
             "sources": explain.sources(facts, facts.desired, target, partition),
             "error": views.error(error, node),
         }

@@ -23,19 +23,27 @@ def when(at: float | None) -> str | None:
 
 
 def plan(branch: str, plan: Plan, facts: Facts) -> Json:
-    items = plan.items
     return {
         "branch": branch,
-        "state": "work" if items else "nothing",
+        "state": "work" if plan.items else "nothing",
         "as_of": when(facts.tx.now()),
-        "certain": sum(i.tasks for i in items if i.certain),
-        "possible": sum(i.tasks for i in items if not i.certain),
-        "items": [item(i, facts) for i in items],
+        "certain": sum(i.tasks for i in plan.items if i.certain),
+        "possible": sum(i.tasks for i in plan.items if not i.certain),
+        "items": items(plan.items, facts),
         "next": None,
     }
 
 
-def item(item: Item, facts: Facts) -> Json:
+def items(items: Iterable[Item], facts: Facts) -> list[Json]:
+    """Many are about the same partitions, which are read once."""
+    first: dict[object, list[str]] = {}
+    for i in items:
+        if i.keys.name not in first:
+            first[i.keys.name] = list(islice(i.keys.read(facts.nodes), SHOWN_KEYS))
+    return [_item(i, first[i.keys.name], facts) for i in items]
+
+
+def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
     first = item.because[0] if item.because else None
     return {
         "dataset": item.dataset,
@@ -44,7 +52,7 @@ def item(item: Item, facts: Facts) -> Json:
         "certain": item.certain,
         "tasks": item.tasks,
         "count": item.count,
-        "partitions": list(islice(item.keys.read(facts.nodes), SHOWN_KEYS)),
+        "partitions": partitions,
         "bytes": item.size_bytes,
         "modes": modes(facts.desired.nodes[item.dataset]),
         "because": None

@@ -6,8 +6,10 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
+from controlplane.core.blueprint import Blueprint
 from controlplane.core.dataflow import Desired, Node, Sink, Source, compile_revisions
 from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
 from controlplane.core.plan import EXACT, Plan, plan
@@ -29,8 +31,10 @@ def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
     return compile_cached(tx.revisions(branch).values(), namespace)
 
 
-def compile_cached(revisions: Iterable[Revision], namespace: str) -> Desired:
-    """Compile, or take what equal revisions compiled to before."""
+def compile_cached(
+    revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
+) -> Desired:
+    """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
     ordered = sorted(revisions, key=lambda r: r.dataflow)
     semantics = int(os.environ.get("HEADGATE_SEMANTICS", "1"))  # an operator's number that re-keys on purpose
     key = (namespace, semantics, tuple(map(_identity, ordered)))
@@ -39,7 +43,7 @@ def compile_cached(revisions: Iterable[Revision], namespace: str) -> Desired:
         if found is not None:
             return found
         before = next((d for k, d in reversed(_compiled.items()) if k[:2] == key[:2]), None)
-        found = compile_revisions(ordered, namespace=namespace, semantics=semantics, before=before)
+        found = compile_revisions(ordered, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
         while len(_compiled) >= CACHED:
             _compiled.pop(next(iter(_compiled)), None)
         _compiled[key] = found

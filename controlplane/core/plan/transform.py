@@ -63,8 +63,7 @@ def _is_current(case: Case) -> bool:
 
 
 def _stale(case: Case) -> Deciding[Decision]:
-    used = [c.root for c in case.state.inputs.values()] if case.state else []
-    yield from asking.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
+    yield from asking.nodes([(i.of.root, ()) for i in case.inputs if not i.is_parted])
     if fault := _key_fault(case):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
     case, lagging = yield from _followed(case)
@@ -73,6 +72,8 @@ def _stale(case: Case) -> Deciding[Decision]:
     builds, memos = yield from asking.remembered([build] if build else [], [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
+    used = [c.root for c in case.state.inputs.values()] if case.state else []
+    yield from asking.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
     if analysis not in memos:
         return (yield from _analyse(case, analysis))
     if lagging is not None:

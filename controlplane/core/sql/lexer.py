@@ -37,12 +37,13 @@ _COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`text` is the source slice [start, end)."""
+    """`text` is the source slice [start, end); `upper` its upper case, of a word in ASCII alone."""
 
     kind: Kind
     text: str
     start: int
     end: int
+    upper: str = ""
 
     @property
     def name(self) -> str:
@@ -71,8 +72,9 @@ def _token(text: str, group: str, start: int, end: int) -> Token:
     if group == "symbol" and slice_ in "'\"`":
         raise problem_at(text, start, "invalid-sql", f"{slice_} opens a literal that is never closed")
     if group == "word" and slice_[0].isdigit():
-        return Token("number" if _is_number(slice_) else "word", slice_, start, end)
-    return Token("word" if group == "uri" else cast("Kind", group), slice_, start, end)
+        group = "number" if _is_number(slice_) else group
+    kind = "word" if group == "uri" else cast("Kind", group)
+    return Token(kind, slice_, start, end, slice_.upper() if kind == "word" and slice_.isascii() else "")
 
 
 def _is_number(word: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+from weakref import WeakValueDictionary
 
 import sqlglot
 from sqlglot import exp
@@ -33,7 +34,7 @@ _ARITY: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Query:
     """A query that passed. `parsed` is False where only Spark can read it: then nothing about it is proven."""
 
@@ -94,8 +95,18 @@ class Query:
         return tuple(sorted(edits.rename(self.text, self._lexemes, self.references, names)))
 
 
+_living: WeakValueDictionary[str, Query] = WeakValueDictionary()  # equal texts in branches and dataflows are one
+
+
 def analyse(text: str) -> Query:
     """Raises SqlProblem, and nothing else, for text that no transform may run."""
+    found = _living.get(text)
+    if found is None:
+        found = _living[text] = _analysed(text)
+    return found
+
+
+def _analysed(text: str) -> Query:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
     tree = _parse(text, lexemes)

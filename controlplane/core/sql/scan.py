@@ -39,14 +39,10 @@ class Lexeme:
     @property
     def upper(self) -> str:
         """Upper case of an unquoted word, else nothing."""
-        return _key(self.token)
+        return self.token.upper
 
     def is_symbol(self, *texts: str) -> bool:
         return self.token.kind == "symbol" and self.token.text in texts
-
-
-def _key(token: Token) -> str:
-    return token.text.upper() if token.kind == "word" and token.text.isascii() else ""
 
 
 def scan(text: str) -> tuple[Lexeme, ...]:
@@ -83,13 +79,13 @@ class _Reader:
     # --- words ---
 
     def _is_foldable(self, token: Token) -> bool:
-        if not _key(token) or self.in_hint or self.levels[-1].names_only or self.is_doubtful:
+        if not token.upper or self.in_hint or self.levels[-1].names_only or self.is_doubtful:
             return False
         return not self.out or not (self._before(".", ":", "@", "$") or self.out[-1].folded in words.NAMERS)
 
     def _plain(self, token: Token, at: int) -> None:
         """A literal or a name. After one that could be a keyword, the next word could be anything."""
-        could_be_keyword = self._is_foldable(token) and _key(token) in words.LEADS and not self._after_as()
+        could_be_keyword = self._is_foldable(token) and token.upper in words.LEADS and not self._after_as()
         self._put(token.text, "end", is_call=token.kind in ("word", "quoted") and self._symbol_at(at + 1) == "(")
         self.is_doubtful = could_be_keyword
 
@@ -105,8 +101,8 @@ class _Reader:
         return is_function and self._role() == "open" and not self._is_naming() and self._fold(1, "open", is_call=True)
 
     def _candidates(self, at: int) -> Iterator[str]:
-        run = [self._key_at(i) for i in range(at, at + words.LONGEST)]
-        for length in range(words.LONGEST, 0, -1):
+        run = [token.upper for token in self.tokens[at : at + words.LONGEST]]
+        for length in range(len(run), 0, -1):
             if (phrase := " ".join(run[:length])) in words.PHRASES:
                 yield phrase
 
@@ -136,7 +132,7 @@ class _Reader:
             return False
         token = self.tokens[at]
         if token.kind != "symbol":
-            return _key(token) not in words.STOPS
+            return token.upper not in words.STOPS
         if token.text == "*":
             return phrase.endswith(("SELECT", "DISTINCT"))
         # after a name in place of an operand, these would compute with it
@@ -228,4 +224,4 @@ class _Reader:
         return self.tokens[at].text if at < len(self.tokens) and self.tokens[at].kind == "symbol" else ""
 
     def _key_at(self, at: int) -> str:
-        return _key(self.tokens[at]) if at < len(self.tokens) else ""
+        return self.tokens[at].upper if at < len(self.tokens) else ""
