@@ -104,6 +104,7 @@ class Transform:
     checks: tuple[Check, ...] = ()
     output: str = ""  # of its tasks
     work: bytes = b""  # logic of its tasks, where they make another dataset's rows, too
+    semantics: int = 1
 
     @property
     def maker(self) -> str:
@@ -446,6 +447,7 @@ class _Compiler:
             bundle,
             is_volatile,
             checks,
+            semantics=self.semantics,
         )
 
     def _check(

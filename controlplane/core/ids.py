@@ -112,6 +112,13 @@ def index_key(index: bytes, content: Content) -> bytes:
     return digest("index-of/1", index=index, content=tuple(content))
 
 
+def part_logic(
+    code: bytes, params: Mapping[str, Json], spark: Mapping[str, Json], semantics: int, others: Mapping[str, bytes]
+) -> bytes:
+    """Logic of partial results over one part of an input; `others` are what it reads of other inputs."""
+    return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
+
+
 def build_key(logic: bytes, slots: Mapping[str, Json]) -> bytes:
     """Whole-dataset memory: this logic over these roots (or contents) under these read schemas."""
     return digest("build/1", logic=logic, slots=slots)

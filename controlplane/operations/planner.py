@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.core import marks
 from controlplane.core.dataflow import Desired, Node, Sink, Source
 from controlplane.core.model import Revision
-from controlplane.core.plan import EXACT, Commit, Decision, Evaluate, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, Commit, Decision, Evaluate, Plan, plan
 from controlplane.core.tree import NodeCache
 from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_cached
 from controlplane.ports import Store, Tx
@@ -39,7 +39,7 @@ class _Memory:
 class Planner:
     """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take turns.
 
-    `window` and `exact`: see `core.plan.plan`.
+    `window`, `exact` and `fewest`: see `core.plan.plan`.
     """
 
     def __init__(
@@ -51,11 +51,12 @@ class Planner:
         flows: Iterable[str] | None = None,
         window: int = 0,
         exact: int = EXACT,
+        fewest: int = FEWEST,
         cache: NodeCache | None = None,
     ) -> None:
         self._store, self._namespace, self._branch = store, namespace, branch
         self._flows = None if flows is None else frozenset(flows)
-        self._window, self._exact = window, exact
+        self._window, self._exact, self._fewest = window, exact, fewest
         self._cache = cache or NodeCache(CACHE_BYTES)
         self._memory: _Memory | None = None
         self._lock = threading.Lock()
@@ -166,6 +167,7 @@ class Planner:
             now=facts.tx.now(),
             window=self._window,
             exact=self._exact,
+            fewest=self._fewest,
             known=known,
         )
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from controlplane.core.errors import Fenced, NotFound
+from controlplane.core.sql import PARTS
 from controlplane.operations import work
 from controlplane.operations.context import Context
 from dataplane.contract import (
@@ -62,6 +63,7 @@ from tests.property.model import (
 
 Fault: TypeAlias = Literal["none", "dies", "dies late", "dies between", "stutters", "straggles"]
 Faults: TypeAlias = Callable[[Kind], Fault]
+PART, MERGED = "part", ("merged",)  # keys of tasks that compute parts of an aggregate, and of those that merge them
 KINDS = sorted(WORKER_KINDS | DRIVER_KINDS)
 
 
@@ -155,7 +157,12 @@ class Engine:
                 key = index_key(fragment, column_names(claim["job"]["schema"]))
             case "transform":
                 job = claim["job"]
+                if PARTS in job["inputs"]:
+                    return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
+                if "_g0" in job["sql"] or "_p0" in job["sql"]:
+                    key = (PART, job["sql"], tuple(sorted(job["params"].items())), tuple(sorted(slots.items())))
+                    return Work(claim["dataset"], task["partition"], key)
                 sql = self.canonical[_unrenamed(job["sql"])]
                 key = task_key(sql, job["params"], slots, is_dealt=_is_dealt(job))
             case _:

@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from controlplane.core.plan import EXACT
+from controlplane.core.plan import EXACT, FEWEST
 from tests.property.changes import Changes
 from tests.property.world import World, no_faults
 
 MEMORY = "memory:"
 
 
-def calm(seed: int, url: str = MEMORY) -> None:
+def calm(seed: int, url: str = MEMORY, fewest: int = FEWEST) -> None:
     """Changes come while nothing is under way; drivers die and stutter in every third run."""
 
     def go(world: World, changes: Changes) -> None:
@@ -29,7 +29,7 @@ def calm(seed: int, url: str = MEMORY) -> None:
         list(changes.mend())
         settle()
 
-    _run("calm", go, seed, url)
+    _run("calm" if fewest == FEWEST else "parted", go, seed, url, fewest)
 
 
 def busy(seed: int, url: str = MEMORY) -> None:
@@ -47,12 +47,17 @@ def busy(seed: int, url: str = MEMORY) -> None:
     _run("busy", go, seed, url)
 
 
-KINDS = {"calm": calm, "busy": busy}
+def parted(seed: int, url: str = MEMORY) -> None:
+    """As calm ones, and all that can be merged is computed in parts."""
+    calm(seed, url, fewest=2)
 
 
-def _run(kind: str, go: Callable[[World, Changes], None], seed: int, url: str) -> None:
+KINDS = {"calm": calm, "busy": busy, "parted": parted}
+
+
+def _run(kind: str, go: Callable[[World, Changes], None], seed: int, url: str, fewest: int = FEWEST) -> None:
     home = Path(tempfile.mkdtemp(prefix="headgate-property-"))
-    world = World(home, url, exact=1 if seed % 4 in (1, 2) else EXACT)  # every other one in windows
+    world = World(home, url, exact=1 if seed % 4 in (1, 2) else EXACT, fewest=fewest)  # every other one in windows
     changes = Changes(seed, world)
     try:
         changes.begin()

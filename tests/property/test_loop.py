@@ -37,6 +37,12 @@ def test_changes_while_work_is_under_way(batch: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 3, 6, 14])
+def test_aggregates_in_parts(seed: int) -> None:
+    runs.parted(seed)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11)])
 def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
     runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.dataflow import Source
 from controlplane.core.model import State
-from controlplane.core.plan import EXACT, Commit, Keep, Plan
+from controlplane.core.plan import EXACT, FEWEST, Commit, Keep, Plan
 from controlplane.operations import blueprints, listings, operate
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
@@ -30,7 +30,7 @@ from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
 from tests.property import model
-from tests.property.engine import Engine, Fault, Faults, MemoryLake
+from tests.property.engine import MERGED, PART, Engine, Fault, Faults, MemoryLake
 from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Grouped, Key, Meeting, Read
 
 BRANCH = "main"
@@ -65,17 +65,19 @@ class Rest:
 class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
 
-    def __init__(self, home: Path, url: str = "memory:", exact: int = EXACT) -> None:
-        """`exact`: see core.plan.plan; a small one makes windows and half-built roots of nearly everything."""
+    def __init__(self, home: Path, url: str = "memory:", exact: int = EXACT, fewest: int = FEWEST) -> None:
+        """`exact`, `fewest`: see core.plan.plan; a small one makes windows and half-built roots of nearly everything,
+        and parts of all that can be merged."""
         self.home, self._now = home, 1_000_000.0
         upgrade(url)
         self.store: Store = open_store(url, lambda: self._now)
         self.lake = MemoryLake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
-        planner = Planner(self.store, branch=BRANCH, window=self.window, exact=exact)
+        self.fewest = fewest
+        planner = Planner(self.store, branch=BRANCH, window=self.window, exact=exact, fewest=fewest)
         self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
-        self.watching = Planner(self.store, branch=BRANCH, exact=exact)
+        self.watching = Planner(self.store, branch=BRANCH, exact=exact, fewest=fewest)
         self.canonical: dict[str, str] = {}
         self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed)
         self.folders: dict[str, dict[str, File]] = {}
@@ -205,7 +207,7 @@ class World:
     def _check_kept_plan(self) -> None:
         """A planner that looks at what was marked says what planning from nothing says."""
         with self.watching.looking() as (kept, facts):
-            fresh, _ = plan_now(facts.tx, BRANCH, None, exact=self.exact)
+            fresh, _ = plan_now(facts.tx, BRANCH, None, exact=self.exact, fewest=self.fewest)
         for ours, theirs in zip(kept.decisions, fresh.decisions, strict=True):
             require(ours == theirs, "a kept plan says", ours, "and not", theirs)
 
@@ -330,7 +332,7 @@ class World:
     def _check_rest(self, plan: Plan, exempt: set[str]) -> None:
         """Nothing is left to do (I7), and the plan says so twice in the same way (I8)."""
         with self.store.read() as tx:
-            again, _ = plan_now(tx, BRANCH, None, window=self.window, exact=self.exact)
+            again, _ = plan_now(tx, BRANCH, None, window=self.window, exact=self.exact, fewest=self.fewest)
         require(plan == again and repr(plan) == repr(again), "two plans of one world differ (I8)")
         for decision in plan.decisions:
             if decision.dataset in exempt:
@@ -345,12 +347,16 @@ class World:
     # --- thrift -----------------------------------------------------------------------------------
 
     def _check_thrift(self, reads: model.Derived, derived: model.Derived, exempt: set[str]) -> None:
+        merged = {w.dataset for w in self.engine.done if w.key == MERGED}
+        self.engine.done[:] = [w for w in self.engine.done if w.key != MERGED]
         executed = Counter(w.key for w in self.engine.done)
         again = [w for w in self.engine.done if executed[w.key] > 1 or w.key in self.seen]
         require(not again, "computed again:", again)
         needed = {k for _, keys in (reads | derived).values() for k in keys.values()} - self.seen
+        executed.update(k for d in merged for k in derived[d][1].values() if k in needed)
         if not exempt and self._rest.is_clean and not self._is_busy and not self._returning():
-            wasted = [w for w in self.engine.done if w.key not in self._allowed(reads, derived)]
+            allowed = self._allowed(reads, derived)
+            wasted = [w for w in self.engine.done if w.key not in allowed and w.key[0] != PART]
             require(not wasted, "nobody needed", wasted)
         missing = needed - executed.keys()
         require(not missing, "not computed:", missing)

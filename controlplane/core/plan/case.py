@@ -5,8 +5,8 @@ Does not belong here: deciding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from controlplane.core import tree
 from controlplane.core.dataflow import Transform
@@ -25,6 +25,7 @@ class Case:
     node: Transform
     state: State | None
     inputs: tuple[Input, ...]
+    parts: Mapping[str, Consumed] = field(default_factory=dict)  # what is to be remembered of partial results
 
     @property
     def parted(self) -> list[Input]:
@@ -54,7 +55,7 @@ def half_built(case: Case, root: bytes, schema: Schema | None) -> Building:
 
 
 def consumed(case: Case) -> dict[str, Consumed]:
-    return {name: consumed for i in case.inputs for name, consumed in i.remembered.items()}
+    return {name: consumed for i in case.inputs for name, consumed in i.remembered.items()} | dict(case.parts)
 
 
 def cause_of(case: Case) -> Cause:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
-from controlplane.core import sql
+from controlplane.core import sql, tree
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Slot, Transform
 from controlplane.core.expectations import drop_job
 from controlplane.core.plan.index import output_parts, slot_parts
+from controlplane.core.sql import Edit
 from dataplane.contract import Json, Schema
+
+ROW_COST = 100  # bytes that a row counts for when claims are sized
+SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
+
+
+def cost_of(rows: int, *, is_batched: bool) -> int:
+    return rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
 
 
 def logic_job(node: Transform, schemas: Mapping[str, Schema]) -> Json:
@@ -38,16 +48,78 @@ def _input(node: Transform, slot: Slot, schema: Schema) -> Json:
     return read | {"key": slot_parts(node, slot, schema)} if slot.mode == "by" else read
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A query as two: over each part of an input, and over what these gave. `text` is what their edits are of."""
+
+    text: str
+    digest: bytes  # of the first
+    split: sql.Split
+    is_renamed: bool  # then places in `text` are not places in the user's
+
+
+def divided(node: Transform, slot: str) -> Divided | None:
+    """The query by parts of this input; None if it cannot be taken apart."""
+    assert node.query is not None
+    edits = _renames(node)
+    return _divided(sql.apply_edits(node.query.text, edits), view_of(slot), is_renamed=bool(edits))
+
+
+@lru_cache(maxsize=1000)
+def _divided(text: str, name: str, *, is_renamed: bool) -> Divided | None:
+    try:
+        split = sql.analyse(text).split(name)
+    except sql.Unproven:
+        return None
+    return Divided(text, sql.analyse(sql.apply_edits(text, split.partial)).digest, split, is_renamed)
+
+
+def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: Divided) -> Json:
+    """What tasks of parts of this input share."""
+    inputs = {s.name: _input(node, s, schemas[s.name]) for s in node.slots}
+    labelled = query.split.labelled
+    return {
+        "language": "sql",
+        "spark": dict(node.spark),
+        "params": dict(node.body.params),
+        "inputs": inputs | {slot: {**inputs[slot], "mode": "each"}},
+        **_edited(query, query.split.partial),
+        "batch_sql": None if labelled is None else sql.apply_edits(query.text, labelled),
+        "batch_input": None if labelled is None else slot,
+    }
+
+
+def whole_job(job: Json, slot: str, query: Divided, edits: Iterable[Edit], schema: Schema, parts: bytes) -> Json:
+    """The job of a plain task with parts, of which `parts` is the tree, in place of the input."""
+    read = {"view": sql.PARTS, "mode": "all", "schema": schema}
+    return {
+        **job,
+        **_edited(query, edits),
+        "inputs": {**job["inputs"], sql.PARTS: read},
+        "shared": {**job["shared"], slot: tree.EMPTY_ROOT.hex(), sql.PARTS: parts.hex()},
+    }
+
+
+def _edited(query: Divided, edits: Iterable[Edit]) -> Json:
+    places = [] if query.is_renamed else [[e.start, e.end, e.text] for e in edits]
+    return {"sql": sql.apply_edits(query.text, edits), "edits": places}
+
+
 def view_of(slot: str) -> str:
     """The temporary view's name: `other.ds` cannot be one."""
     return slot.replace(".", "__")
+
+
+def _renames(node: Transform) -> tuple[Edit, ...]:
+    assert node.query is not None
+    return node.query.rename_edits({s.name: view_of(s.name) for s in node.slots if "." in s.name})
 
 
 def _texts(node: Transform) -> Json:
     query, body = node.query, node.body
     assert query is not None
     assert isinstance(body, SqlTransform)
-    edits = query.rename_edits({s.name: view_of(s.name) for s in node.slots if "." in s.name})
+    edits = _renames(node)
     each = [s.name for s in node.slots if s.mode == "each"]
     by = [s for s in node.slots if s.mode == "by"]
     labels = query.label_edits(each[0]) if len(each) == 1 and query.mode(each[0]).mode == "each" else None

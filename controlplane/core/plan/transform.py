@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, State, Task
-from controlplane.core.plan import asking, windows
+from controlplane.core.plan import asking, parts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, cause_of, half_built, item_of, state_after
 from controlplane.core.plan.index import Following, follow, key_fault, output_fault
 from controlplane.core.plan.inputs import Input, after, consistent, merged_cut, not_ready, offers, possible, read
-from controlplane.core.plan.jobs import logic_job
+from controlplane.core.plan.jobs import cost_of, logic_job
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
 from controlplane.core.plan.values import (
     Commit,
@@ -25,9 +25,6 @@ from controlplane.core.plan.values import (
 )
 from controlplane.core.schemas import EMPTY_SCHEMA
 from dataplane.contract import EMPTY, Json, Schema, schema_id, slot_id, task_key
-
-ROW_COST = 100  # bytes that a row counts for when claims are sized
-SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 
 
 def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
@@ -161,6 +158,7 @@ def _all_keys(case: Case) -> Keys:
 
 def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
+    case = replace(case, parts=dict(parts.kept(case)))
     yield from asking.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     commit = Commit(state_after(case, root, schema), None, 0 if case.node.output else keys.count, None, build)
@@ -189,9 +187,26 @@ def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[De
     job = _job(case)
     window = yield from windows.look(extent.keys, lambda keys: _tasks(case, job, keys), limit, case.node.output)
     if window.missing or not window.is_whole or not case.is_whole:
-        return (yield from _compute(case, extent, window, job, schema))
+        return (yield from _missing(case, extent, window, job, schema))
     assert build is not None
+    found = yield from parts.follow(case)
+    if found is not None:
+        case = replace(case, parts=parts.remembered(found))
     return (yield from _commit(case, extent, window, schema, build))
+
+
+def _missing(
+    case: Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema | None
+) -> Deciding[Decision]:
+    """By parts where that is proven to give the same, and costs less."""
+    is_asked = any(task.state != "done" for task in window.known.values())
+    found = None if is_asked else (yield from parts.follow(case))
+    if found is not None and not found.is_whole:
+        return parts.compute(found)
+    merging = (yield from parts.merging(found, job)) if found is not None else None
+    if merging is not None:
+        job, window = merging, window.under(ids.job_id(merging))
+    return (yield from _compute(case, extent, window, job, schema))
 
 
 def _only_counted(case: Case, extent: _Extent) -> Decision:
@@ -340,7 +355,7 @@ def _task(node: Transform, job: bytes, key: str, reads: Reads, slots: Mapping[st
     each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
     spec: Json = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
     rows = sum(e.content.rows for e in reads.values() if e)
-    cost = rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
+    cost = cost_of(rows, is_batched=is_batched)
     task = task_key(node.task_logic, slots, ids.salt(node.uid, key) if node.is_volatile else None)
     return Task(task, "transform", node.maker, key, job, spec, cost, priority=node.component.priority)
 

@@ -31,6 +31,7 @@ SEVERITY: tuple[Status, ...] = (
 )  # fmt: skip
 KEPT_KEYS = 100_000  # of equal sets of keys, at a time
 EXACT = 1_000  # partitions up to which each is looked at before anything is said
+FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ class Planning:
     now: float
     window: int = 0  # tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
     exact: int = EXACT
+    fewest: int = FEWEST  # partitions from which on an aggregate is computed in parts
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
 

@@ -33,6 +33,10 @@ class Window:
     is_whole: bool = True  # all partitions were looked at
     output: str = ""  # of the tasks
 
+    def under(self, job: bytes) -> Window:
+        """With another job for its tasks."""
+        return replace(self, missing={key: replace(task, job=job) for key, task in self.missing.items()})
+
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Each once, for the first of its partitions."""

@@ -35,10 +35,10 @@ _FROM_RIGHT: Final = {"": ("", "INNER", "CROSS"), "RIGHT": ("", "OUTER")}
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """`start` is a place in the scope that aggregates; `aggregates` are its functions, each once."""
+    """`scope` is the one that aggregates; `aggregates` are its functions, each once."""
 
     aggregates: tuple[str, ...]
-    start: int
+    scope: Scope
 
 
 def decompose(query: Relation, calls: Calls, volatile: tuple[Volatile, ...], name: str) -> Decomposition:
@@ -58,7 +58,7 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[Volatile, ...], nam
         _check_aggregate(call)
     _Linear(calls, folded).check_from(scope)
     aggregates = dict.fromkeys(call.name for call in calls.aggregates(scope))
-    return Decomposition(tuple(aggregates), scope.offset)
+    return Decomposition(tuple(aggregates), scope)
 
 
 def _scopes(relation: Relation, seen: set[Relation]) -> Iterator[Scope]:

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
 
 from controlplane.core.sql import columns, edits, modes, references
+from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
@@ -25,6 +26,7 @@ from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
+from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.verdicts import Analysis, KeyPart, Verdict
 from controlplane.core.sql.volatile import Volatile, volatile
 from dataplane.contract import digest
@@ -82,6 +84,13 @@ class Query:
     def mode(self, name: str) -> Mode:
         """How the dataset of this name is proven to be readable by the text alone, and why."""
         return self._shape.mode(self.references, name)
+
+    def split(self, name: str) -> Split:
+        """The query taken apart by parts of this input. Raises Unproven with what is in the way."""
+        tree = _parse(self.text, self._lexemes)
+        if tree is None or self.volatile:
+            raise Unproven("what only Spark can read" if tree is None else self.volatile[0].construct, 0)
+        return split(self.text, self._lexemes, tree, self.references, name)
 
     def label_edits(self, name: str) -> tuple[Edit, ...] | None:
         """Edits that carry an `each` input's label through the select list; None: not safely possible."""

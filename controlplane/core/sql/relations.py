@@ -32,9 +32,11 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A relation in FROM. `join` says how it meets those before it; `columns` are other names for its own."""
+    """A relation in FROM. `join` says how it meets those before it; `columns` are other names for its own; `alias` is
+    its name folded."""
 
     relation: Relation
+    name: str
     alias: str
     columns: tuple[str, ...]
     join: exp.Join | None
@@ -157,7 +159,7 @@ class _Builder:
     def _source(self, node: exp.Expr, join: exp.Join | None, names: Names) -> Source:
         alias = node.args.get("alias")
         columns = tuple(c.name for c in alias.columns) if isinstance(alias, exp.TableAlias) else ()
-        return Source(self.query(node, names), _fold(node.alias_or_name), columns, join)
+        return Source(self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join)
 
     def _inner(self, select: exp.Select, names: Names) -> Iterator[Relation]:
         for node in all_nodes(select):

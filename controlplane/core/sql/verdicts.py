@@ -135,7 +135,8 @@ class Analysis:
             found = decompose(relation, calls, self.volatile, name)
         except Unproven as unproven:
             return Verdict("all", why.reason, unmerged=self._words(unproven))
-        merge = Merge(found.aggregates, found.start, line_column(self.text, found.start)[0])
+        start = found.scope.offset
+        merge = Merge(found.aggregates, start, line_column(self.text, start)[0])
         return Verdict("all", why.reason, merge=merge)
 
     def _words(self, found: Unproven) -> str:

@@ -1,0 +1,190 @@
+"""Partial results of a transform that aggregates: one per partition of an input, kept so that a change costs little.
+
+They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows the input by
+difference and is remembered with the state it was used for. The task of the output is the one that it would be without
+them: what it is to compute does not change, only how, and where memory knows its result no part is computed at all.
+Does not belong here: the queries of parts and of the whole (sql.split).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.core import ids, tree
+from controlplane.core.model import Consumed, Task
+from controlplane.core.plan import asking, windows
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.case import Case, half_built, item_of
+from controlplane.core.plan.inputs import Input
+from controlplane.core.plan.jobs import Divided, cost_of, divided, part_job, whole_job
+from controlplane.core.plan.keys import lacking, listed
+from controlplane.core.plan.values import Decision
+from controlplane.core.sql import Unproven
+from dataplane.contract import Json, slot_id, task_key
+
+
+@dataclass(slots=True)
+class Following:
+    """Parts on their way to an input. `root` is the tree of those that are there; `window` holds what is missing."""
+
+    case: Case
+    of: Input
+    query: Divided
+    logic: bytes
+    root: bytes
+    count: int = 0  # of what is missing, at most
+    window: windows.Window = field(default_factory=windows.Window)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.window.is_whole and not self.window.missing
+
+    @property
+    def job(self) -> Json:
+        job = part_job(self.case.node, self.case.schemas, self.of.slot.name, self.query)
+        job["shared"] = {i.slot.name: i.of.root.hex() for i in self.case.inputs if i is not self.of}
+        return job
+
+
+def follow(case: Case) -> Deciding[Following | None]:
+    """Where the parts stand; None where the plain query is to be run."""
+    if case.parted or case.node.query is None or case.node.is_volatile or case.node.is_case_sensitive:
+        return None
+    chosen = _chosen(case)
+    if chosen is None:
+        return None
+    of, query = chosen
+    logic = _logic(case, of, query)
+    known = _known(case, of, logic)
+    base = yield from _still_right(case, of, known)
+    found = Following(case, of, query, logic, base)
+    yield from _advance(found)
+    is_many = 2 * found.count > tree.totals(case.planning.world.nodes, of.of.root).partitions
+    return None if is_many and known is None and _had_parts(case, of) else found
+
+
+def _chosen(case: Case) -> tuple[Input, Divided] | None:
+    """The input with the most rows, of those that have many partitions and whose parts can be merged."""
+    assert case.node.query is not None
+    mergeable = {name.lower() for name, v in case.node.query.verdicts().items() if v.merge is not None}
+    found = [(i, tree.totals(case.planning.world.nodes, i.of.root)) for i in case.inputs]
+    several = [(i, t) for i, t in found if i.slot.name.lower() in mergeable and t.partitions >= case.planning.fewest]
+    for i, _ in sorted(several, key=lambda one: -one[1].content.rows):
+        if (query := divided(case.node, i.slot.name)) is not None:
+            return i, query
+    return None
+
+
+def _logic(case: Case, of: Input, query: Divided) -> bytes:
+    """Of the tasks of parts, all that they read beside the partition with it."""
+    others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
+    return ids.part_logic(query.digest, dict(case.node.body.params), case.node.spark, case.node.semantics, others)
+
+
+def _had_parts(case: Case, of: Input) -> bool:
+    return case.state is not None and f"{of.slot.name}/parts" in case.state.inputs
+
+
+# --- what is remembered -----------------------------------------------------------------------------
+
+
+def remembered(found: Following) -> dict[str, Consumed]:
+    """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
+    of = found.of
+    return {
+        f"{of.slot.name}/parts": Consumed(of.slot.dataset, found.root, found.logic),
+        f"{of.slot.name}/parted": Consumed(of.slot.dataset, of.of.root, of.consumed.schema),
+    }
+
+
+def _known(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
+    """The tree of parts, and the root of the input for which it holds."""
+    building = case.planning.building(case.node.dataset)
+    for used in (b.inputs for b in (building, case.state) if b is not None):
+        parts, parted = used.get(f"{of.slot.name}/parts"), used.get(f"{of.slot.name}/parted")
+        if parts and parted and parts.schema == logic and parted.schema == of.consumed.schema:
+            return parts.root, parted.root
+    return None
+
+
+def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> Deciding[bytes]:
+    """The parts of partitions that have not changed."""
+    if known is None:
+        return tree.EMPTY_ROOT
+    root, parted = known
+    [changes] = yield from asking.changes([(parted, of.of.root)])
+    gone = [c.key for c in changes if c.before is not None]
+    yield from asking.nodes([(root, gone)])
+    return tree.edit(case.planning.world.nodes, root, [(key, None) for key in gone])
+
+
+# --- tasks ------------------------------------------------------------------------------------------
+
+
+def _advance(found: Following) -> Deciding[None]:
+    """Take in what memory has, until as many tasks are missing as may be open."""
+    case, wanted = found.case, found.of.of.root
+    yield from asking.nodes([(wanted, ()), (found.root, ())])
+    told = lacking(case.planning.world.nodes, wanted, found.root)
+    found.count = told.count
+    limit = windows.limit(case.planning, told.count)
+    if told.count == 0:
+        return
+    if limit == 0:
+        found.window.is_whole = False
+        return
+    keys = yield from windows.hole_keys(case.planning, [wanted], found.root, told.count)
+    found.window = yield from windows.look(keys, lambda some: _tasks(found, some), limit)
+    found.root = yield from windows.edited(case.planning, found.root, found.window, ())
+
+
+def _tasks(found: Following, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+    of = found.of
+    yield from asking.nodes([(of.of.root, keys)])
+    entries = tree.lookup(found.case.planning.world.nodes, of.of.root, keys)
+    job = ids.job_id(found.job)
+    return {key: _task(found, job, entry) for key, entry in entries.items()}
+
+
+def _task(found: Following, job: bytes, entry: tree.Entry) -> Task:
+    node, slot = found.case.node, found.of.slot.name
+    key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
+    spec = {"slots": {slot: [entry.fragment.hex()]}}
+    cost = cost_of(entry.content.rows, is_batched=found.query.split.labelled is not None)
+    return Task(key, "transform", node.maker, entry.key, job, spec, cost, priority=node.component.priority)
+
+
+def compute(found: Following) -> Decision:
+    """Ask for missing parts; the task that merges them comes after."""
+    case, window = found.case, found.window
+    tasks = len(window.tasks) if window.is_whole else found.count
+    item = item_of(case, "compute", tasks + 1, listed(("",)))
+    decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
+    if not window.is_whole:
+        decision = replace(decision, items=(replace(item, certain=False),))
+    if windows.limit(case.planning, found.count) == 0:
+        return decision
+    building = None
+    if found.count > case.planning.exact:
+        building = half_built(replace(case, parts=remembered(found)), tree.EMPTY_ROOT, None)
+    return windows.computing(decision, window, found.job, building)
+
+
+def merging(found: Following, job: Json) -> Deciding[Json | None]:
+    """The job of the whole over parts that are there; None where their types do not come together exactly."""
+    case = found.case
+    first = next(iter(tree.scan(case.planning.world.nodes, found.root)))
+    fragment = (yield from asking.fragments([first.fragment]))[first.fragment]
+    types: Mapping[str, str] = {f["name"]: str(f["type"]) for f in fragment.schema["fields"]}
+    try:
+        edits = found.query.split.whole(types)
+    except Unproven:
+        return None
+    return whole_job(job, found.of.slot.name, found.query, edits, fragment.schema, found.root)
+
+
+def kept(case: Case) -> Iterator[tuple[str, Consumed]]:
+    """What the present state remembers of parts, for the next one: they may be of use again."""
+    if case.state is not None:
+        yield from ((name, c) for name, c in case.state.inputs.items() if name.endswith(("/parts", "/parted")))

@@ -1,0 +1,118 @@
+"""Aggregates over many partitions, computed in parts: what a late, a corrected, a renamed and a withdrawn file redo.
+
+Steps of one story, counted. sales -all-> totals (in parts); sales, names -all-> named (in parts of sales)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.e2e.conftest import closing
+from tests.e2e.tables import by_deltalake
+from tests.e2e.workspace import Run, Workspace
+
+FILES = 20
+FLOW = """
+dataflow: shop
+components:
+  sales:
+    read:
+      connector: files
+      path: sales/*.csv
+      format: csv
+      options: {header: true}
+      schema: "k INT, amount DECIMAL(9,2), weight DOUBLE"
+  names:
+    read: {connector: files, path: names.csv, format: csv, options: {header: true}, schema: "k INT, name STRING"}
+  totals:
+    transform:
+      sql: |
+        SELECT count(*) AS n, sum(amount) AS total, avg(amount) AS mean, min(k) AS least, sum(weight) AS weight
+        FROM sales WHERE k > :above
+      params: {above: 0}
+  named:
+    transform:
+      sql: |
+        WITH known AS (SELECT k, name FROM names WHERE name IS NOT NULL)
+        SELECT n.name, s.k % 2 AS odd, avg(s.amount) AS mean, 100 / count(s.weight) AS share
+        FROM sales s JOIN known n ON s.k = n.k GROUP BY n.name, s.k % 2 HAVING sum(s.amount) > 1 ORDER BY n.name
+"""
+TOTALS = """
+    SELECT count(*), sum(amount), avg(amount), min(k), sum(weight)
+    FROM read_csv('{sales}', types = {{'amount': 'DECIMAL(9,2)'}}) WHERE k > 0
+"""
+NAMED = """
+    SELECT n.name, s.k % 2, avg(s.amount), 100 / count(s.weight)
+    FROM read_csv('{sales}', types = {{'amount': 'DECIMAL(9,2)'}}) s JOIN read_csv('{names}') n ON s.k = n.k
+    WHERE n.name IS NOT NULL GROUP BY ALL HAVING sum(s.amount) > 1 ORDER BY ALL
+"""
+
+
+@pytest.fixture(scope="module")
+def story(module_folder: Path) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / "shop")) as workspace:
+        workspace.write("shop.yaml", FLOW)
+        for number in range(FILES):
+            workspace.write(f"sales/{number:02}.csv", sales(number))
+        workspace.write("names.csv", "k,name\n1,one\n2,two\n3,three\n4,\n")
+        yield workspace
+
+
+def sales(number: int, more: int = 0) -> str:
+    rows = (f"{k},{(number * 37 + k * 11 + more) % 100 - 20}.{k}5,{number + k / 10}" for k in range(6))
+    return "\n".join(["k,amount,weight", *rows, ",1.00,", ""])
+
+
+def settled(story: Workspace) -> Run:
+    """A run, after which all is as it is from scratch."""
+    run = story.run("shop.yaml")
+    run.assert_up_to_date()
+    files = {"sales": f"{story.folder}/sales/*.csv", "names": f"{story.folder}/names.csv"}
+    for name, text in (("totals", TOTALS), ("named", NAMED)):
+        rows = by_deltalake(story.lake / "default" / "shop" / name).to_pylist()
+        assert told(tuple(row.values()) for row in rows) == told(duckdb.sql(text.format(**files)).fetchall())
+    story.assert_tidy()
+    return run
+
+
+def told(rows: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    rounded = (tuple(round(float(v), 6) if isinstance(v, float | Decimal) else v for v in row) for row in rows)
+    return sorted(rounded, key=repr)
+
+
+def test_first_run(story: Workspace) -> None:
+    run = settled(story)
+    assert run.tasks == {"executed": FILES + 1 + 2 * (FILES + 1)}
+
+
+def test_nothing_changed(story: Workspace) -> None:
+    (story.folder / "sales" / "03.csv").rename(story.folder / "sales" / "renamed.csv")
+    settled(story).assert_idle()
+
+
+def test_of_a_corrected_and_a_withdrawn_file_one_part_each_time(story: Workspace) -> None:
+    story.write("sales/07.csv", sales(7, more=5))
+    (story.folder / "sales" / "09.csv").unlink()
+    run = settled(story)
+    assert run.tasks == {"executed": 1 + 2 * (1 + 1)}
+
+
+def test_what_concerns_all_parts_is_done_at_once(story: Workspace) -> None:
+    story.write("names.csv", "k,name\n1,one\n2,zwei\n3,three\n4,\n")
+    story.edit("shop.yaml", ("{above: 0}", "{above: -1}"))
+    story.edit("shop.yaml", ("{above: -1}", "{above: 0}"))
+    run = settled(story)
+    assert run.tasks == {"executed": 1 + 1}
+
+
+def test_an_error_in_a_part_leads_to_the_users_line(story: Workspace) -> None:
+    story.edit("shop.yaml", ("100 / count(s.weight)", "100 / (count(s.weight) - 20)"))
+    story.write("sales/20.csv", "k,amount,weight\n1,1.00,1\n")
+    run = story.run("shop.yaml", code=1)
+    (error,) = run.value["errors"]
+    assert (error["condition"], error["line"]) == ("DIVIDE_BY_ZERO", 23)

@@ -1,0 +1,123 @@
+"""Queries taken apart by parts of an input, on Spark: merged, they come to what the query gives as a whole.
+
+Does not belong here: which queries may be taken apart (tests.unit.sql), and what becomes of parts (plan).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from controlplane.core.sql import PARTS, Split, analyse, apply_edits
+from dataplane.contract import LABEL
+from tests.unit.sql.piecewise import Table, small_tables
+from tests.unit.sql.queries import TPCH, VERDICTS
+from tests.unit.sql.tpch import tpch_tables
+
+TYPES = {"VARCHAR": "STRING", "INT[]": "ARRAY<INT>"}
+DEALT = 3  # parts of an input
+
+
+class Views:
+    """Tables as views of one session; one of them may be cut to parts."""
+
+    def __init__(self, spark: SparkSession, tables: Mapping[str, Table]) -> None:
+        self.spark = spark.newSession()
+        self.rows: dict[str, DataFrame] = {}
+        for name, table in tables.items():
+            columns = ", ".join(f"{c} {TYPES.get(kind, kind)}" for c, kind in table.columns.items())
+            labelled = [(*row, str(at * 5 % DEALT)) for at, row in enumerate(table.rows)]
+            self.rows[name] = self.spark.createDataFrame(labelled, f"{columns}, {LABEL} STRING").cache()
+            self.restore(name)
+
+    def restore(self, name: str) -> None:
+        self.rows[name].drop(LABEL).createOrReplaceTempView(name)
+
+    def part(self, name: str, part: int) -> None:
+        self.rows[name].where(f"{LABEL} = '{part}'").drop(LABEL).createOrReplaceTempView(name)
+
+    def label(self, name: str) -> None:
+        self.rows[name].createOrReplaceTempView(name)
+
+    def empty(self, name: str) -> None:
+        self.rows[name].where("false").drop(LABEL).createOrReplaceTempView(name)
+
+
+def types_of(rows: DataFrame) -> dict[str, str]:
+    return {f.name: f.dataType.simpleString() for f in rows.schema.fields}
+
+
+def json_types(rows: DataFrame) -> dict[str, str]:
+    return {f["name"]: str(f["type"]) for f in rows.schema.jsonValue()["fields"]}
+
+
+def counted(rows: DataFrame) -> Counter[str]:
+    return Counter(repr(tuple(map(told, row))) for row in rows.collect())
+
+
+def told(value: Any) -> Any:
+    return f"{value:.12g}" if isinstance(value, float) else value
+
+
+def merged(views: Views, text: str, name: str, parts: DataFrame, split: Split) -> DataFrame:
+    """The second query, over the rows of the first."""
+    parts.createOrReplaceTempView(PARTS)
+    views.empty(name)
+    return views.spark.sql(apply_edits(text, split.whole(json_types(parts))))
+
+
+def check(views: Views, text: str, name: str) -> None:
+    split = analyse(text).split(name)
+    plain = views.spark.sql(text)
+    expected, types = counted(plain), types_of(plain)
+    if split.labelled is not None:
+        views.label(name)
+        parts = views.spark.sql(apply_edits(text, split.labelled)).localCheckpoint()
+        views.part(name, 0)
+        alone = views.spark.sql(apply_edits(text, split.partial))
+        assert types_of(alone) == {n: t for n, t in types_of(parts).items() if n != LABEL}
+        assert counted(alone) == counted(parts.where(f"{LABEL} = '0'").drop(LABEL))
+    else:
+        several = []
+        for part in range(DEALT):
+            views.part(name, part)
+            several.append(views.spark.sql(apply_edits(text, split.partial)).localCheckpoint())
+        parts = several[0].unionAll(several[1]).unionAll(several[2])
+    found = merged(views, text, name, parts, split)
+    assert (types_of(found), counted(found)) == (types, expected)
+    views.restore(name)
+
+
+@pytest.fixture(scope="module")
+def small(spark: SparkSession) -> Views:
+    return Views(spark, small_tables(1))
+
+
+@pytest.fixture(scope="module")
+def orders(spark: SparkSession) -> Views:
+    return Views(spark, tpch_tables(7))
+
+
+def cases(queries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for known in queries:
+        if not known.get("by") and known.get("runs", True):
+            yield from (
+                (known["sql"], name) for name in known.get("merge", {}) if "GROUP BY ROLLUP" not in known["sql"]
+            )
+
+
+@pytest.mark.parametrize(("text", "name"), list(cases(VERDICTS)))
+def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) -> None:
+    check(small, text, name)
+
+
+LARGEST = ("lineitem", "orders", "partsupp", "customer")
+
+
+@pytest.mark.parametrize("known", [q for q in TPCH if q.get("merge")], ids=lambda known: known["name"])
+def test_tpch(orders: Views, known: dict[str, Any]) -> None:
+    check(orders, known["sql"], next(n for n in (*LARGEST, *known["merge"]) if n in known["merge"]))
