@@ -142,10 +142,11 @@ class Headgate:
             yield response.iter_bytes()
 
     # operating
-    def refresh(self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False) -> Json:
-        return self._post(
-            f"/v1/branches/{_segment(branch)}/refresh", {"target": target, "accept_deletes": accept_deletes}
-        )
+    def refresh(
+        self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False, force: bool = False
+    ) -> Json:
+        body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        return self._post(f"/v1/branches/{_segment(branch)}/refresh", body)
 
     def retry(self, target: str | None = None, *, branch: str = "main") -> Json:
         return self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target})

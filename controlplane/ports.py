@@ -126,9 +126,16 @@ class Tx(Upkeep, Protocol):
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
 
+    def forces(self, branch: str) -> dict[str, int]:
+        """Datasets whose results an operator wanted to be made anew: a number that grows with each time."""
+
+    def force(self, branch: str, datasets: Iterable[str]) -> int:
+        """Give these datasets a number that none in the namespace had before, in any branch; the number."""
+
     def copy_branch(self, source: str, target: str) -> None:
-        """A new branch points to what `source` has by now: newest revisions, pauses, states, half-built roots, pinned
-        schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is new."""
+        """A new branch points to what `source` has by now: newest revisions, pauses, forces, states, half-built roots,
+        pinned schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is
+        new."""
 
     def put_change(self, change: Change) -> None: ...
 

@@ -95,14 +95,15 @@ def refresh(
     ctx: typer.Context,
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
+    force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now."""
+    """List sources now; with --force, compute the target again."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes)
+        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes, force=force)
     show(value, views.fields(value), session.output)
 
 

@@ -68,7 +68,8 @@ def plan(value: Json) -> View:
         return [Lines(("nothing to do",))]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
     rows = tuple(
-        (i["dataset"], i["action"], i["cause"], _yes(i["certain"]), i["tasks"], _keys(i)) for i in value["items"]
+        (i["dataset"], i["action"], i.get("reason") or i["cause"], _yes(i["certain"]), i["tasks"], _keys(i))
+        for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
     return [Table("", columns, rows), Lines((total,))]
@@ -97,7 +98,14 @@ def why(value: Json) -> View:
     reason = [str(value["reason"])] if value.get("reason") else []
     chain = [f"{'  ' * depth}<- {_because(item)}" for depth, item in enumerate(value["because"], 1)]
     sources = [f"source: {_source(s)}" for s in value.get("sources") or ()]
+    chain += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
+    chain += [f"logic: {value['logic']}"] if value.get("logic") else []
     return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
+
+
+def _construct(found: Json) -> str:
+    place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
+    return f"{found['construct']} at {place}"
 
 
 def _source(source: Json) -> str:
@@ -108,6 +116,7 @@ def _source(source: Json) -> str:
 def _because(item: Json) -> str:
     modes = ", ".join(f"{n} {m['mode']}" for n, m in (item.get("modes") or {}).items())
     parts = [f"{item['dataset']}: {item['action']} because of {item['cause']}"]
+    parts += [item["reason"]] if item.get("reason") else []
     parts += [f"in {_keys(item)}"] if item.get("partitions") else []
     parts += [_change(item["because"])] if item.get("because") else []
     parts += [f"reads {modes}"] if modes else []

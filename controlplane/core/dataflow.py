@@ -28,6 +28,7 @@ from controlplane.core.expectations import Check
 from controlplane.core.graph import Graph, Reference
 from controlplane.core.model import Revision
 from controlplane.core.partitioning import named
+from controlplane.core.periods import zone_fault
 from controlplane.core.schemas import InvalidSchema, append_columns, metadata_fields, parse_ddl, struct
 from dataplane.contract import QUARANTINED, Json, Schema, digest, select_columns
 
@@ -105,6 +106,7 @@ class Transform:
     output: str = ""  # of its tasks
     work: bytes = b""  # logic of its tasks, where they make another dataset's rows, too
     semantics: int = 1
+    own: bytes = b""  # of the code that runs, where `logic` is pinned to that of other code
 
     @property
     def maker(self) -> str:
@@ -114,6 +116,11 @@ class Transform:
     @property
     def task_logic(self) -> bytes:
         return self.work or self.logic
+
+    @property
+    def code_logic(self) -> bytes:
+        """Of the code that runs, whatever its results are named by."""
+        return self.own or self.task_logic
 
     def with_reason(self, schema: Schema | None) -> Schema | None:
         """The schema of its rows, of that of the query."""
@@ -429,9 +436,12 @@ class _Compiler:
             keyed=_keyed(body, slots),
         )
         logic = expectations.filtered_logic(logic, checks)
-        is_volatile = bool(query.volatile if query else bundle.volatile if bundle else ())
+        is_volatile = bool(component.volatile or (query.volatile if query else bundle.volatile if bundle else ()))
+        if fault := zone_fault(component, query, spark["timezone"]):
+            self._problem(component, "invalid-value", fault, "for example UTC, Europe/Berlin or +02:00")
         if is_volatile:
             logic = ids.volatile_logic(logic, self._uid(component))
+        own, logic = logic, bytes.fromhex(component.pin) or logic
         upstream = {s.name: _lineage(self.nodes[s.dataset]) for s in slots}
         return Transform(
             dataset,
@@ -448,6 +458,7 @@ class _Compiler:
             is_volatile,
             checks,
             semantics=self.semantics,
+            own=b"" if own == logic else own,
         )
 
     def _check(

@@ -130,5 +130,7 @@ def in_words(decision: Decision, past: Sequence[Item]) -> str:
         "input": "an input changed",
         "schema": "the schema of an input changed",
         "missing": "it had never been computed",
+        "period": "it is volatile, and its period turned",
+        "forced": "an operator forced it",
     }.get(past[0].cause, past[0].cause)
     return f"it is up to date; its last generation came because {cause}. Nothing that it reads has changed since"

@@ -89,9 +89,11 @@ def volatile_logic(logic: bytes, uid: str) -> bytes:
     return digest("volatile/1", logic=logic, uid=uid)
 
 
-def salt(uid: str, partition: str) -> bytes:
-    """What tells apart the frozen results of a volatile component's partitions."""
-    return digest("salt/1", uid=uid, partition=partition, period="", force=0)
+def salt(uid: str, partition: str, period: str = "", force: int = 0, *, is_pinned: bool = False) -> bytes:
+    """What tells apart the frozen results of one component's partitions, of one period, since they were last forced.
+    `is_pinned`: other code than the logic says gave them."""
+    more = {"pinned": True} if is_pinned else {}
+    return digest("salt/1", uid=uid, partition=partition, period=period, force=force, **more)
 
 
 def analysis_key(logic: bytes, schemas: Mapping[str, Schema]) -> bytes:
@@ -119,9 +121,10 @@ def part_logic(
     return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
 
 
-def build_key(logic: bytes, slots: Mapping[str, Json]) -> bytes:
-    """Whole-dataset memory: this logic over these roots (or contents) under these read schemas."""
-    return digest("build/1", logic=logic, slots=slots)
+def build_key(logic: bytes, slots: Mapping[str, Json], salt: bytes | None = None) -> bytes:
+    """Whole-dataset memory: this logic over these roots (or contents) under these read schemas; with a salt, one
+    component's own."""
+    return digest("build/1", logic=logic, slots=slots, **({} if salt is None else {"salt": salt}))
 
 
 def job_id(body: Json) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PAUSES = "pauses:"
+PAUSES, FORCED = "pauses:", "forced:"
 _FLOW, _LISTING = "flow:", "listing:"
 
 

@@ -10,7 +10,7 @@ from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.dataflow import Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import Change, Event, Revision
-from controlplane.operations import views
+from controlplane.operations import pins, views
 from controlplane.operations.context import Context
 from controlplane.operations.world import compile_cached, plan_now
 from controlplane.ports import Tx
@@ -100,6 +100,7 @@ def apply(
             _check_expected(live, revisions, expected)
         together = {**live, **{r.dataflow: r for r in revisions}}
         proposed = compile_cached(together.values(), ctx.namespace, _by_flow(blueprints))
+        pins.check(tx, live, revisions, proposed)
         if not dry_run:
             for revision in revisions:
                 _store(ctx, tx, revision, live.get(revision.dataflow), expected)

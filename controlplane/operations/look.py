@@ -137,6 +137,7 @@ def dataset(ctx: Context, branch: str, name: str) -> Json:
             "description": node.component.description,
             "logic": node.logic.hex(),
             "modes": views.modes(node),
+            "volatile": views.volatile(node),
         }
 
 
@@ -239,6 +240,8 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "cause": chain[0].cause if chain else state.cause if state else None,
             "reason": decision.reason or explain.in_words(decision, past),
             "modes": views.modes(node),
+            "volatile": views.volatile(node),
+            "logic": None if isinstance(node, Sink) else node.logic.hex(),
             "because": views.items((*chain, *past), facts),
             "sources": explain.sources(facts, facts.desired, target, partition),
             "error": views.error(error, node),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.dataflow import Desired, Source
+from controlplane.core.dataflow import Desired, Sink, Source
 from controlplane.core.errors import NotFound
 from controlplane.core.model import Change, Event
 from controlplane.operations import listings
@@ -22,16 +22,28 @@ def targeted(nodes: Desired, target: str | None) -> list[str]:
     return found
 
 
-def refresh(ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False) -> Json:
-    """List the sources of the target, and of all that is upstream of it, again."""
+def refresh(
+    ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
+) -> Json:
+    """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
+    whatever is known of it."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
         count = listings.request(tx, reads, accept_deletes=accept_deletes)
-        _note(ctx, tx, "refresh", target, {"accept_deletes": accept_deletes})
+        forced = _forced(nodes, chosen) if force else []
+        if forced:
+            tx.force(branch, forced)
+        _note(ctx, tx, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
     ctx.wake()
-    return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads)}
+    return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads), "forced": forced}
+
+
+def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
+    """Those of the chosen that are made by tasks, under the names of their makers."""
+    makers = {node.maker for d in chosen if not isinstance(node := nodes.nodes[d], Sink)}
+    return [d for d in nodes.order if d in makers]
 
 
 def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> Json:

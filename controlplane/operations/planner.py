@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from controlplane.core import marks
 from controlplane.core.dataflow import Desired, Node, Sink, Source
 from controlplane.core.model import Revision
-from controlplane.core.plan import EXACT, FEWEST, Commit, Decision, Evaluate, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
 from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_cached
 from controlplane.ports import Store, Tx
@@ -34,6 +34,8 @@ class _Memory:
     known: Known = field(default_factory=Known)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
+    kinds: frozenset[salts.Kind] = frozenset()  # of periods that somebody has
+    periods: Mapping[salts.Kind, str] = field(default_factory=dict)  # as it was when that was decided about
 
 
 class Planner:
@@ -79,7 +81,7 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             memory, stale = self._swept(tx)
         else:
-            stale = self._refreshed(tx, memory)
+            stale = self._refreshed(tx, memory) | _turned(tx, memory)
         desired = memory.desired
         assert desired is not None
         facts = Facts(tx, self._branch, desired, memory.known, self._cache)
@@ -110,7 +112,9 @@ class Planner:
         seen, _ = tx.marked(self._branch, 0)
         memory = _Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = compile_cached(memory.revisions.values(), self._namespace)
-        memory.known.paused = tx.paused(self._branch)
+        memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
+        memory.kinds = salts.kinds(memory.desired)
+        memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
         nodes = [memory.desired.nodes[d] for d in memory.desired.order]
         memory.known.fetch(tx, self._branch, nodes, everything=True)
         return memory, set(memory.desired.order)
@@ -127,6 +131,8 @@ class Planner:
             memory.known.paused, before = tx.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
             stale |= {d for d in desired.order if d in moved or d.partition(".")[0] in moved}
+        if marks.FORCED in marked:
+            memory.known.forces = tx.forces(self._branch)
         listings = {id for m in marked if (id := marks.listing_of(m))}
         if listings:
             stale |= {n.dataset for n in desired.nodes.values() if isinstance(n, Source) and n.listing in listings}
@@ -142,6 +148,7 @@ class Planner:
             memory.revisions.pop(flow, None)
         memory.revisions.update(tx.revisions(self._branch, flows))
         before, memory.desired = memory.desired, compile_cached(memory.revisions.values(), self._namespace)
+        memory.kinds = salts.kinds(memory.desired)
         assert before is not None
         for gone in before.nodes.keys() - memory.desired.nodes.keys():
             memory.decisions.pop(gone, None)
@@ -171,6 +178,16 @@ class Planner:
             known=known,
         )
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)
+
+
+def _turned(tx: Tx, memory: _Memory) -> set[str]:
+    """Datasets whose results are to be made anew because a day or an hour is over: nobody marks that."""
+    assert memory.desired is not None
+    if not memory.kinds:
+        return set()
+    now, before = salts.periods(memory.kinds, tx.now()), memory.periods
+    memory.periods = now
+    return salts.turned(memory.desired, before, now)
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:

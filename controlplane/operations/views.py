@@ -49,6 +49,7 @@ def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
         "dataset": item.dataset,
         "action": item.action,
         "cause": item.cause,
+        "reason": item.reason or None,
         "certain": item.certain,
         "tasks": item.tasks,
         "count": item.count,
@@ -64,6 +65,16 @@ def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
 def modes(node: Node) -> Json:
     slots = node.slots if isinstance(node, Transform) else ()
     return {s.name: {"mode": s.mode, "reason": s.reason} for s in slots}
+
+
+def volatile(node: Node) -> list[Json]:
+    """What in the text of a transform may give another result each time, with the place in that text."""
+    if not isinstance(node, Transform):
+        return []
+    if node.query is not None:
+        return [{"construct": v.construct, "file": None, "line": v.line} for v in node.query.volatile]
+    found = node.bundle.volatile if node.bundle else ()
+    return [{"construct": v.construct, "file": v.file, "line": v.line} for v in found]
 
 
 def _hex(root: bytes | None) -> str | None:

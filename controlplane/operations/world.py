@@ -81,6 +81,7 @@ class Known:
     buildings: dict[str, Building] = field(default_factory=dict)
     pins: dict[str, tuple[bytes, Schema]] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
+    forces: Mapping[str, int] = field(default_factory=dict)
 
     def fetch(self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False) -> None:
         """What the store says of these nodes now. `everything`: they are all that there is in the branch."""
@@ -152,6 +153,9 @@ class Facts:
     def target(self, component: str) -> Target | None:
         return self._known.targets.get(component)
 
+    def forced(self, dataset: str) -> int:
+        return self._known.forces.get(dataset, 0)
+
     def is_paused(self, dataset: str) -> bool:
         flow = dataset.partition(".")[0]
         paused = self._known.paused
@@ -173,7 +177,7 @@ def plan_now(
     Planner that is kept does it in time with what changed."""
     nodes = proposed or desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
-    known = Known(paused=tx.paused(branch))
+    known = Known(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = Facts(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
     return plan(nodes, facts, branch, scope, now=tx.now(), window=window, exact=exact, fewest=fewest), facts

@@ -15,7 +15,7 @@ from controlplane.store import tables as db
 from controlplane.store.part import Part
 
 KNOWN_BY = (db.dataflows, db.heads)
-WHOLE = (db.dataflows, db.uids, db.pauses, db.heads, db.buildings, db.pins)
+WHOLE = (db.dataflows, db.uids, db.pauses, db.forces, db.heads, db.buildings, db.pins)
 
 
 class Branched(Part):
@@ -27,7 +27,7 @@ class Branched(Part):
         self._copy(db.revisions, source, target, db.dataflows, dataflow="dataflow", number="last_number")
         self._copy(db.states, source, target, db.heads, dataset="dataset", seq="seq")
         flows = self._rows(select(db.dataflows.c.dataflow).where(self._mine(db.dataflows, branch=target)))
-        self._mark(target, marks.PAUSES, *(marks.flow(row.dataflow) for row in flows))
+        self._mark(target, marks.PAUSES, marks.FORCED, *(marks.flow(row.dataflow) for row in flows))
 
     def _copy(self, table: Table, source: str, target: str, newest: Table | None = None, **same: str) -> None:
         """The branch's rows; with `newest`, those that it points to."""

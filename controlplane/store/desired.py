@@ -78,6 +78,15 @@ class Desired(Queue):
         else:
             self._delete(db.pauses, branch=branch, target=target)
 
+    def forces(self, branch: str) -> dict[str, int]:
+        return {row.dataset: row.number for row in self._rows(self._select(db.forces, branch=branch))}
+
+    def force(self, branch: str, datasets: Iterable[str]) -> int:
+        number, names = self._count("forces", 1), list(dict.fromkeys(datasets))
+        self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
+        self._mark(branch, marks.FORCED, *names)
+        return number
+
     def put_change(self, change: Change) -> None:
         self._new_changes.append(change)
 

@@ -95,6 +95,15 @@ class MemoryTx(MemoryQueue, MemoryCollected):
         else:
             self._space.pauses.pop((branch, target), None)
 
+    def forces(self, branch: str) -> dict[str, int]:
+        return _of_branch(self._space.forces, branch)
+
+    def force(self, branch: str, datasets: Iterable[str]) -> int:
+        number, names = self._count("forces"), list(datasets)
+        self._space.forces.update({(branch, name): number for name in names})
+        self._mark(branch, marks.FORCED, *names)
+        return number
+
     def copy_branch(self, source: str, target: str) -> None:
         of = self._space
         if [*_of_branch(of.dataflows, target), *_of_branch(of.states, target)]:
@@ -102,6 +111,7 @@ class MemoryTx(MemoryQueue, MemoryCollected):
         of.dataflows.update(_moved(_of_branch(of.dataflows, source), target))
         of.uids.update(_moved(_of_branch(of.uids, source), target))
         of.pauses.update(_moved(_of_branch(of.pauses, source), target))
+        of.forces.update(_moved(_of_branch(of.forces, source), target))
         of.pins.update(_moved(_of_branch(of.pins, source), target))
         revisions = {n: replace(r, branch=target) for n, r in _of_branch(of.revisions, source).items()}
         newest = {n: (replace(s[-1], branch=target),) for n, s in _of_branch(of.states, source).items()}
@@ -109,7 +119,7 @@ class MemoryTx(MemoryQueue, MemoryCollected):
         of.revisions.update(_moved(revisions, target))
         of.states.update(_moved(newest, target))
         of.buildings.update(_moved(buildings, target))
-        self._mark(target, marks.PAUSES, *map(marks.flow, _of_branch(of.dataflows, target)))
+        self._mark(target, marks.PAUSES, marks.FORCED, *map(marks.flow, _of_branch(of.dataflows, target)))
 
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change

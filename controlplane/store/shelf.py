@@ -82,6 +82,7 @@ class Space:
     revisions: Shelf[Named, Revision] = field(default_factory=Shelf)
     uids: Shelf[Named, dict[str, str]] = field(default_factory=Shelf)
     pauses: Shelf[Named, None] = field(default_factory=Shelf)
+    forces: Shelf[Named, int] = field(default_factory=Shelf)
     changes: Shelf[int, Change] = field(default_factory=Shelf)
     answers: Shelf[str, tuple[float, Answer]] = field(default_factory=Shelf)  # since when
     nodes: Shelf[bytes, tuple[float, bytes]] = field(default_factory=Shelf)  # when it was last put, and its body

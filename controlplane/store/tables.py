@@ -78,6 +78,7 @@ revisions = _table(
 )
 uids = _table("uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True)
 pauses = _table("pauses", _key("branch"), _key("target"), clustered=True)
+forces = _table("forces", _key("branch"), _key("dataset"), _count("number"), clustered=True)
 changes = _table(
     "changes",
     _key("id", BigInteger),

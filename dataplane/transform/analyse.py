@@ -26,7 +26,7 @@ def analyse_sql(attempt: Attempt) -> Schema:
     attempt.enter()
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(_inputs(session, job), job)
-    rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    rows = storable(run_query(attempt, session), case_sensitive=job["spark"]["case_sensitive"])
     check_conditions(rows, job.get("expect"))
     return canonical_schema(rows.schema.jsonValue())
 

@@ -22,16 +22,22 @@ from dataplane.transform.keyed import store, store_together
 LARGEST_BATCH = 500  # tasks in one plan
 
 
-def run_query(attempt: Attempt, session: SparkSession, text: str) -> DataFrame:
-    """The result of a query of the job, over views that are there."""
-    return session.sql(text, args=dict(attempt.job["params"]) or None)
+def run_query(attempt: Attempt, session: SparkSession, which: str = "sql") -> DataFrame:
+    """The result of a query of the job, over views that are there.
+
+    Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
+    """
+    job, args = attempt.job, dict(attempt.job["params"]) or None
+    rows = session.sql(job[which], args=args)
+    named = (job.get("named") or {}).get(which)
+    return rows if named is None else rows.toDF(*session.sql(named, args=args).columns)
 
 
 def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
     """One task as one job."""
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of(attempt, session, task), job)
-    rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    rows = storable(run_query(attempt, session), case_sensitive=job["spark"]["case_sensitive"])
     return store(attempt, rows, task)
 
 
@@ -56,7 +62,7 @@ def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Mapping[str, Stored]:
         return _together(attempt, tasks)
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of_batch(attempt, session, tasks), job)
-    rows = _labelled(run_query(attempt, session, job["batch_sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    rows = _labelled(run_query(attempt, session, "batch_sql"), case_sensitive=job["spark"]["case_sensitive"])
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
@@ -64,7 +70,7 @@ def _together(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]
     """Tasks by key of a query that says of many keys at once what it says of each."""
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of_keys(attempt, session, tasks), job)
-    rows = storable(run_query(attempt, session, job["sql"]), case_sensitive=job["spark"]["case_sensitive"])
+    rows = storable(run_query(attempt, session), case_sensitive=job["spark"]["case_sensitive"])
     return store_together(attempt, rows, tasks)
 
 

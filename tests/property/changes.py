@@ -132,6 +132,17 @@ class Changes:
         self.told.append(change.__name__.strip("_"))
         change()
 
+    def step_of_time(self) -> None:
+        """A day is over, or somebody wants something anew."""
+        change = self.chance.choice([self._turn, self._force, self._force])
+        self.told.append(change.__name__.strip("_"))
+        change()
+
+    def declare_daily(self) -> None:
+        known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Read | Copy)]
+        self.world.daily = set(self.chance.sample(known, self.chance.randint(1, len(known))))
+        self.world.apply(self.world.flows, self.styles)
+
     def faults(self) -> Faults:
         """A few faults for one settling; fewer than a task may have before it is given up."""
         left = iter(self.chance.choices(FAULTS, k=3))
@@ -353,6 +364,13 @@ class Changes:
         known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Read)]
         if known:
             self.world.pause(self.chance.choice(known), paused=True)
+
+    def _turn(self) -> None:
+        self.world.turn()
+
+    def _force(self) -> None:
+        known = [d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Copy)]
+        self.world.force(self.chance.choice(known))
 
     def mend(self) -> Iterator[str]:
         """End every pause and every broken file."""

@@ -58,6 +58,7 @@ from tests.property.model import (
     index_key,
     key_of,
     parse_key,
+    salted,
     task_key,
 )
 
@@ -120,6 +121,7 @@ class Engine:
     on_listed: Callable[[str], None]
     done: list[Work] = field(default_factory=list)
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
+    salt: Callable[[str, str], object] = lambda dataset, partition: None  # what makes its work the dataset's own
     _claims: int = 0
 
     def step(self, faults: Faults = lambda kind: "none") -> bool:
@@ -152,6 +154,7 @@ class Engine:
             case "parse":
                 texts = [path_of(o["uri"]).read_text() for o in task["objects"] if path_of(o["uri"]).exists()]
                 key = parse_key(texts, column_names(task["columns"]), claim["job"]["options"].get("nullValue", ""))
+                key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case "index":
                 [fragment] = self._held(claim, task)
                 key = index_key(fragment, column_names(claim["job"]["schema"]))
@@ -161,10 +164,12 @@ class Engine:
                     return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
                 if "_g0" in job["sql"] or "_p0" in job["sql"]:
-                    key = (PART, job["sql"], tuple(sorted(job["params"].items())), tuple(sorted(slots.items())))
+                    own = self.salt(claim["dataset"], "")
+                    key = (PART, job["sql"], tuple(sorted(job["params"].items())), tuple(sorted(slots.items())), own)
                     return Work(claim["dataset"], task["partition"], key)
                 sql = self.canonical[_unrenamed(job["sql"])]
                 key = task_key(sql, job["params"], slots, is_dealt=_is_dealt(job))
+                key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case _:
                 return None
         return Work(claim["dataset"], task["partition"], key)

@@ -399,6 +399,11 @@ def task_key(sql: str, params: Mapping[str, int], slots: Mapping[str, Key], *, i
     return kind, sql, tuple(sorted(params.items())), tuple(sorted(slots.items(), key=lambda s: s[0]))
 
 
+def salted(key: Key, salt: object) -> Key:
+    """The key of work whose result is one dataset's own; `salt` is None where it is everybody's."""
+    return key if salt is None else ("own", salt, key)
+
+
 def index_key(fragment: Fragment, seen: Columns) -> Key:
     """Telling apart the rows of one partition, as the reader sees them."""
     return "index", content([fragment]), seen

@@ -52,7 +52,23 @@ def parted(seed: int, url: str = MEMORY) -> None:
     calm(seed, url, fewest=2)
 
 
-KINDS = {"calm": calm, "busy": busy, "parted": parted}
+def timed(seed: int, url: str = MEMORY) -> None:
+    """As calm, but some transforms are made anew each day, days go by, and datasets are forced."""
+
+    def go(world: World, changes: Changes) -> None:
+        changes.declare_daily()
+        world.settle()
+        for _ in range(changes.chance.randint(6, 12)):
+            is_change = changes.chance.random() < 0.5
+            (changes.step if is_change else changes.step_of_time)()
+            world.settle(changes.faults() if seed % 3 == 0 else no_faults, listing=is_change)
+        list(changes.mend())
+        world.settle()
+
+    _run("timed", go, seed, url, fewest=2 if seed % 2 else FEWEST)
+
+
+KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed}
 
 
 def _run(kind: str, go: Callable[[World, Changes], None], seed: int, url: str, fewest: int = FEWEST) -> None:

@@ -15,9 +15,9 @@ QUICK = 3
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
 
 
-def some_slow(batches: int) -> list[object]:
+def some_slow(batches: int, quick: int = QUICK) -> list[object]:
     """The first few run at every commit, all of them in the whole suite."""
-    return [n if n < QUICK else pytest.param(n, marks=pytest.mark.slow) for n in range(batches)]
+    return [n if n < quick else pytest.param(n, marks=pytest.mark.slow) for n in range(batches)]
 
 
 def seeds(batch: int) -> range:
@@ -34,6 +34,12 @@ def test_changes_between_runs(batch: int) -> None:
 def test_changes_while_work_is_under_way(batch: int) -> None:
     for seed in seeds(batch):
         runs.busy(seed)
+
+
+@pytest.mark.parametrize("batch", some_slow(3, quick=1))
+def test_days_go_by_and_datasets_are_forced(batch: int) -> None:
+    for seed in seeds(batch):
+        runs.timed(seed)
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from controlplane.core import ids, sql
-from controlplane.core.plan import asking, index, inputs, sink, source, transform
+from controlplane.core import ids, marks, sql
+from controlplane.core.plan import asking, index, inputs, salts, sink, source, transform
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
 from controlplane.operations.world import Facts
@@ -211,6 +211,32 @@ def copies_keep_what_vanished() -> Patch:
         return right(planning, node, state, target, [change for change in changes if change.after])
 
     return sink, "_sync", sync
+
+
+@mutation("timed")
+def being_forced_is_no_part_of_a_key() -> Patch:
+    right = ids.salt
+    return ids, "salt", lambda uid, partition, period="", force=0, **more: right(uid, partition, period, **more)
+
+
+@mutation("timed")
+def results_are_those_of_any_day() -> Patch:
+    return salts, "is_of", lambda planning, node, used: True
+
+
+@mutation("timed")
+def nobody_looks_at_the_day() -> Patch:
+    return salts, "turned", lambda desired, before, now: set()
+
+
+@mutation("timed")
+def being_forced_marks_nobody() -> Patch:
+    right = MemoryQueue._mark
+
+    def mark(self: Any, branch: str, *names: str) -> None:
+        right(self, branch, *(name for name in names if marks.FORCED not in names))
+
+    return MemoryQueue, "_mark", mark
 
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))

@@ -36,6 +36,7 @@ from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, 
 BRANCH = "main"
 WINDOW = 20_000
 PASSES = 80  # more than any world here takes to come to rest (I7)
+DAY_S = 86_400.0
 LONG_S = 100.0  # longer than any pause between tries
 Lineage: TypeAlias = tuple[object, ...]
 
@@ -79,10 +80,12 @@ class World:
         self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
         self.watching = Planner(self.store, branch=BRANCH, exact=exact, fewest=fewest)
         self.canonical: dict[str, str] = {}
-        self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed)
+        self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed, salt=self._salt)
         self.folders: dict[str, dict[str, File]] = {}
         self.flows: dict[str, dict[str, Component]] = {}
         self.paused: set[str] = set()
+        self.daily: set[str] = set()  # transforms that are made anew each day
+        self.forces: Counter[str] = Counter()  # how often a dataset was forced
         self._texts: dict[str, str] = {}
         self.seen: set[Key] = set()
         self._pins: dict[str, tuple[Component, model.Columns]] = {}
@@ -136,10 +139,10 @@ class World:
         self.flows, self._texts = {flow: dict(parts) for flow, parts in flows.items()}, texts
 
     def _text(self, flow: str, parts: Mapping[str, Component], styles: Mapping[str, int]) -> str:
-        written = {name: self._component(flow, c, styles.get(f"{flow}.{name}", 0)) for name, c in parts.items()}
+        written = {name: self._component(flow, name, c, styles.get(f"{flow}.{name}", 0)) for name, c in parts.items()}
         return json.dumps({"dataflow": flow, "components": written}, ensure_ascii=False)
 
-    def _component(self, flow: str, component: Component, style: int) -> dict[str, object]:
+    def _component(self, flow: str, name: str, component: Component, style: int) -> dict[str, object]:
         match component:
             case Read():
                 return {"read": self._read(component)}
@@ -152,7 +155,8 @@ class World:
                 body = {"sql": text, "params": model.params_of(component)}
                 key = {"partition_by": [model.KEY]} if isinstance(component, Grouped | Meeting) else {}
                 is_inferred = not key or (isinstance(component, Grouped) and not component.whole)
-                return {"transform": body | key | ({} if is_inferred else {"inputs": dict(component.modes)})}
+                written = {"transform": body | key | ({} if is_inferred else {"inputs": dict(component.modes)})}
+                return written | ({"volatile": "daily"} if f"{flow}.{name}" in self.daily else {})
 
     def _read(self, read: Read) -> dict[str, object]:
         options = {"header": True} | ({"nullValue": read.null} if read.null else {})
@@ -172,11 +176,35 @@ class World:
         (operate.pause if paused else operate.resume)(self.ctx, BRANCH, dataset)
         (self.paused.add if paused else self.paused.discard)(dataset)
 
+    def force(self, dataset: str) -> None:
+        operate.refresh(self.ctx, BRANCH, dataset, force=True)
+        self.forces[dataset] += 1
+
+    def turn(self) -> None:
+        """The next day, at noon."""
+        self._now = (self._now // DAY_S + 1.5) * DAY_S
+
+    def _salt(self, dataset: str, partition: str) -> object:
+        """What makes its work its own, if anything does."""
+        day = self._now // DAY_S if dataset in self.daily else None
+        own = day, self.forces[dataset]
+        return None if own == (None, 0) else (dataset, partition, own)
+
+    def _keys(self, found: model.Derived) -> set[Key]:
+        """Of all work that these are made with."""
+        return {
+            key if name.startswith("index ") else model.salted(key, self._salt(dataset, name))
+            for dataset, (_, keys) in found.items()
+            for name, key in keys.items()
+        }
+
     # --- coming to rest ---------------------------------------------------------------------------
 
-    def settle(self, faults: Faults = no_faults) -> None:
-        """List everything, go on until nothing is left to do, and compare the world with the model."""
-        operate.refresh(self.ctx, BRANCH, None)
+    def settle(self, faults: Faults = no_faults, *, listing: bool = True) -> None:
+        """List everything, go on until nothing is left to do, and compare the world with the model. Without `listing`,
+        nobody tells the loop that there is anything to do."""
+        if listing:
+            operate.refresh(self.ctx, BRANCH, None)
         last = self._run(faults)
         self._check(last.plan)
 
@@ -352,8 +380,8 @@ class World:
         executed = Counter(w.key for w in self.engine.done)
         again = [w for w in self.engine.done if executed[w.key] > 1 or w.key in self.seen]
         require(not again, "computed again:", again)
-        needed = {k for _, keys in (reads | derived).values() for k in keys.values()} - self.seen
-        executed.update(k for d in merged for k in derived[d][1].values() if k in needed)
+        needed = self._keys(reads | derived) - self.seen
+        executed.update(k for d in merged for k in self._keys({d: derived[d]}) if k in needed)
         if not exempt and self._rest.is_clean and not self._is_busy and not self._returning():
             allowed = self._allowed(reads, derived)
             wasted = [w for w in self.engine.done if w.key not in allowed and w.key[0] != PART]
@@ -366,14 +394,14 @@ class World:
     def _allowed(self, reads: model.Derived, derived: model.Derived) -> set[Key]:
         """Keys that may have been needed on the way: where several sources changed, or code and a source, datasets
         that read both may have been computed in between, over any mixture of old and new."""
-        allowed = {k for _, keys in (reads | derived).values() for k in keys.values()}
+        allowed = self._keys(reads | derived)
         if self._moves_at_once():
             return allowed
         old = {d: self._rest.reads[d][2] for d in self._changed()}
         new = {d: found for d, (found, _) in reads.items()}
         for choice in itertools.product(*([d, None] for d in old)):
             mixed = model.derive(self.flows, new | {d: old[d] for d in choice if d is not None})
-            allowed |= {k for _, keys in mixed.values() for k in keys.values()}
+            allowed |= self._keys(mixed)
         return allowed
 
     def _returning(self) -> set[str]:
@@ -403,7 +431,8 @@ class World:
         components, found = model.everything(self.flows), dict[str, Lineage]()
         for dataset, c in components.items():
             above = tuple(found[d] for d in model.inputs_of(dataset, c).values())
-            own = c if isinstance(c, Read | Copy) else (c.sql, *model.params_of(c).items(), *c.modes.items())
+            own: object = c if isinstance(c, Read | Copy) else (c.sql, *model.params_of(c).items(), *c.modes.items())
+            own = (own, dataset) if dataset in self.daily else own
             found[dataset] = (own, *above)
         return found
 

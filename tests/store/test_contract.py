@@ -38,6 +38,7 @@ def fill(tx: Tx) -> None:
     """One of everything that others could see."""
     tx.put_revision(revision(), 0)
     tx.set_paused("main", "flights", True)
+    tx.force("main", ["flights.daily"])
     tx.put_change(change("apply"))
     tx.put_nodes({d(1): b"node"})
     tx.put_listing(listing())
@@ -56,6 +57,7 @@ def seen(tx: Tx) -> list[object]:
     return [
         tx.revisions("main"),
         tx.paused("main"),
+        tx.forces("main"),
         tx.changes(),
         tx.get_nodes([d(1)]),
         tx.listings([d(1)]),

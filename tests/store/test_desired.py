@@ -63,6 +63,7 @@ def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> 
         tx.put_revision(revision(1, "gone"), 0)
         tx.delete_dataflow("main", "gone")
         tx.set_paused("main", "flights.daily", paused=True)
+        number = tx.force("main", ["flights.daily", "flights.weekly"])
         tx.commit_state(state(1), 0)
         tx.commit_state(state(2), 1)
         tx.put_building(building())
@@ -70,12 +71,16 @@ def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> 
         tx.copy_branch("main", "dev")
     with world.begin() as tx:
         tx.commit_state(state(3, branch="dev"), 2)
+        newer = tx.force("dev", ["flights.weekly"])
         tx.put_revision(revision(3), 2)
         tx.put_revision(revision(2, "gone", branch="dev"), 0)
     with world.read() as tx:
         assert tx.revisions("dev") == {"flights": revision(2, branch="dev"), "gone": revision(2, "gone", branch="dev")}
         assert tx.known_uids("dev", "flights") == tx.known_uids("main", "flights")
         assert tx.paused("dev") == {"flights.daily"}
+        assert tx.forces("dev") == {"flights.daily": number, "flights.weekly": newer}
+        assert tx.forces("main") == {"flights.daily": number, "flights.weekly": number}
+        assert newer > number
         assert tx.history("dev", "flights.daily", 9) == (state(3, branch="dev"), state(2, branch="dev"))
         assert tx.buildings("dev") == {"flights.weekly": building(branch="dev")}
         assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
@@ -174,3 +179,19 @@ def test_an_answer_is_given_once(world: World) -> None:
         tx.put_answer(Answer("key é", d(2), 200, ""))
     with world.read() as tx:
         assert tx.answer("key é") == answer
+
+
+def test_no_two_wishes_for_something_new_have_one_number(world: World) -> None:
+    with world.begin() as tx:
+        numbers = [tx.force(branch, ["flights.daily"]) for branch in ("main", "dev", "main")]
+    assert numbers == sorted(set(numbers))
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.delete_dataflow("main", "flights")
+        assert tx.forces("main") == {"flights.daily": numbers[-1]}  # who comes back does not get older results
+    with world.read() as tx:
+        seen, _ = tx.marked("main", 0)
+    with world.begin() as tx:
+        tx.force("main", ["flights.daily"])
+    with world.read() as tx:
+        assert tx.marked("main", seen)[1] == {"flights.daily", marks.FORCED}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -95,6 +96,24 @@ def test_an_upgrade_can_be_repeated(url: str) -> None:
     upgrade(url)
     with store.read() as tx:
         assert tx.count_events(0) == {"kept": 1}
+    store.close()
+
+
+def test_a_database_of_the_first_release_is_upgraded(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    run(engine, "INSERT INTO pauses (namespace, branch, target) VALUES ('default', 'main', 'flights')")
+    upgrade(url)
+    store = open_store(url)
+    with store.begin() as tx:
+        assert tx.paused("main") == {"flights"}
+        assert tx.forces("main") == {}
+        number = tx.force("main", ["flights.daily"])
+        assert tx.forces("main") == {"flights.daily": number}
     store.close()
 
 

@@ -72,6 +72,7 @@ DESIRED = [
     call(lambda f: lambda tx: tx.put_revision(revision(tx.last_number("main", f) + 1, f), None), flows),
     call(lambda f: lambda tx: tx.delete_dataflow("main", f), flows),
     call(lambda n, p: lambda tx: tx.set_paused("main", n, p), names, st.booleans()),
+    call(lambda b, ns: lambda tx: tx.force(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda n: lambda tx: tx.put_change(change(str(n))), small),
     call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
@@ -173,7 +174,7 @@ def look(tx: Tx) -> list[object]:
         [tx.known_uids("main", f) for f in ("flights", "other")],
         [tx.last_number("main", f) for f in ("flights", "other")],
         [tx.revisions(b) for b in ("main", "dev")],
-        [tx.states(b) for b in ("main", "dev")],
+        [(tx.states(b), tx.forces(b)) for b in ("main", "dev")],
         [tx.history("main", "flights.a", 2, before) for before in (None, 2)],
         [(tx.paused("main"), tx.changes(3), tx.problems("main"), tx.pinned_schemas("main", ["flights.a"]))],
         [tx.answer(str(n)) for n in range(4)],

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Call, Called, answer, target_of
-from controlplane.api.problems import Refused
 from controlplane.operations import blueprints, operate
 from controlplane.operations.context import Context
 
@@ -25,7 +24,7 @@ class Wish(BaseModel):
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew."""
 
     accept_deletes: bool = False
     force: bool = False
@@ -33,12 +32,10 @@ class Refresh(Wish):
 
 @router.post("/v1/branches/{branch}/refresh")
 def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Response:
-    """List sources now."""
+    """List sources now; with `force`, compute the target again."""
     wish = wish or Refresh()
-    if wish.force:
-        raise Refused("not-supported", "recomputing by force is not supported yet")
-    target = target_of(wish.target)
-    return call.once(lambda: answer(operate.refresh(call.context, branch, target, accept_deletes=wish.accept_deletes)))
+    target, how = target_of(wish.target), {"accept_deletes": wish.accept_deletes, "force": wish.force}
+    return call.once(lambda: answer(operate.refresh(call.context, branch, target, **how)))
 
 
 @router.post("/v1/branches/{branch}/retry")

@@ -24,6 +24,7 @@ from controlplane.core.blueprint.kinds import (
     as_text,
     entries_of,
 )
+from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
 from controlplane.core.blueprint.problems import Refused, shown
@@ -138,8 +139,10 @@ COMPONENT = Section(
         RESOURCES,
         PUBLISH,
         EXPECT,
+        VOLATILE,
+        PIN,
     ),
-    later=("sort_by", "pin", "volatile"),
+    later=("sort_by",),
     one_of=("read", "transform", "write"),
 )
 
@@ -152,6 +155,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
+    report_misplaced(fields, body, reading)
     return Component(
         name=key.text,
         place=key.place,
@@ -164,6 +168,8 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         resources=fields[RESOURCES],
         retention=fields[RETENTION],
         expect=fields[EXPECT],
+        volatile=fields[VOLATILE],
+        pin=fields[PIN],
     )
 
 

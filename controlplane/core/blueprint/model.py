@@ -174,6 +174,8 @@ class Component:
     resources: str = "standard"
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
+    volatile: str = ""  # true | daily | hourly
+    pin: str = ""  # a logic id
 
     @property
     def quarantines(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from controlplane.core import tree
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, Cause, Consumed, State
+from controlplane.core.plan import salts
 from controlplane.core.plan.inputs import Input, merged_cut
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import Action, Because, Item, Planning, next_state
@@ -47,11 +48,33 @@ class Case:
         return self.state.root if self.state else tree.EMPTY_ROOT
 
 
+def is_current(case: Case) -> bool:
+    """There is nothing to do: the state was made from just these inputs, by this logic, under this salt."""
+    state = case.state
+    return (
+        state is not None
+        and case.is_whole
+        and state.lineage == case.node.lineage
+        and all(state.inputs.get(i.slot.name) == i.consumed for i in case.inputs)
+        and salts.is_of(case.planning, case.node, state)
+        and {**state.cut, **salts.cut(case.planning, case.node)} == cut(case)
+    )
+
+
+def pin_fault(case: Case, schema: Schema | None) -> str | None:
+    """Why code under a pin cannot go on with what there is."""
+    if schema is None or case.state is None or case.state.schema == schema:
+        return None
+    return "the code gives other columns or types than the logic that it is pinned to"
+
+
 def half_built(case: Case, root: bytes, schema: Schema | None) -> Building:
     node = case.node
-    return Building(
-        case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, merged_cut(case.inputs)
-    )
+    return Building(case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, cut(case))
+
+
+def cut(case: Case) -> dict[str, bytes]:
+    return merged_cut(case.inputs) | salts.cut(case.planning, case.node)
 
 
 def consumed(case: Case) -> dict[str, Consumed]:
@@ -63,6 +86,8 @@ def cause_of(case: Case) -> Cause:
         return "missing"
     if case.state.logic != case.node.logic:
         return "logic"
+    if salted := salts.cause(case.planning, case.node, case.state):
+        return salted
     used = case.state.inputs
     is_same = all(i.slot.name in used and used[i.slot.name].schema == i.consumed.schema for i in case.inputs)
     return "input" if is_same else "schema"
@@ -77,9 +102,10 @@ def reasons(case: Case) -> Iterator[Because]:
 
 def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
     cause: Cause = "removed" if action == "remove" else cause_of(case)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)))
+    told = salts.in_words(case.planning, case.node, case.state)
+    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)), told)
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:
-    inputs, cut = consumed(case), merged_cut(case.inputs)
-    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=cause_of(case))
+    inputs, cause = consumed(case), cause_of(case)
+    return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut(case), cause=cause)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from controlplane.core import tree
 from controlplane.core.dataflow import Sink, Slot, Transform
 from controlplane.core.model import Building, Consumed, State
+from controlplane.core.plan import salts
 from controlplane.core.plan.index import Index
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.values import Decision, Item, Planning
@@ -119,6 +120,8 @@ def _offer(planning: Planning, slot: Slot) -> State | Building | None:
     building = planning.building(slot.dataset)
     if slot.mode != "each" or building is None or building.lineage != desired.lineage or building.schema is None:
         return None
+    if not salts.is_of(planning, desired, building):
+        return None
     return building
 
 
@@ -190,7 +193,7 @@ def consistent(
     planning: Planning, node: Transform, newest: tuple[State | Building, ...]
 ) -> tuple[State | Building, ...] | None:
     """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
-    if _agree(newest):
+    if _agree(planning, node, newest):
         return newest
     candidates = [
         [s for s in planning.history(slot.dataset) if s.lineage == state.lineage]
@@ -198,7 +201,9 @@ def consistent(
     ]
     ranked = itertools.islice(itertools.product(*candidates), BATCH_SEARCH)
     floor = _floor(node, planning.state(node.dataset), candidates)
-    agreeing = (c for c in ranked if _agree(c) and all(s.seq >= f for s, f in zip(c, floor, strict=True)))
+    agreeing = (
+        c for c in ranked if _agree(planning, node, c) and all(s.seq >= f for s, f in zip(c, floor, strict=True))
+    )
     return max(agreeing, key=lambda c: sum(s.seq for s in c), default=None)
 
 
@@ -217,9 +222,12 @@ def _cut(current: State | None, state: State) -> Mapping[str, bytes]:
     return {k: v for k, v in current.cut.items() if k in state.cut} if current else {}
 
 
-def _agree(states: Sequence[State | Building]) -> bool:
+def _agree(planning: Planning, node: Transform, states: Sequence[State | Building]) -> bool:
     seen: dict[str, bytes] = {}
-    return all(seen.setdefault(source, root) == root for s in states for source, root in s.cut.items())
+    inputs = list(zip((s.dataset for s in node.slots), states, strict=True))
+    return salts.agree(planning, inputs) and all(
+        seen.setdefault(source, root) == root for s in states for source, root in s.cut.items()
+    )
 
 
 def merged_cut(chosen: Sequence[Input]) -> dict[str, bytes]:

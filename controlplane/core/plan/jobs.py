@@ -22,8 +22,9 @@ def cost_of(rows: int, *, is_batched: bool) -> int:
     return rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
 
 
-def logic_job(node: Transform, schemas: Mapping[str, Schema]) -> Json:
-    """The part of a job that says what to run. `schemas` are those that the inputs are read with."""
+def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0) -> Json:
+    """The part of a job that says what to run. `schemas` are those that the inputs are read with; `as_of` is the time
+    that a query reads where it asks for the clock."""
     inputs = {s.name: _input(node, s, schemas[s.name]) for s in node.slots}
     common: dict[str, Json] = {"spark": dict(node.spark), "params": dict(node.body.params), "inputs": inputs}
     if expect := drop_job(node.checks, node.spark):
@@ -40,7 +41,7 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema]) -> Json:
             "main": body.main,
             "entrypoint": body.entrypoint,
         }
-    return {**common, "language": "sql", **_texts(node)}
+    return {**common, "language": "sql", **_texts(node, as_of)}
 
 
 def _input(node: Transform, slot: Slot, schema: Schema) -> Json:
@@ -115,18 +116,27 @@ def _renames(node: Transform) -> tuple[Edit, ...]:
     return node.query.rename_edits({s.name: view_of(s.name) for s in node.slots if "." in s.name})
 
 
-def _texts(node: Transform) -> Json:
+def _texts(node: Transform, as_of: float) -> Json:
     query, body = node.query, node.body
     assert query is not None
     assert isinstance(body, SqlTransform)
-    edits = _renames(node)
+    renames = _renames(node)
+    clock = query.clock_edits(as_of, str(node.spark["timezone"]))
+    edits = (*renames, *clock)
     each = [s.name for s in node.slots if s.mode == "each"]
     by = [s for s in node.slots if s.mode == "by"]
     labels = query.label_edits(each[0]) if len(each) == 1 and query.mode(each[0]).mode == "each" else None
     return {
         "sql": sql.apply_edits(body.sql, edits),
-        "edits": [[e.start, e.end, e.text] for e in edits],
+        "edits": [[e.start, e.end, e.text] for e in sorted(edits)],
         "batch_sql": None if labels is None else sql.apply_edits(body.sql, [*edits, *labels]),
+        **({"named": _named(body.sql, renames, labels)} if clock else {}),
         "batch_input": each[0] if labels is not None else None,
         **({"together": True} if by and all(s.is_proven for s in by) and not node.checks else {}),
     }
+
+
+def _named(text: str, renames: tuple[Edit, ...], labels: tuple[Edit, ...] | None) -> Json:
+    """The same queries with the clock in them: columns without an alias are named after what the user wrote."""
+    batch = None if labels is None else sql.apply_edits(text, [*renames, *labels])
+    return {"sql": sql.apply_edits(text, renames), "batch_sql": batch}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.core import ids, tree
 from controlplane.core.model import Consumed, Task
-from controlplane.core.plan import asking, windows
+from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, half_built, item_of
 from controlplane.core.plan.inputs import Input
@@ -79,6 +79,8 @@ def _chosen(case: Case) -> tuple[Input, Divided] | None:
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
     """Of the tasks of parts, all that they read beside the partition with it."""
     others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
+    if salt := salts.whole(case.planning, case.node):
+        others["/salt"] = salt
     return ids.part_logic(query.digest, dict(case.node.body.params), case.node.spark, case.node.semantics, others)
 
 

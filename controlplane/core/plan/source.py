@@ -9,7 +9,7 @@ from controlplane.core import ids, tree
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
 from controlplane.core.model import Building, Cause, Consumed, Listing, SourcePartition, State, Task
-from controlplane.core.plan import asking, windows
+from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.values import (
@@ -55,7 +55,10 @@ class _Case:
     @property
     def is_full(self) -> bool:
         """Nothing of what was built before counts."""
-        return self.state is None or self.state.logic != self.node.logic or "objects" not in self.state.inputs
+        state = self.state
+        if state is None or state.logic != self.node.logic or "objects" not in state.inputs:
+            return True
+        return not salts.is_of(self.planning, self.node, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,9 @@ def _unlisted(node: Source, listing: Listing | None) -> Decision:
 
 def _is_current(case: _Case) -> bool:
     state = case.state
-    return state is not None and state.lineage == case.node.lineage and state.inputs.get("objects") == case.consumed
+    if state is None or state.lineage != case.node.lineage or state.inputs.get("objects") != case.consumed:
+        return False
+    return salts.is_of(case.planning, case.node, state)
 
 
 def _stale(case: _Case) -> Deciding[Decision]:
@@ -109,7 +114,8 @@ def _stale(case: _Case) -> Deciding[Decision]:
     pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
     yield from asking.nodes([(case.objects, ()), (case.root, ())])
-    build = ids.build_key(node.logic, {"objects": case.objects, "pinned": schema_id(known) if known else None})
+    basis: Json = {"objects": case.objects, "pinned": schema_id(known) if known else None}
+    build = ids.build_key(node.logic, basis, salts.whole(case.planning, node))
     builds, _ = yield from asking.remembered([build], [])
     if build in builds:
         return (yield from _adopt(case, *builds[build], build))
@@ -139,7 +145,7 @@ def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[D
 def _extent(case: _Case) -> Deciding[_Extent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
-    if building is not None and building.lineage == case.node.lineage:
+    if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
         extent = yield from _holes(case, (yield from _carried(case, building)))
         return replace(extent, telling=lacking(case.planning.world.nodes, case.objects))
     if case.is_full:
@@ -156,6 +162,10 @@ def _extent(case: _Case) -> Deciding[_Extent]:
             case, _Extent(base, len(present), present, listed(present), removed, None, listed(present))
         )
     )
+
+
+def _is_same_salt(case: _Case, building: Building) -> bool:
+    return salts.is_of(case.planning, case.node, building)
 
 
 def _carried(case: _Case, building: Building) -> Deciding[bytes]:
@@ -326,8 +336,8 @@ def _tasks(case: _Case, extent: _Extent, schema: Schema, job: Json, keys: Sequen
     parts = extent.parts
     if parts is None:
         parts = yield from asking.partitions(case.listing.id, keys)
-    digest, kinds = ids.job_id(job), _Kinds(schema)
-    return {key: _task(case.node, parts[key], kinds, digest) for key in keys}
+    digest, kinds, salt_of = ids.job_id(job), _Kinds(schema), salts.of(case.planning, case.node)
+    return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
 
 
 class _Kinds:
@@ -349,13 +359,13 @@ class _Kinds:
         return self._known[own]
 
 
-def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes) -> Task:
+def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf) -> Task:
     columns, absent, slots = kinds.of(node, part)
     spec: Json = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
     if "lacking" in slots:
         spec["lacking"] = absent
     size = sum(o["size"] for o in part.objects)
-    key = task_key(node.parse, {"objects": part.source, **slots})
+    key = task_key(node.parse, {"objects": part.source, **slots}, salt_of(part.key))
     return Task(key, "parse", node.maker, part.key, job, spec, size, priority=node.component.priority)
 
 
@@ -377,7 +387,7 @@ def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, sc
 
 def _building(case: _Case, root: bytes, schema: Schema) -> Building:
     node, planning = case.node, case.planning
-    whole, cut = node.with_metadata(schema), {node.dataset: case.objects}
+    whole, cut = node.with_metadata(schema), _cut(case)
     return Building(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
 
 
@@ -393,15 +403,22 @@ def _item(case: _Case, action: Action, tasks: int, keys: Keys, size: int = 0) ->
     before = state.inputs["objects"].root if state and "objects" in state.inputs else None
     cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
     because = (Because(case.node.location, before, case.objects),)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, size, because)
+    told = salts.in_words(case.planning, case.node, state)
+    return Item(case.node.dataset, action, cause, True, tasks, keys, size, because, told)
 
 
 def _cause(case: _Case) -> Cause:
     if case.state is None:
         return "missing"
-    return "logic" if case.state.logic != case.node.logic else "input"
+    if case.state.logic != case.node.logic:
+        return "logic"
+    return salts.cause(case.planning, case.node, case.state) or "input"
+
+
+def _cut(case: _Case) -> dict[str, bytes]:
+    return {case.node.dataset: case.objects} | salts.cut(case.planning, case.node)
 
 
 def _state(case: _Case, root: bytes, schema: Schema) -> State:
-    inputs, cut = {"objects": case.consumed}, {case.node.dataset: case.objects}
+    inputs, cut = {"objects": case.consumed}, _cut(case)
     return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, State, Task
-from controlplane.core.plan import asking, parts, windows
+from controlplane.core.plan import asking, parts, salts, windows
 from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import Case, cause_of, half_built, item_of, state_after
+from controlplane.core.plan.case import Case, cause_of, half_built, is_current, item_of, pin_fault, state_after
 from controlplane.core.plan.index import Following, follow, key_fault, output_fault
-from controlplane.core.plan.inputs import Input, after, consistent, merged_cut, not_ready, offers, possible, read
+from controlplane.core.plan.inputs import Input, after, consistent, not_ready, offers, possible, read
 from controlplane.core.plan.jobs import cost_of, logic_job
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
 from controlplane.core.plan.values import (
@@ -40,20 +40,9 @@ def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
         reason = "its inputs reflect different states of a source that they share"
         return Decision(node.dataset, "waiting", reason=reason)
     case = Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
-    if _is_current(case):
+    if is_current(case):
         return after(planning, node, Decision(node.dataset, "up_to_date"))
     return after(planning, node, (yield from _stale(case)))
-
-
-def _is_current(case: Case) -> bool:
-    state = case.state
-    return (
-        state is not None
-        and case.is_whole
-        and state.lineage == case.node.lineage
-        and all(state.inputs.get(i.slot.name) == i.consumed for i in case.inputs)
-        and state.cut == merged_cut(case.inputs)
-    )
 
 
 # --- work -----------------------------------------------------------------------------------------
@@ -64,8 +53,8 @@ def _stale(case: Case) -> Deciding[Decision]:
     if fault := _key_fault(case):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
     case, lagging = yield from _followed(case)
-    build = ids.build_key(case.node.logic, _basis(case)) if case.is_whole and lagging is None else None
-    analysis = ids.analysis_key(case.node.task_logic, case.schemas)
+    build = _build_key(case) if case.is_whole and lagging is None else None
+    analysis = ids.analysis_key(case.node.code_logic, case.schemas)
     builds, memos = yield from asking.remembered([build] if build else [], [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
@@ -76,6 +65,10 @@ def _stale(case: Case) -> Deciding[Decision]:
     if lagging is not None:
         return (yield from _index(case, lagging))
     return (yield from _work(case, case.node.with_reason(memos[analysis]["schema"]), build))
+
+
+def _build_key(case: Case) -> bytes:
+    return ids.build_key(case.node.logic, _basis(case), salts.whole(case.planning, case.node))
 
 
 def _key_fault(case: Case) -> str | None:
@@ -180,6 +173,8 @@ class _Extent:
 def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
     if schema is not None and (fault := output_fault(case.node, schema)):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
+    if case.node.own and (fault := pin_fault(case, schema)):
+        return Decision(case.node.dataset, "failed", error=user_error("pinned-schema", fault))
     extent = yield from _extent(case)
     limit = windows.limit(case.planning, extent.count)
     if limit == 0 or (schema is None and not case.is_whole):
@@ -252,7 +247,7 @@ def _is_same_code(case: Case, used: State | Building) -> bool:
         return i.is_parted or tree.totals(nodes, one.root).content == i.content(case.planning)
 
     same_logic = used.logic == case.node.logic if isinstance(used, State) else True
-    return same_logic and all(map(same, case.inputs))
+    return same_logic and salts.is_of(case.planning, case.node, used) and all(map(same, case.inputs))
 
 
 def _differences(case: Case, used: State | Building) -> Deciding[list[tree.Change]]:
@@ -308,7 +303,7 @@ Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the parti
 
 
 def _job(case: Case) -> Json:
-    job = logic_job(case.node, case.schemas)
+    job = logic_job(case.node, case.schemas, case.planning.now)
     job["shared"] = {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted}
     if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
         job["pairs"] = pairs
@@ -323,9 +318,9 @@ def _tasks(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Tas
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = ids.job_id(job), {i.slot.name: _whole_slot(case, i) for i in case.inputs if not i.is_parted}
     schemas = {i.slot.name: i.schema for i in case.parted}
-    batched = bool(job.get("batch_sql") or job.get("together"))
+    batched, salt_of = bool(job.get("batch_sql") or job.get("together")), salts.of(case.planning, case.node)
     return {
-        key: _task(case.node, digest, key, reads, _slots(reads, schemas) | shared, batched)
+        key: _task(case.node, digest, key, reads, _slots(reads, schemas) | shared, batched, salt_of)
         for key in keys
         if key not in waiting
         for reads in ({name: entries.get(key) for name, entries in found.items()},)
@@ -351,12 +346,20 @@ def _slots(reads: Reads, schemas: Mapping[str, Schema]) -> dict[str, bytes]:
     return {name: slot_id(e.content if e else EMPTY, schemas[name]) for name, e in reads.items()}
 
 
-def _task(node: Transform, job: bytes, key: str, reads: Reads, slots: Mapping[str, bytes], is_batched: bool) -> Task:
+def _task(
+    node: Transform,
+    job: bytes,
+    key: str,
+    reads: Reads,
+    slots: Mapping[str, bytes],
+    is_batched: bool,
+    salt_of: salts.SaltOf,
+) -> Task:
     each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
     spec: Json = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
     rows = sum(e.content.rows for e in reads.values() if e)
     cost = cost_of(rows, is_batched=is_batched)
-    task = task_key(node.task_logic, slots, ids.salt(node.uid, key) if node.is_volatile else None)
+    task = task_key(node.task_logic, slots, salt_of(key))
     return Task(task, "transform", node.maker, key, job, spec, cost, priority=node.component.priority)
 
 

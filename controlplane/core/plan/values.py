@@ -55,6 +55,7 @@ class Item:
     keys: Keys  # of its partitions
     size_bytes: int = 0
     because: tuple[Because, ...] = ()
+    reason: str = ""  # in words, where the cause does not say it all
 
     @property
     def count(self) -> int:
@@ -190,6 +191,8 @@ class World(Protocol):
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]: ...
     def target(self, component: str) -> Target | None: ...
     def is_paused(self, dataset: str) -> bool: ...
+    def forced(self, dataset: str) -> int:
+        """A number that grows whenever its results are to be made anew; 0 if never."""
 
 
 @dataclass(slots=True)

@@ -114,6 +114,9 @@ AMBIENT: Final = _names(
     """
 )
 
+# Of these, the clock: a plan's own time stands in for it, and with that they are row-wise.
+CLOCK: Final = frozenset({"curdate", "current_date", "current_timestamp", "localtimestamp", "now"})
+
 # Where a row was read from.
 SOURCE_FILE: Final = frozenset({"input_file_block_length", "input_file_block_start", "input_file_name"})
 

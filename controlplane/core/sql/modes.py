@@ -19,7 +19,7 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.scan import Lexeme
 
 MOST_SIDES: Final = 100  # of a UNION ALL: far more than people write, far less than exhausts the stack
-_ROW_WISE: Final = functions.ROW_WISE | functions.GENERATORS
+_ROW_WISE: Final = functions.ROW_WISE | functions.GENERATORS | functions.CLOCK
 _SELECT_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "where"})
 _UNION_PARTS: Final = frozenset({"this", "expression", "distinct"})
 _PARENTHESIS_PARTS: Final = frozenset({"this"})

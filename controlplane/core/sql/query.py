@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
 
-from controlplane.core.sql import columns, edits, modes, references
+from controlplane.core.sql import clock, columns, edits, modes, references
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.lexer import blank
@@ -102,6 +102,14 @@ class Query:
     def rename_edits(self, names: Mapping[str, str]) -> tuple[Edit, ...]:
         """Edits that give tables other names, by the names they have in the text; columns stay qualified as before."""
         return tuple(sorted(edits.rename(self.text, self._lexemes, self.references, names)))
+
+    @property
+    def reads_clock(self) -> bool:
+        return next(clock.readings(self._lexemes), None) is not None
+
+    def clock_edits(self, as_of: float, timezone: str) -> tuple[Edit, ...]:
+        """Edits that put this time, in seconds since 1970, where the query reads the clock."""
+        return tuple(clock.stopped(self._lexemes, as_of, timezone))
 
 
 _living: WeakValueDictionary[str, Query] = WeakValueDictionary()  # equal texts in branches and dataflows are one

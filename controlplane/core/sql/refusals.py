@@ -22,9 +22,11 @@ _BARE_CLOCK: Final = frozenset(
     {"current_date", "current_time", "current_timestamp", "localtimestamp", "current_user", "session_user"}
 )
 _MOVING: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_SESSION: Final = functions.AMBIENT - functions.CLOCK
 _DATED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
 _SUBSTITUTED: Final = re.compile(r"\$\{[A-Za-z][^}\s]*\}")  # Spark replaces these by settings and environment
-_CLOCK_HINT: Final = "a column of the input, or a parameter in `params:`, is part of what is computed"
+_HINT: Final = "a column of the input, or a parameter in `params:`, is part of what is computed"
+_CLOCK_HINT: Final = "write `current_date()` or `current_timestamp()`: the time of the plan stands in for it"
 
 
 def refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
@@ -58,7 +60,6 @@ def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
         if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
             yield _substitution(text, lexeme.token.start + match.start(), match[0])
     yield from _loose_substitutions(text, lexemes)
-    yield from _argless(text, lexemes)
 
 
 def _problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
@@ -77,8 +78,11 @@ def _name_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -
     if name in _HIDDEN or (lexeme.is_call and name in functions.SOURCE_FILE):
         message = f"{lexeme.token.text} is not for queries: it says where a row is stored"
         return "reserved-name", message, "`metadata:` of the read connector adds the source's name as a column"
-    if (lexeme.is_call and name in functions.AMBIENT) or _is_bare_clock(lexeme, before, after):
-        return "not-supported", f"{name} is not part of any input, so its value cannot be followed", _CLOCK_HINT
+    if lexeme.is_call and name in _SESSION:
+        return "not-supported", f"{name} is not part of any input, so its value cannot be followed", _HINT
+    if _is_bare_clock(lexeme, before, after):
+        hint = f"write {name}()" if name in functions.CLOCK else _HINT
+        return "not-supported", f"{name} may be a column or a function, depending on the input", hint
     if lexeme.is_call and name == "identifier":
         return "not-supported", "IDENTIFIER() hides what a query reads", "write the name itself"
     return None
@@ -102,14 +106,6 @@ def _is_bare_clock(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) 
         return False
     is_part = before is not None and (before.is_symbol(".", ":") or before.folded == "AS")
     return not is_part and not (after is not None and after.is_symbol(".", "("))
-
-
-def _argless(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
-    for name, opening, closing in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
-        is_clock = name.token.name.lower() in ("unix_timestamp", "to_unix_timestamp")
-        if is_clock and opening.is_symbol("(") and closing.is_symbol(")"):
-            message = f"{name.token.text}() without arguments is the clock: it is not part of any input"
-            yield problem_at(text, name.token.start, "not-supported", message, _CLOCK_HINT)
 
 
 def _loose_substitutions(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:

@@ -1,6 +1,6 @@
-"""What in a query may give another result over the same rows: chance, and the order in which rows arrive.
+"""What in a query may give another result over the same rows: chance, the clock, and the order in which rows arrive.
 
-Does not belong here: the clock and the session (refused), and what follows from volatility (a salt).
+Does not belong here: the session (refused), and what follows from volatility (a salt).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from controlplane.core.sql import functions
+from controlplane.core.sql import clock, functions
 from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.scan import Lexeme
 
@@ -33,7 +33,7 @@ def volatile(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[Volatile, ...]:
 def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
     lexeme = lexemes[at]
     name = lexeme.token.name.lower()
-    if lexeme.is_call and name in _VOLATILE:
+    if (lexeme.is_call and name in _VOLATILE) or clock.is_read(lexemes, at):
         return f"{name}()"
     # words and not phrases: what merely looks like one of these is flagged as well
     if lexeme.upper in ("LIMIT", "OFFSET") and _takes_count(lexemes, at) and not _is_ordered(lexemes, at):

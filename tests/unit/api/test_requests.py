@@ -34,7 +34,7 @@ def document(text: str = BLUEPRINT) -> dict:
         ("POST", "/v1/blueprints", json.dumps(document("a: \ud800")).encode(), 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"target": 5}', 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"typo": 5}', 422, "invalid-request"),
-        ("POST", "/v1/branches/main/refresh", b'{"force": true}', 422, "not-supported"),
+        ("POST", "/v1/branches/main/refresh", b'{"force": "yes"}', 422, "invalid-request"),
         ("POST", "/v1/branches/main/refresh", b'{"target": "no.such"}', 404, "not-found"),
         ("GET", "/v1/branches/main/plan?after=x", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/plan?limit=0", None, 422, "invalid-request"),
@@ -244,6 +244,23 @@ def test_pausing_everything_pauses_every_dataflow(world: World) -> None:
         assert client.status()["state"] == "paused"
         assert client.resume("shop")["paused"] is False
         assert client.status()["state"] != "paused"
+
+
+def test_what_is_forced_is_told(world: World) -> None:
+    with world.client() as client:
+        client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}])
+        assert client.refresh("shop.dear", force=True)["forced"] == ["shop.dear"]
+        assert client.refresh(force=True)["forced"] == ["shop.orders", "shop.dear"]
+        assert client.refresh("shop.dear")["forced"] == []
+    with world.services.store.read() as tx:
+        assert [c.after["force"] for c in tx.changes() if c.action == "refresh"] == [False, True, True]
+
+
+def test_why_tells_what_is_volatile(world: World) -> None:
+    text = BLUEPRINT.replace("> 100", "> 100 * rand()")
+    with world.client() as client:
+        client.apply([{"name": "/data/shop.yaml", "text": text}])
+        assert client.why("shop.dear")["volatile"] == [{"construct": "rand()", "file": None, "line": 1}]
 
 
 def test_each_change_leaves_who_and_which_request(world: World) -> None:

@@ -105,7 +105,7 @@ CASES = [
     # later releases
     *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
-    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("pin", "volatile", "sort_by")),
+    ("not-supported", component(f"{SQL}\n^sort_by: x")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     ("not-supported", python("inputs: {self: ^previous}")),
     ("not-supported", python("inputs: {}\n  requirements: ^[numpy==2.0]")),
@@ -116,6 +116,14 @@ CASES = [
     ("not-supported", read("on_bad_record: ^quarantine")),
     ("not-supported", read("schema_change: ^sync")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
+    # what lasts
+    *(("invalid-value", component(f"{SQL}\nvolatile: ^{v}")) for v in ("weekly", "'true'")),
+    *(("wrong-type", component(f"{SQL}\nvolatile: ^{v}")) for v in ("false", "1", "[daily]")),
+    *(("invalid-value", component(f"{SQL}\npin: ^{v}")) for v in ("abc", "A" * 64, f"'{'0' * 63}'")),
+    *(
+        ("conflicting-keys", component(f"read: {{connector: files, path: a, format: csv}}\n^{line}"))
+        for line in ("volatile: daily", f"pin: '{'0' * 64}'")
+    ),
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
@@ -161,7 +169,7 @@ components:
   ^A:
     read: {connector: ^jdbc}
   b:
-    ^pin: x
+    pin: ^x
     transform:
       sql: ^&x SELECT 1
       params: {a: ^*x, ^a: 2}
@@ -176,7 +184,7 @@ components:
         "invalid-value",
         "invalid-name",
         "not-supported",
-        "not-supported",
+        "invalid-value",
         "yaml-anchor",
         "yaml-anchor",
         "duplicate-key",

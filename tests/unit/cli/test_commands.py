@@ -114,7 +114,8 @@ def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixtur
     assert headgate("apply", "good.yaml") == 0
     assert headgate("plan", "--detailed-exitcode", "-o", "yaml") == 2
     assert headgate("apply", "good.yaml", "--revision", "7") == 1
-    capsys.readouterr()
+    assert headgate("refresh", "shop", "--force") == 0
+    assert "forced" in capsys.readouterr().out
     assert headgate("pause", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
     assert headgate("wait", "-o", "json") == 0

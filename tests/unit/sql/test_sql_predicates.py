@@ -42,7 +42,7 @@ def test_identity_is_of_tokens() -> None:
         ("SELECT true", "not-a-condition", 1, 1),
         ("a > :least", "not-a-condition", 1, 5),
         ("a > 1\n AND b > rand()", "not-supported", 2, 1),
-        ("a <\n current_date()", "not-supported", 2, 2),
+        ("a <\n current_date()", "not-supported", 2, 1),
         ("_metadata.file_name = 'a'", "reserved-name", 1, 1),
     ],
 )

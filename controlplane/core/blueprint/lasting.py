@@ -1,0 +1,55 @@
+"""The language of results that outlive what they were made by: `volatile` and `pin` of a component.
+
+Does not belong here: what follows from them for identities (dataflow) and for plans.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from controlplane.core.blueprint.kinds import Fault, JsonSchema, Reading, Text, text_of
+from controlplane.core.blueprint.model import PythonTransform, SqlTransform
+from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.sections import Fields, Key
+
+PERIODS = ("daily", "hourly")
+DIGEST = "[0-9a-f]{64}"
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """`true`, or how often results are made anew."""
+
+    def read(self, node: Node, reading: Reading) -> str:
+        if isinstance(node, Scalar) and node.value is True:
+            return "true"
+        text = text_of(node, reading, "true, daily or hourly")
+        if text in PERIODS:
+            return text
+        raise reading.refuse(node, "invalid-value", f"expected true, daily or hourly, found {shown(text)}")
+
+    def schema(self) -> JsonSchema:
+        return {"enum": [True, *PERIODS]}
+
+
+def _logic_id(text: str) -> Fault | None:
+    if re.fullmatch(DIGEST, text):
+        return None
+    return Fault(
+        "invalid-value", f"{shown(text)} is no logic id", "64 hexadecimal digits, as `headgate why` shows them"
+    )
+
+
+VOLATILE = Key("volatile", Volatile(), "", "Results are frozen and shared with nobody; or made anew each day or hour.")
+PIN = Key("pin", Text((_logic_id,), f"^{DIGEST}$", "a logic id"), "", "A logic id to keep although the code changes.")
+
+
+def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
+    """Only what computes something can be volatile or pinned."""
+    if isinstance(body, SqlTransform | PythonTransform):
+        return
+    for key in fields.given((VOLATILE, PIN)):
+        message = f"{key.text!r} belongs to transforms"
+        reading.problems.add(key.place, "conflicting-keys", message, "remove it")

@@ -1,0 +1,21 @@
+"""What a component needs of its dataflow's time zone: days and hours of `volatile:`, and the clock of its SQL.
+
+Does not belong here: what the time is.
+"""
+
+from __future__ import annotations
+
+from controlplane.core import sql, zones
+from controlplane.core.blueprint import Component
+from controlplane.core.blueprint.lasting import PERIODS
+
+
+def zone_fault(component: Component, query: sql.Query | None, timezone: str) -> str | None:
+    """Why days and hours of this zone cannot be told: here, and not by Spark."""
+    if component.volatile not in PERIODS and not (query and query.reads_clock):
+        return None
+    try:
+        zones.zone(timezone)
+    except zones.UnknownZone as e:
+        return str(e)
+    return None

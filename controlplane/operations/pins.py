@@ -1,0 +1,45 @@
+"""Pins that a blueprint may declare: only to logic that its component has had in this branch.
+
+Does not belong here: what a pin does (dataflow, plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from controlplane.core.blueprint import parse
+from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.errors import InvalidBlueprint, Problem
+from controlplane.core.model import Revision
+from controlplane.ports import Tx
+
+STATES = 10_000  # that are looked through, newest first
+
+
+def check(tx: Tx, live: Mapping[str, Revision], revisions: Sequence[Revision], proposed: Desired) -> None:
+    """Raises InvalidBlueprint if a new revision pins a component to logic that no kept state of it has."""
+    new = [r for r in revisions if live.get(r.dataflow) is not r]
+    problems = [p for r in new for p in _problems(tx, live.get(r.dataflow), r, proposed)]
+    if problems:
+        raise InvalidBlueprint(tuple(sorted(problems)))
+
+
+def _problems(tx: Tx, before: Revision | None, revision: Revision, proposed: Desired) -> Iterator[Problem]:
+    pinned = [n for n in proposed.nodes.values() if isinstance(n, Transform) and n.own and not n.output]
+    own = [n for n in pinned if n.dataset.partition(".")[0] == revision.dataflow]
+    kept = _pins(before) if own else {}
+    for node in own:
+        had = (s.logic for s in tx.history(revision.branch, node.dataset, STATES))
+        if kept.get(node.component.name) != node.component.pin and node.logic not in had:
+            place, pin = node.component.place, node.component.pin
+            message = f"{node.component.name} has never had the logic {pin[:12]}..."
+            hint = "`headgate why` tells the logic that it has"
+            yield Problem(place.file, place.line, place.column, "unknown-pin", message, hint)
+
+
+def _pins(revision: Revision | None) -> dict[str, str]:
+    """Those that hold already, by component."""
+    if revision is None:
+        return {}
+    blueprint = parse(revision.text, file=revision.file, files=revision.files)
+    return {c.name: c.pin for c in blueprint.components}
