@@ -276,7 +276,9 @@ def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem])
                 case SqlTransform(sql=text):
                     queries[component.name] = sql.analyse(text)
                 case PythonTransform() as body:
-                    bundles[component.name] = code.analyse(dict(body.modules), body.main, body.entrypoint)
+                    bundles[component.name] = code.analyse(
+                        dict(body.modules), body.main, body.entrypoint, body.requirements
+                    )
                 case _:
                     pass
         except sql.SqlProblem as e:
@@ -434,6 +436,7 @@ class _Compiler:
             self.semantics,
             "" if isinstance(body, SqlTransform) else body.entrypoint,
             keyed=_keyed(body, slots),
+            requirements=() if isinstance(body, SqlTransform) else body.requirements,
         )
         logic = expectations.filtered_logic(logic, checks)
         is_volatile = bool(component.volatile or (query.volatile if query else bundle.volatile if bundle else ()))

@@ -5,7 +5,7 @@ Names of secrets, resources, descriptions, paths of outputs and positions in fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dataplane.contract import Content, Json, Schema, digest, schema_id
 
@@ -61,10 +61,13 @@ def transform_logic(
     semantics: int,
     entrypoint: str = "",
     keyed: Json = None,
+    requirements: Sequence[str] = (),
 ) -> bytes:
     """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; and, where
-    its output is partitioned by columns, how (`keyed`)."""
-    more = {} if keyed is None else {"keyed": keyed}
+    its output is partitioned by columns, how (`keyed`); and the packages that it requires, if any."""
+    more: dict[str, Json] = {} if keyed is None else {"keyed": keyed}
+    if requirements:
+        more["requirements"] = list(requirements)
     return digest(
         "transform/1",
         language=language,

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, Schema, canonical_schema
+from dataplane.environment import seeing
 from dataplane.expectations import check_conditions
 from dataplane.failure import TaskFailure
 from dataplane.fragments import storable
@@ -40,9 +41,10 @@ def analyse_python(attempt: Attempt) -> Schema | None:
     job = attempt.job
     with opened(job["modules"], job["main"]) as bundle:
         try:
-            bundle.load()
-            session = user_session(attempt.spark, job)
-            return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
+            with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
+                bundle.load()
+                session = user_session(attempt.spark, job)
+                return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
         except Exception as e:
             raise Failed(explain_python(attempt, bundle, e)) from e
 

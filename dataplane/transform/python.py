@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, TaskError, TaskSpec
+from dataplane.environment import seeing
 from dataplane.failure import TaskFailure
 from dataplane.fragments import Stored, storable
 from dataplane.session import activate, task_session
@@ -28,9 +29,10 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
     job = attempt.job
     with opened(job["modules"], job["main"]) as bundle:
         try:
-            session = user_session(attempt.spark, job)
-            rows = call(bundle, job, session, inputs_of(attempt, session, task))
-            return store(attempt, rows, task)
+            with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
+                session = user_session(attempt.spark, job)
+                rows = call(bundle, job, session, inputs_of(attempt, session, task))
+                return store(attempt, rows, task)
         except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
             attempt.check()
             return explain_python(attempt, bundle, e)

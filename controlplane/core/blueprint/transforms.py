@@ -32,8 +32,9 @@ from controlplane.core.blueprint.model import (
     SqlTransform,
     TextPlace,
 )
-from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
+from controlplane.core.blueprint.nodes import Entries, Node, Scalar
 from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.requirements import Requirements
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
@@ -106,25 +107,12 @@ NO_PARAMS: tuple[tuple[str, ParamValue], ...] = ()
 NO_REQUIREMENTS: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """Packages that the code needs. None can be installed yet."""
-
-    def read(self, node: Node, reading: Reading) -> tuple[str, ...]:
-        if isinstance(node, Items) and not node.items:
-            return ()
-        raise reading.refuse(node, "not-supported", "requirements come with a later release", "leave the list empty")
-
-    def schema(self) -> JsonSchema:
-        return {"type": "array", "maxItems": 0}
-
-
 SQL = Key("sql", SourceText("SQL"), NO_CODE, "One SELECT.")
 PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with the function to call.")
 FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the blueprint.")
 MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files that the code imports.")
 ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
-REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs.")
+REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs: name==version.")
 PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, arguments in Python.")
 INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all.")
 PARTITION_BY = Key("partition_by", KeyColumns(), NO_KEY, "What the output's partition keys are made of.")

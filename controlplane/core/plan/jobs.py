@@ -40,6 +40,7 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0
             "modules": dict(body.modules),
             "main": body.main,
             "entrypoint": body.entrypoint,
+            **({"requirements": list(body.requirements)} if body.requirements else {}),
         }
     return {**common, "language": "sql", **_texts(node, as_of)}
 

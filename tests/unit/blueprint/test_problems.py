@@ -108,7 +108,6 @@ CASES = [
     ("not-supported", component(f"{SQL}\n^sort_by: x")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     ("not-supported", python("inputs: {self: ^previous}")),
-    ("not-supported", python("inputs: {}\n  requirements: ^[numpy==2.0]")),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("not-supported", component("read: {connector: files, path: ^'s3://a/*.csv', format: csv}")),
     ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
@@ -124,6 +123,21 @@ CASES = [
         ("conflicting-keys", component(f"read: {{connector: files, path: a, format: csv}}\n^{line}"))
         for line in ("volatile: daily", f"pin: '{'0' * 64}'")
     ),
+    # packages
+    ("wrong-type", python("inputs: {}\n  requirements: ^humanize==4.9.0")),
+    *(
+        ("invalid-value", python(f"inputs: {{}}\n  requirements: [^'{text}']"))
+        for text in (
+            "humanize",
+            "humanize>=4",
+            "humanize==4.*",
+            "humanize[x]==4",
+            "-r==a",
+            "a @ file:///x",
+            "pyspark==4.2.0",
+        )
+    ),
+    ("invalid-value", python("inputs: {}\n  requirements: [a-b==1, ^A_b==2]")),
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),

@@ -1,0 +1,98 @@
+"""Which packages the Python code of a driver sees: those that its transform requires, and no other transform's.
+
+A process has one set of modules, so tasks that require the same share it, and others wait until they are done. What a
+set has loaded is put aside and comes back with it. Spark's Python workers are told by their environment, by which Spark
+keeps them apart. Does not belong here: installing (packages).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from pyspark import SparkContext
+
+from dataplane import packages
+
+PATH = "PYTHONPATH"
+
+
+@dataclass(slots=True)
+class _Gate:
+    """`folder` is what is seen now (None: nothing more than the driver's own), by `inside` tasks. First come, first
+    served: who waits lets nobody pass."""
+
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    folder: Path | None = None
+    inside: int = 0
+    waiting: list[object] = field(default_factory=list)
+    aside: dict[Path, dict[str, ModuleType]] = field(default_factory=dict)
+
+    def enter(self, folder: Path | None, context: SparkContext) -> None:
+        ticket = object()
+        with self.changed:
+            self.waiting.append(ticket)
+            try:
+                self.changed.wait_for(lambda: self.waiting[0] is ticket and (not self.inside or self.folder == folder))
+            finally:
+                self.waiting.remove(ticket)
+                self.changed.notify_all()
+            if not self.inside:
+                self.folder = folder
+                self._show(context)
+            self.inside += 1
+
+    def leave(self, context: SparkContext) -> None:
+        with self.changed:
+            self.inside -= 1
+            if not self.inside:
+                self._hide(context)
+                self.folder = None
+            self.changed.notify_all()
+
+    def _show(self, context: SparkContext) -> None:
+        if self.folder is None:
+            return
+        sys.path.insert(0, str(self.folder))
+        sys.modules.update(self.aside.pop(self.folder, {}))
+        importlib.invalidate_caches()
+        context.environment[PATH] = str(self.folder)
+
+    def _hide(self, context: SparkContext) -> None:
+        if self.folder is None:
+            return
+        context.environment.pop(PATH, None)
+        while str(self.folder) in sys.path:
+            sys.path.remove(str(self.folder))
+        own = {name: module for name, module in list(sys.modules.items()) if _lies_in(module, self.folder)}
+        for name in own:
+            del sys.modules[name]
+        self.aside[self.folder] = own
+        importlib.invalidate_caches()
+
+
+_GATE = _Gate()
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", None) or ())]
+    return any(place.startswith(f"{folder}{os.sep}") for place in places)
+
+
+@contextmanager
+def seeing(requirements: Sequence[str], context: SparkContext) -> Iterator[None]:
+    """Python code that runs meanwhile, here and on workers, finds these packages and no others beyond the driver's own.
+    Raises TaskFailure where they cannot be had."""
+    folder = packages.folder_of(requirements, packages.home()) if requirements else None
+    _GATE.enter(folder, context)
+    try:
+        yield
+    finally:
+        _GATE.leave(context)
