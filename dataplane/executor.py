@@ -24,6 +24,7 @@ from dataplane.check import check
 from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.expectations import TAKEN_OUT
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
+from dataplane.leaks import Surroundings, forget
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
 from dataplane.read.inspect import is_unchanged, undecodable
@@ -53,6 +54,7 @@ class Executor:
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self._surroundings = Surroundings.present()
 
     def run(self, claim: Claim) -> list[TaskResult]:
         """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
@@ -98,7 +100,8 @@ class Executor:
             with self._lock:
                 del self._running[claim["attempt"]]
                 if not self._running:
-                    _forget(self._spark)
+                    forget(self._spark)
+                    self._surroundings.restore()
 
     # fragments
 
@@ -270,9 +273,3 @@ def _without_files(
             found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}
         results.append(cast("TaskResult", {**base, **found}))
     return results
-
-
-def _forget(spark: SparkSession) -> None:
-    """What sessions share and users' code may have left: cached tables and global views."""
-    spark.catalog.clearCache()
-    spark._jsparkSession.sharedState().globalTempViewManager().clear()

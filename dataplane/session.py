@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,9 +58,34 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
+    SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
     _no_checksum_files(spark)
     is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
     return spark
+
+
+_OWN = threading.local()
+
+
+_ACTIVE = SparkSession.getActiveSession
+
+
+def _active() -> SparkSession | None:
+    """The session of the task in this thread, where Spark remembers the one of whoever asked last."""
+    own: SparkSession | None = getattr(_OWN, "session", None)
+    return _ACTIVE() if own is None else own
+
+
+class _OwnBuilder(SparkSession.Builder):
+    """Gives users' code the session of its task, where Spark would give the driver's own to all of them."""
+
+    def getOrCreate(self) -> SparkSession:  # noqa: N802  # a name of Spark's
+        own: SparkSession | None = getattr(_OWN, "session", None)
+        if own is None:
+            return super().getOrCreate()
+        own._get_j_spark_session_module(own._jvm).applyModifiableSettings(own._jsparkSession, self._options)
+        return own
 
 
 def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -149,13 +175,16 @@ def claim_thread(spark: SparkSession, group: str) -> None:
     """Put this thread's jobs into a group that can be cancelled, and forget what earlier work left on the thread."""
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None
+    _OWN.session = None
     context._jsc.sc().setLocalProperties(jvm.java.util.Properties())
     spark._get_j_spark_session_class(jvm).clearActiveSession()
     context.setJobGroup(group, group)
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session this thread's own: only then do expressions remember the line that made them, at some cost."""
+    """Make a session this thread's own: who builds one gets it, and only then do expressions remember the line that
+    made them, at some cost."""
+    _OWN.session = session
     session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -107,6 +108,47 @@ def transform(spark, part):
 """
     (result,) = on_numbers(lake, bundle(second), [1])
     assert lake.rows(result) == [{"found": "['true', None, True]"}]
+
+
+def test_sessions_that_code_builds_are_its_own(lake: Lake) -> None:
+    """Whatever the first task sets, in whatever way it comes by a session, the second sees none of it."""
+    first = """
+import os, sys
+from pyspark.sql import SparkSession
+def transform(part, spark):
+    mine = SparkSession.builder.config("spark.sql.ansi.enabled", "false").appName("mine").getOrCreate()
+    assert mine is spark and mine.conf.get("spark.sql.ansi.enabled") == "false"
+    for session in (mine, SparkSession.getActiveSession(), SparkSession.active(), part.sparkSession):
+        session.conf.set("spark.sql.mine", "yes")
+        session.udf.register("mine", lambda n: n)
+        part.createOrReplaceTempView("mine")
+    mine.sql("CREATE DATABASE mine")
+    mine.sql("CREATE TABLE mine.t USING parquet AS SELECT 1 AS n")
+    mine.sql("CREATE TABLE t USING parquet AS SELECT 1 AS n")
+    mine.sql("CREATE FUNCTION mine AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFAbs'")
+    os.environ["MINE"] = "yes"
+    sys.path.append("/mine")
+    os.chdir("/")
+    return mine.sql("SELECT 1 / 0 AS x")
+"""
+    folder = os.getcwd()
+    (result,) = on_numbers(lake, bundle(first), [1])
+    assert lake.rows(result) == [{"x": None}]
+    second = """
+import os, sys
+from pyspark.sql import SparkSession
+def transform(part, spark):
+    found = [os.environ.get("MINE"), "/mine" in sys.path]
+    for session in (spark, SparkSession.builder.getOrCreate(), SparkSession.getActiveSession()):
+        found += [session.conf.get("spark.sql.ansi.enabled"), session.conf.get("spark.sql.mine", None)]
+        found += [f.name for f in session.catalog.listFunctions() if f.name.endswith("mine")]
+        found += [t.name for t in session.catalog.listTables()] + [d.name for d in session.catalog.listDatabases()]
+    return spark.createDataFrame([(str(found),)], "found STRING")
+"""
+    (result,) = on_numbers(lake, bundle(second), [1])
+    expected = [None, False, *["true", None, "default"] * 3]
+    assert lake.rows(result) == [{"found": str(expected)}]
+    assert os.getcwd() == folder
 
 
 @pytest.mark.parametrize(

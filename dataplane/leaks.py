@@ -1,0 +1,58 @@
+"""What users' code may leave in a driver that goes on, and how the next task is kept from it.
+
+A task has a session of its own; this is about what sessions share. It is cleared while nothing runs: tasks that run
+side by side see the same cached tables, global views and tables of the catalogue. Does not belong here: sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+DEFAULT = "default"  # the database that cannot be dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Of a process: its environment, its folder, and where it looks for modules."""
+
+    environ: Mapping[str, str]
+    folder: str
+    path: tuple[str, ...]
+
+    @classmethod
+    def present(cls) -> Surroundings:
+        return cls(dict(os.environ), os.getcwd(), tuple(sys.path))
+
+    def restore(self) -> None:
+        if dict(os.environ) != self.environ:
+            os.environ.clear()
+            os.environ.update(self.environ)
+        if os.getcwd() != self.folder:
+            os.chdir(self.folder)
+        if tuple(sys.path) != self.path:
+            sys.path[:] = self.path
+
+
+def forget(spark: SparkSession) -> None:
+    """Cached tables, global views, and whatever was made in the catalogue."""
+    state = spark._jsparkSession.sharedState()
+    spark.catalog.clearCache()
+    state.globalTempViewManager().clear()
+    catalogue = state.externalCatalog()
+    for name in _names(catalogue.listDatabases()):
+        if name != DEFAULT:
+            catalogue.dropDatabase(name, True, True)
+    for name in _names(catalogue.listTables(DEFAULT)):
+        catalogue.dropTable(DEFAULT, name, True, True)
+    for name in _names(catalogue.listFunctions(DEFAULT, "*")):
+        catalogue.dropFunction(DEFAULT, name)
+
+
+def _names(found: object) -> list[str]:
+    """Of a sequence of the JVM's."""
+    return [found.apply(i) for i in range(found.size())]  # type: ignore[attr-defined]  # as py4j shows it
