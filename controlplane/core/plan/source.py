@@ -75,6 +75,8 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
     if listing is None or listing.root is None:
         return _unlisted(node, listing)
+    if listing.is_awaited and (state is None or state.lineage != node.lineage):
+        return _unknown(node, state, "waits for a listing")
     case = _Case(planning, node, state, listing, listing.root)
     decision = Decision(node.dataset, "up_to_date") if _is_current(case) else (yield from _stale(case))
     if listing.error is not None:
@@ -93,10 +95,16 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 
 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
-    item = Item(node.dataset, "compute", "missing", False, 0, Keys())
+    found = _unknown(node, None, "not listed yet")
     if listing is not None and listing.error is not None:
-        return Decision(node.dataset, "failed", reason="the listing failed", error=listing.error, items=(item,))
-    return Decision(node.dataset, "stale", items=(item,), reason="not listed yet", pending=Keys())
+        return replace(found, status="failed", reason="the listing failed", error=listing.error, pending=None)
+    return found
+
+
+def _unknown(node: Source, state: State | None, reason: str) -> Decision:
+    """Nothing can be said of its partitions yet."""
+    item = Item(node.dataset, "compute", "logic" if state else "missing", False, 0, Keys())
+    return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
 
 def _is_current(case: _Case) -> bool:
