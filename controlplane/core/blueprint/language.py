@@ -57,7 +57,12 @@ PARTITION: Key[str | None] = Key(
 )
 METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
 ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
-SCHEMA_CHANGE = Key("schema_change", Choice(("fail", "append"), ("sync",)), "append", "What a new column leads to.")
+SCHEMA_CHANGE = Key(
+    "schema_change",
+    Choice(("fail", "append", "sync")),
+    "append",
+    "How the schema follows the sources: fail, append or sync.",
+)
 MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 READ_KEYS = (

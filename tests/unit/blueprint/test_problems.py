@@ -114,7 +114,6 @@ CASES = [
     ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
     ("not-supported", read("refresh: ^continuous")),
     ("not-supported", read("on_bad_record: ^quarantine")),
-    ("not-supported", read("schema_change: ^sync")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
