@@ -19,6 +19,7 @@ dataflow: shops
 components:
   sales:
     read: {connector: files, path: "sales/*.csv", format: csv, options: {header: true}, schema_change: sync}
+    sort_by: [amount]
   cheap:
     transform:
       sql: |

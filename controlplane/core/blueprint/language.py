@@ -128,6 +128,7 @@ RETENTION = Key(
     "Which old generations are kept: whichever of the two keeps more.",
 )
 RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard", "How large a Spark task may be.")
+SORT_BY = Key("sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.")
 PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
 COMPONENT = Section(
     (
@@ -143,8 +144,9 @@ COMPONENT = Section(
         RESOURCES,
         PUBLISH,
         EXPECT,
+        SORT_BY,
     ),
-    later=("sort_by", "pin", "volatile"),
+    later=("pin", "volatile"),
     one_of=("read", "transform", "write"),
 )
 
@@ -157,6 +159,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
+    for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
+        message = "a write component has no fragments whose rows could be sorted"
+        reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
     return Component(
         name=key.text,
         place=key.place,
@@ -169,6 +174,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         resources=fields[RESOURCES],
         retention=fields[RETENTION],
         expect=fields[EXPECT],
+        sort_by=fields[SORT_BY],
     )
 
 

@@ -174,6 +174,7 @@ class Component:
     resources: str = "standard"
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
+    sort_by: tuple[str, ...] = ()
 
     @property
     def quarantines(self) -> bool:

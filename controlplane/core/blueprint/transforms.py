@@ -189,7 +189,7 @@ def _report_arguments(fields: Fields, reading: Reading) -> None:
 TRANSFORM = Nested(
     Section(
         (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY),
-        later=("schema", "sort_by", "volatile"),
+        later=("schema", "volatile"),
         one_of=("sql", "python", "file"),
     ),
     _transform,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from controlplane.core import ids, tree
+from controlplane.core.clustering import sort_fault, sorting
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
 from controlplane.core.model import Building, Cause, Listing, SourcePartition, State, Task
@@ -23,6 +24,7 @@ from controlplane.core.plan.values import (
     Planning,
     Status,
     next_state,
+    user_error,
 )
 from controlplane.core.schemas import struct, types
 from controlplane.core.widening import can_stay, is_grown
@@ -164,7 +166,10 @@ def _with_parts(case: Case, extent: Extent) -> Deciding[Extent]:
 
 
 def _partitions(case: Case, extent: Extent, schema: Schema, build: bytes) -> Deciding[Decision]:
-    job = _job(case.node)
+    whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
+    if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
+        return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
+    job = _job(case.node) | sorting(case.node.component, whole, case_sensitive=is_exact)
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
@@ -182,7 +187,7 @@ def _partitions(case: Case, extent: Extent, schema: Schema, build: bytes) -> Dec
         return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
-    after = _state(case, root, case.node.with_metadata(schema))
+    after = _state(case, root, whole)
     commit = Commit(after, entered, 0, _pin(case.node, schema), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 

@@ -105,7 +105,7 @@ CASES = [
     # later releases
     *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
-    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("pin", "volatile", "sort_by")),
+    *(("not-supported", component(f"{SQL}\n^{k}: x")) for k in ("pin", "volatile")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     ("not-supported", python("inputs: {self: ^previous}")),
     ("not-supported", python("inputs: {}\n  requirements: ^[numpy==2.0]")),
@@ -117,6 +117,8 @@ CASES = [
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
+    ("wrong-type", component(f"{SQL}\nsort_by: ^a")),
+    ("conflicting-keys", component("write: {connector: files, from: b, path: out, format: csv}\n^sort_by: [a]")),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
     ("wrong-type", component(f"{SQL}\nexpect: [{{check: ^true}}]")),
