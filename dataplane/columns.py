@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from dataplane.contract import NESTED, Json
 
@@ -26,6 +26,7 @@ LONGEST_LINE = 4_000_000  # characters of a header; 10,000 columns take a tenth
 MOST_JSON = 64_000_000  # characters of JSON lines that are worth parsing here
 MOST_FIELDS = 2_000  # nested ones that are told of one file: of objects used as maps there may be any number
 _UNTOLD = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
+_Fields: TypeAlias = "dict[str, _Fields]"  # with the fields within each
 _BROKEN = (ValueError, LookupError, RecursionError, EOFError, OSError, zlib.error, csv.Error)
 
 
@@ -212,8 +213,8 @@ def _json(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] |
 
 
 def _keys(text: IO[str]) -> list[str] | None:
-    keys: dict[str, dict[str, None]] = {}
-    seen = count = 0
+    shape = _Shape()
+    seen = 0
     for line in text:
         seen += len(line)
         if seen > MOST_JSON:
@@ -222,20 +223,45 @@ def _keys(text: IO[str]) -> list[str] | None:
             record = json.loads(line)
             if not isinstance(record, dict):
                 return None
-            for name, value in record.items():
-                fields = keys.setdefault(name, {})
-                if count <= MOST_FIELDS and isinstance(value, dict | list):
-                    before = len(fields)
-                    fields.update(dict.fromkeys(_within(value, name)))
-                    count += len(fields) - before
-    return _told(keys)
+            shape.add(record)
+    return _told({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
 
 
-def _within(value: Json, path: str) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _within(item, path)
-    elif isinstance(value, dict):
+class _Shape:
+    """The fields of records, and of objects in them, in order of first appearance; a few too many at most."""
+
+    __slots__ = ("count", "fields")
+
+    def __init__(self) -> None:
+        self.fields: _Fields = {}
+        self.count = 0  # of those within others
+
+    def add(self, record: Mapping[str, Json]) -> None:
+        for name, value in record.items():
+            fields = self.fields.get(name)
+            if fields is None:
+                fields = self.fields[name] = {}
+            if isinstance(value, dict | list):
+                self._add(fields, value)
+
+    def _add(self, fields: _Fields, value: Json) -> None:
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict | list):
+                    self._add(fields, item)
+            return
         for name, inner in value.items():
-            yield (own := f"{path}{NESTED}{name}")
-            yield from _within(inner, own)
+            found = fields.get(name)
+            if found is None:
+                if self.count > MOST_FIELDS:
+                    return
+                self.count += 1
+                found = fields[name] = {}
+            if isinstance(inner, dict | list):
+                self._add(found, inner)
+
+
+def _paths(fields: _Fields, path: str) -> Iterator[str]:
+    for name, inner in fields.items():
+        yield (own := f"{path}{NESTED}{name}")
+        yield from _paths(inner, own)

@@ -120,6 +120,19 @@ def can_stay(old: Schema, new: Schema) -> bool:
     return all(n not in after or is_read_as(t, after[n]) for n, t in types(old).items())
 
 
+def own_paths(schema: Schema) -> list[str]:
+    """Columns and fields in them, as a listing tells those of an object."""
+    return [path for name, kind in types(schema).items() for path in (name, *_paths(kind, name))]
+
+
+def _paths(kind: Json, path: str) -> Iterator[str]:
+    while isinstance(kind, Mapping) and kind["type"] == "array":
+        kind = kind["elementType"]
+    for name, inner in types(dict(kind)).items() if isinstance(kind, Mapping) and kind["type"] == "struct" else ():
+        yield (own := f"{path}{NESTED}{name}")
+        yield from _paths(inner, own)
+
+
 def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     """Of the nested fields among an object's own columns those that the schema lacks. What is no struct in the schema
     takes whatever is in it."""

@@ -54,6 +54,10 @@ def schema_of(case: Case, known: Schema | None, extent: Extent) -> Deciding[Sche
     if node.read.schema_change == "sync":
         schema = yield from _without_vanished(case, schema)
     kinds = yield from _kinds(case, extent)
+    asked = (yield from _asked(case, extent, schema, kinds)) if known else {}
+    if isinstance(asked, Decision):
+        return asked
+    kinds = {**kinds, **asked}
     names = {key: _own(node, some, schema) for key, some in kinds.items()}
     if node.declared and case.is_full and names and (absent := _absent(node.declared, names.values())):
         return Decision(node.dataset, "failed", error=_mismatch(absent, names))
@@ -61,6 +65,20 @@ def schema_of(case: Case, known: Schema | None, extent: Extent) -> Deciding[Sche
     if isinstance(grown, Decision) or not (clash := _clash(node, grown)):
         return grown
     return Decision(node.dataset, "failed", error=_clashing(clash, names))
+
+
+def _asked(case: Case, extent: Extent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
+    """What Spark finds in objects whose columns a listing cannot tell. Nothing where a schema is declared, or nothing
+    can be found out: then reading them will say why."""
+    node = case.node
+    if node.declared or not _is_text(node) or not any(None in some for some in kinds.values()):
+        return {}
+    parts = yield from every_part(case, extent)
+    untold = {k: p for k, p in parts.items() if any(o["columns"] is None for o in p.objects)}
+    found = yield from _infer(case, untold, extent.told)
+    if isinstance(found, Decision):
+        return {} if found.status == "failed" else found
+    return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, found))]}
 
 
 def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, names: Own) -> Deciding[Schema | Decision]:
@@ -172,8 +190,10 @@ def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) ->
 
 
 def _having(parts: Parts, names: frozenset[str]) -> Parts:
-    """Those whose objects have any of these; all, if it cannot be told."""
-    return {k: p for k, p in parts.items() if names & {n for o in p.objects for n in o["columns"] or ()}} or parts
+    """Those whose objects have any of these, or cannot tell."""
+    return {
+        k: p for k, p in parts.items() if any(o["columns"] is None or names & {*o["columns"]} for o in p.objects)
+    } or parts
 
 
 def _named(node: Source, schema: Schema, found: Schema) -> Schema:

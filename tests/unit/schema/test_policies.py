@@ -221,6 +221,20 @@ def test_a_new_field_in_a_struct_is_no_silent_loss(world: World) -> None:
     assert_settled(world)
 
 
+def test_columns_that_a_listing_cannot_tell_are_asked_for(world: World) -> None:
+    world.read()
+    world.settle()
+    world.file("c.csv", 'k,v,"w""x"\n3,3,3\n')  # such a header is left to Spark
+    assert world.settle() == {"infer": 1, "parse": 1}
+    assert world.schema == {"k": "integer", "v": "integer", 'w"x': "integer"}
+    world.file("c.csv", 'k,v,"y""z"\n3,3,3\n')
+    world.read("fail")
+    world.settle()
+    world.file("c.csv", 'k,v,"y""x"\n3,3,3\n')
+    world.settle()
+    assert world.error() == ("schema-changed", 'new column(s) y"x in c.csv, and schema_change is fail')
+
+
 def test_a_new_field_in_a_struct_counts_as_a_column_under_fail(world: World) -> None:
     world.read("fail", format="json")
     lines(world, "a.json", {"k": 1, "s": {"x": 1}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.schemas import parse_ddl, types
-from controlplane.core.widening import can_stay, grow, in_words, lacking_fields
+from controlplane.core.widening import can_stay, grow, in_words, lacking_fields, own_paths
 from dataplane.contract import NESTED, Json
 
 # have, found, the least type that holds both where files have types of their own, and where values stand as text
@@ -82,3 +82,4 @@ def test_nested_fields_that_a_schema_lacks() -> None:
     paths = ["s", "s.a", "s.b", "s.l", "s.l.x", "s.l.y", "m", "m.k", "t", "t.x", "new.x"]
     columns = [path.replace(".", NESTED) for path in paths]
     assert [path.replace(NESTED, ".") for path in lacking_fields(schema, columns)] == ["s.b", "s.l.y"]
+    assert [path.replace(NESTED, ".") for path in own_paths(schema)] == ["s", "s.a", "s.l", "s.l.x", "m", "t"]
