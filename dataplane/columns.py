@@ -1,4 +1,4 @@
-"""The own columns of one source file, as Spark would name them, without Spark.
+"""The own columns of one source file, as Spark would name them, with the fields of structs among them, without Spark.
 
 None wherever Spark might see it otherwise: then Spark is asked. Does not belong here: types.
 """
@@ -12,16 +12,21 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from dataplane.contract import Json
+from dataplane.contract import NESTED, Json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LONGEST_LINE = 4_000_000  # characters of a header; 10,000 columns take a tenth
 MOST_JSON = 64_000_000  # characters of JSON lines that are worth parsing here
+MOST_FIELDS = 2_000  # nested ones that are told of one file: of objects used as maps there may be any number
 _UNTOLD = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
+_Fields: TypeAlias = "dict[str, _Fields]"  # with the fields within each
 _BROKEN = (ValueError, LookupError, RecursionError, EOFError, OSError, zlib.error, csv.Error)
 
 
@@ -58,12 +63,38 @@ def _footer(file: BinaryIO, kind: str) -> list[str] | None:
         if kind == "parquet":
             from pyarrow.parquet import ParquetFile
 
-            return list(ParquetFile(file).schema_arrow.names)
+            return _with_fields(ParquetFile(file).schema_arrow)
         from pyarrow.orc import ORCFile
 
-        return list(ORCFile(file).schema.names)
+        return _with_fields(ORCFile(file).schema)
     except pyarrow.ArrowException:
         return None
+
+
+def _with_fields(schema: Iterable[pa.Field]) -> list[str] | None:
+    """Each column, followed by the fields in it."""
+    columns = list(schema)
+    return _told({f.name: dict.fromkeys(_fields(f.type, f.name)) for f in columns})
+
+
+def _fields(kind: pa.DataType, path: str) -> Iterator[str]:
+    """The fields of structs, be they in lists; what is in a map has no place of its own."""
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind):
+        yield from _fields(kind.value_type, path)
+    elif types.is_struct(kind):
+        for i in range(kind.num_fields):
+            yield (own := f"{path}{NESTED}{kind.field(i).name}")
+            yield from _fields(kind.field(i).type, own)
+
+
+def _told(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
+    if any(NESTED in name for name in columns):
+        return None
+    if sum(map(len, columns.values())) > MOST_FIELDS:
+        return list(columns)
+    return [name for column, fields in columns.items() for name in (column, *fields)]
 
 
 @contextmanager
@@ -166,6 +197,8 @@ def _named(cells: Sequence[str], dialect: Dialect) -> list[str] | None:
     times, folded = Counter(names), Counter(n.lower() for n in names if n)
     if any(folded[n.lower()] != times[n] for n in names if n):
         return None  # differ by case only: it depends on a setting of the session
+    if any(NESTED in n for n in names):
+        return None
     return [f"_c{i}" if n in ("", dialect.null) else f"{n}{i}" if times[n] > 1 else n for i, n in enumerate(names)]
 
 
@@ -180,7 +213,7 @@ def _json(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] |
 
 
 def _keys(text: IO[str]) -> list[str] | None:
-    keys: dict[str, None] = {}
+    shape = _Shape()
     seen = 0
     for line in text:
         seen += len(line)
@@ -190,5 +223,45 @@ def _keys(text: IO[str]) -> list[str] | None:
             record = json.loads(line)
             if not isinstance(record, dict):
                 return None
-            keys.update(dict.fromkeys(record))
-    return list(keys)
+            shape.add(record)
+    return _told({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
+
+
+class _Shape:
+    """The fields of records, and of objects in them, in order of first appearance; a few too many at most."""
+
+    __slots__ = ("count", "fields")
+
+    def __init__(self) -> None:
+        self.fields: _Fields = {}
+        self.count = 0  # of those within others
+
+    def add(self, record: Mapping[str, Json]) -> None:
+        for name, value in record.items():
+            fields = self.fields.get(name)
+            if fields is None:
+                fields = self.fields[name] = {}
+            if isinstance(value, dict | list):
+                self._add(fields, value)
+
+    def _add(self, fields: _Fields, value: Json) -> None:
+        if isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict | list):
+                    self._add(fields, item)
+            return
+        for name, inner in value.items():
+            found = fields.get(name)
+            if found is None:
+                if self.count > MOST_FIELDS:
+                    return
+                self.count += 1
+                found = fields[name] = {}
+            if isinstance(inner, dict | list):
+                self._add(found, inner)
+
+
+def _paths(fields: _Fields, path: str) -> Iterator[str]:
+    for name, inner in fields.items():
+        yield (own := f"{path}{NESTED}{name}")
+        yield from _paths(inner, own)

@@ -23,6 +23,7 @@ MANIFEST = "manifest.json"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
 QUARANTINED = "quarantine"  # the output of a task, beside the one without a name, that holds rows taken out
 EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectation
+NESTED = "\x1f"  # joins the names on the way to a nested field, among an object's own columns
 DEALT = "/"  # begins the name of an output that is one of many partitions
 
 Json: TypeAlias = Any  # a value that json.loads can return
@@ -273,7 +274,7 @@ class SourceObject(TypedDict):
     size: int
     modified_ms: int
     version: str
-    columns: list[str] | None  # own columns in file order where the worker can tell, else None
+    columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: cannot be told
 
 
 class ListedPartition(TypedDict):

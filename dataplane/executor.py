@@ -114,7 +114,8 @@ class Executor:
             if isinstance(written, Written) and seen[label] is not None:
                 for one in filter(None, (written, written.taken_out)):
                     shutil.rmtree(one.folder, ignore_errors=True)
-        return [_result(t, seen[task_label(t)] or measured[task_label(t)]) for t in attempt.claim["tasks"]]
+        tasks = attempt.claim["tasks"]
+        return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
     def _transform(self, attempt: Attempt) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.job
@@ -152,6 +153,18 @@ class Executor:
 
 def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:
     return explain(error, Source(reads="sources", renamed=attempt.renamed))
+
+
+def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskResult:
+    """A failed result with the types that its files have: that these are others may be why."""
+    if result["state"] != "failed" or result["error"]["kind"] != "user" or attempt.job["on_bad_record"] != "fail":
+        return result
+    try:
+        found = infer(attempt, task)
+        return {**result, "result": {"schema": found}} if all(map(is_unchanged, task["objects"])) else result
+    except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
+        attempt.check()
+        return result
 
 
 def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:

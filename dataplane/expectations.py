@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, Failed
+from dataplane.clustering import clustered, clustered_within
 from dataplane.content import quoted
 from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
 from dataplane.failure import TaskFailure
@@ -75,14 +76,14 @@ def write_kept(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict
     """As `write_many`, without the rows that the job takes out."""
     expect = attempt.job.get("expect")
     if not expect:
-        return write_many(rows, attempt.prefix, labels, attempt.staging())
+        return write_many(clustered_within(rows, attempt.job), attempt.prefix, labels, attempt.staging())
     return write_sorted_out(attempt, sorted_out(rows, expect), labels)
 
 
 def write_one_kept(attempt: Attempt, rows: DataFrame, label: str) -> Written:
     """One task's rows, without those that the job takes out."""
     if not attempt.job.get("expect"):
-        return write_one(rows, attempt.prefix, label)
+        return write_one(clustered(rows, attempt.job), attempt.prefix, label)
     return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
 
 
@@ -91,7 +92,7 @@ def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -
     expect, prefix = attempt.job["expect"], attempt.prefix
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
     every = [*labels, *(label + mark for label in labels for _, mark in checks)]
-    written = write_many(rows, prefix, every, attempt.staging())
+    written = write_many(clustered_within(rows, attempt.job), prefix, every, attempt.staging())
     quarantined = _quarantined(attempt, written, labels)
     for label in labels:
         counts = {check["id"]: _taken_out(prefix, label + mark) for check, mark in checks}

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from dataplane.contract import Content, FileEntry, Json, Kind, Schema, SourceObject, TaskError
 
 Cause: TypeAlias = Literal["logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync"]
+AWAITED = "awaited"  # in `Listing.held`
 TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
 
 
@@ -43,10 +44,20 @@ class Listing:
     requested: int = 0
     served: int = 0
     error: TaskError | None = None
-    held: Json = None  # {before, lost}: a loss that waits for confirmation
+    held: Json = None  # {before, lost}: a loss that waits for confirmation; {awaited}: plans wait for the next one
     digest: bytes | None = None  # of all that the worker found; an equal one is an equal listing
     columns: tuple[tuple[str, ...] | None, ...] = ()  # distinct own columns of objects, in order of the first key
     all_columns: bool = True  # there are no more than those
+
+    @property
+    def is_open(self) -> bool:
+        """Somebody asked for another one."""
+        return self.requested > self.served
+
+    @property
+    def is_awaited(self) -> bool:
+        """What it says may be out of date for whoever has just begun to read there."""
+        return self.is_open and bool(self.held and self.held.get(AWAITED))
 
 
 @dataclass(frozen=True, slots=True)

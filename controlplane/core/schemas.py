@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from controlplane.core.errors import HeadgateError
-from dataplane.contract import Json, Schema
+from dataplane.contract import NESTED, Json, Schema
 
 SIMPLE = {
     "TINYINT": "byte",
@@ -103,11 +103,12 @@ def append_columns(schema: Schema, names: Iterable[str], found: Schema) -> Schem
 
 
 def own_columns(columns: list[str] | None, schema: Schema, *, positional: bool) -> list[str]:
-    """The columns of one source object under a schema: all where it cannot tell, by position for headerless CSV."""
+    """The columns of one source object under a schema: all where it cannot tell, by position for headerless CSV.
+    Without the fields within them."""
     names = [f["name"] for f in schema["fields"]]
     if columns is None:
         return names
-    return [*names[: len(columns)], *columns[len(names) :]] if positional else columns
+    return [*names[: len(columns)], *columns[len(names) :]] if positional else [c for c in columns if NESTED not in c]
 
 
 def metadata_fields(metadata: Iterable[str]) -> Mapping[str, str]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import Blueprint, parse
-from controlplane.core.dataflow import Desired
+from controlplane.core.dataflow import NOTHING, Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import Change, Event, Revision
-from controlplane.operations import pins, views
+from controlplane.operations import listings, pins, views
 from controlplane.operations.context import Context
 from controlplane.operations.world import compile_cached, plan_now
 from controlplane.ports import Tx
@@ -104,6 +104,7 @@ def apply(
         if not dry_run:
             for revision in revisions:
                 _store(ctx, tx, revision, live.get(revision.dataflow), expected)
+            listings.request_taken_up(tx, _compiled(live, ctx.namespace), proposed)
         flows = [r.dataflow for r in revisions]
         answer = {
             "revisions": {r.dataflow: r.number for r in revisions},
@@ -111,6 +112,14 @@ def apply(
         }
     ctx.wake()
     return answer
+
+
+def _compiled(live: Mapping[str, Revision], namespace: str) -> Desired:
+    """What was wished for; nothing, if it is no longer accepted."""
+    try:
+        return compile_cached(live.values(), namespace)
+    except InvalidBlueprint:
+        return NOTHING
 
 
 def _plan(tx: Tx, branch: str, flows: list[str], namespace: str, proposed: Desired) -> Json:

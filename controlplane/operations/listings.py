@@ -9,7 +9,7 @@ from math import inf
 
 from controlplane.core import ids, tree
 from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import Event, Listing, Task
+from controlplane.core.model import AWAITED, Event, Listing, Task
 from controlplane.operations.found import Difference, Found, Same, compare, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
@@ -31,6 +31,18 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False) ->
         held = {**(listing.held or {}), "accepted": True} if accept_deletes else listing.held
         tx.put_listing(replace(listing, requested=listing.served + 1, held=held))
     return len(wanted)
+
+
+def request_taken_up(tx: Tx, before: Desired, after: Desired) -> int:
+    """Ask for a new listing of each location that has been listed in its way before, that nobody has been looking at of
+    late, and that somebody reads (again) from now on. What was found there then may be long gone: plans wait."""
+    live = {n.listing for n in sources(before, before.order)}
+    taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
+    known = tx.listings(n.listing for n in taken_up)
+    for listing in known.values():
+        held = {**(listing.held or {}), AWAITED: True}
+        tx.put_listing(replace(listing, requested=listing.served + 1, held=held))
+    return len(known)
 
 
 def ask(tx: Tx, id: bytes) -> None:
@@ -56,7 +68,7 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
 
 def is_open(listing: Listing | None) -> bool:
     """Somebody asked for it and it has not been served."""
-    return listing is not None and listing.requested > listing.served
+    return listing is not None and listing.is_open
 
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
@@ -154,6 +166,6 @@ def _listing(tx: Tx, job: Json) -> Listing:
 def fail(tx: Tx, job: Json, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
     listing = _listing(tx, job)
-    held = {k: v for k, v in (listing.held or {}).items() if k != "accepted"} or None
+    held = {k: v for k, v in (listing.held or {}).items() if k not in ("accepted", AWAITED)} or None
     tx.put_listing(replace(listing, at=tx.now(), served=max(listing.served, request), error=error, held=held))
     return Event("listing.failed", body={"location": job["location"], "message": error["message"]})

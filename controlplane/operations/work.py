@@ -302,6 +302,7 @@ class _Recording:
         self._done(by_state["done"])
         for result in by_state["failed"]:
             self._failed(bytes.fromhex(result["task"]), result["error"])
+        self._found([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
         self._void(by_state["void"])
         silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
         if silent:
@@ -382,6 +383,11 @@ class _Recording:
             self._release([key], error)
         else:
             self._give_up(key, error)
+
+    def _found(self, results: list[TaskResult]) -> None:
+        """The types that a driver found in files that it could not read."""
+        if results:
+            self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
 
     def _give_up(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "list":

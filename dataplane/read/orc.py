@@ -5,6 +5,7 @@ Does not belong here: reading rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow
@@ -14,11 +15,13 @@ from dataplane.contract import Json, Schema
 from dataplane.failure import TaskFailure
 
 _WIDER = {
-    "byte": ("short", "integer", "long"),
-    "short": ("integer", "long"),
-    "integer": ("long",),
+    "byte": ("short", "integer", "long", "double"),
+    "short": ("integer", "long", "double"),
+    "integer": ("long", "double"),
     "float": ("double",),
 }
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # that a decimal needs before its point
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _SIMPLE = {
     "bool": "boolean",
     "int8": "byte",
@@ -52,11 +55,19 @@ def check_orc(path: str, schema: Schema) -> None:
 def _fits(have: pyarrow.DataType, want: Json) -> bool:
     if isinstance(want, Mapping):
         return _fits_nested(have, want)
-    if pyarrow.types.is_decimal(have):
-        return bool(want == f"decimal({have.precision},{have.scale})")
     kind = _SIMPLE.get(str(have), "")
+    if found := _DECIMAL.fullmatch(want):
+        before, after = int(found[1]) - int(found[2]), int(found[2])
+        return _fits_decimal(have, kind, before, after)
     is_timestamp = kind.startswith("timestamp") and want in ("timestamp", "timestamp_ntz")
     return is_timestamp or want == kind or want in _WIDER.get(kind, ())
+
+
+def _fits_decimal(have: pyarrow.DataType, kind: str, before: int, after: int) -> bool:
+    """Whether a decimal with so many digits before and after the point holds what the file has."""
+    if pyarrow.types.is_decimal(have):
+        return bool(have.precision - have.scale <= before and have.scale <= after)
+    return before >= _DIGITS.get(kind, before + 1)
 
 
 def _fits_nested(have: pyarrow.DataType, want: Mapping[str, Json]) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, task_label
+from dataplane.clustering import clustered_within
 from dataplane.contract import (
     LABEL,
     Json,
@@ -82,7 +83,7 @@ def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
         told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
-    written = write_labelled(told_apart, attempt.prefix, attempt.staging())
+    written = write_labelled(clustered_within(told_apart, attempt.job), attempt.prefix, attempt.staging())
     return Dealt(schema, dict(_keys(attempt, schema, written)), written)
 
 

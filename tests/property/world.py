@@ -93,7 +93,6 @@ class World:
         self._rest = Rest()
         self._is_busy = False  # work went on since the last rest
         self._known: set[str] = set()  # datasets that have been at rest once
-        self._ways: set[Read] = set()  # in which something has been read at rest
 
     def close(self) -> None:
         self.store.close()
@@ -405,14 +404,8 @@ class World:
         return allowed
 
     def _returning(self) -> set[str]:
-        """Datasets that were given up and are wished for again: what they were made of then may be long gone. And read
-        components whose way of reading was given up: what was listed in that way then is what they begin with."""
-        components = model.everything(self.flows)
-        anew = {d for d, c in components.items() if isinstance(c, Read) and c in self._ways - self._ways_at_rest()}
-        return anew | (components.keys() & self._known) - self._rest.lineages.keys()
-
-    def _ways_at_rest(self) -> set[Read]:
-        return {read for read, _, _ in self._rest.reads.values()}
+        """Datasets that were given up and are wished for again: what they were made of then may be long gone."""
+        return (model.everything(self.flows).keys() & self._known) - self._rest.lineages.keys()
 
     def _changed(self) -> set[str]:
         """Read components with other files than last time."""
@@ -445,7 +438,6 @@ class World:
             assert isinstance(read, Read)
             kept[dataset] = (read, dict(self._files(read)), found)
         self._known |= components.keys()
-        self._ways |= {read for read, _, _ in kept.values()}
         self._is_busy = False
         self._rest = Rest(kept, self._lineages(), not exempt)
 

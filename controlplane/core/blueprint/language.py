@@ -58,7 +58,12 @@ PARTITION: Key[str | None] = Key(
 )
 METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
 ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
-SCHEMA_CHANGE = Key("schema_change", Choice(("fail", "append"), ("sync",)), "append", "What a new column leads to.")
+SCHEMA_CHANGE = Key(
+    "schema_change",
+    Choice(("fail", "append", "sync")),
+    "append",
+    "How the schema follows the sources: fail, append or sync.",
+)
 MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 READ_KEYS = (
@@ -124,6 +129,7 @@ RETENTION = Key(
     "Which old generations are kept: whichever of the two keeps more.",
 )
 RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard", "How large a Spark task may be.")
+SORT_BY = Key("sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.")
 PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
 COMPONENT = Section(
     (
@@ -141,8 +147,8 @@ COMPONENT = Section(
         EXPECT,
         VOLATILE,
         PIN,
+        SORT_BY,
     ),
-    later=("sort_by",),
     one_of=("read", "transform", "write"),
 )
 
@@ -156,6 +162,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
     report_misplaced(fields, body, reading)
+    for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
+        message = "a write component has no fragments whose rows could be sorted"
+        reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
     return Component(
         name=key.text,
         place=key.place,
@@ -170,6 +179,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         expect=fields[EXPECT],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
+        sort_by=fields[SORT_BY],
     )
 
 

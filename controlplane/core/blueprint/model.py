@@ -176,6 +176,7 @@ class Component:
     expect: tuple[Expectation, ...] = ()
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
+    sort_by: tuple[str, ...] = ()
 
     @property
     def quarantines(self) -> bool:

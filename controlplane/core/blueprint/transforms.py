@@ -177,7 +177,7 @@ def _report_arguments(fields: Fields, reading: Reading) -> None:
 TRANSFORM = Nested(
     Section(
         (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY),
-        later=("schema", "sort_by"),
+        later=("schema",),
         one_of=("sql", "python", "file"),
     ),
     _transform,

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from controlplane.core import ids, tree
+from controlplane.core.clustering import sort_fault
 from controlplane.core.dataflow import Slot, Transform
 from controlplane.core.model import Consumed, Task
 from controlplane.core.partitioning import column_fault, key_parts
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.values import Planning
+from controlplane.core.plan.values import Planning, user_error
 from controlplane.core.schemas import EMPTY_SCHEMA
-from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, fragment_id, pair_key
+from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, TaskError, fragment_id, pair_key
 
 CHUNK = 500  # partitions whose answers are in memory at a time
 ROW_COST = 100  # bytes that a row counts for when claims are sized
@@ -76,10 +77,13 @@ def key_fault(node: Transform, slot: Slot, schema: Schema) -> str | None:
     return next((f"{slot.name}: {fault}" for fault in faults if fault), None)
 
 
-def output_fault(node: Transform, schema: Schema) -> str | None:
-    """Why no keys can be made of the output's columns."""
+def output_error(node: Transform, schema: Schema) -> TaskError | None:
+    """Why no keys can be made of the output's columns, or rows not be sorted by them."""
     faults = (column_fault(schema, part, part.column, case_sensitive=node.is_case_sensitive) for part in node.key)
-    return next((f"partition_by: {fault}" for fault in faults if fault), None)
+    if fault := next(filter(None, faults), None):
+        return user_error("invalid-key-column", f"partition_by: {fault}")
+    fault = sort_fault(node.component, schema, case_sensitive=node.is_case_sensitive)
+    return user_error("invalid-sort-column", fault) if fault else None
 
 
 def slot_parts(node: Transform, slot: Slot, schema: Schema) -> list[KeyPart]:

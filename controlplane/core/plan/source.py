@@ -2,83 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from controlplane.core import ids, tree
+from controlplane.core.clustering import sort_fault, sorting
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
-from controlplane.core.model import Building, Cause, Consumed, Listing, SourcePartition, State, Task
+from controlplane.core.model import Building, Cause, Listing, SourcePartition, State, Task
 from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking, listed
+from controlplane.core.plan.pinning import fitted, own_names, schema_of
+from controlplane.core.plan.reading import Case, Extent
 from controlplane.core.plan.values import (
     Action,
     Because,
     Commit,
     Decision,
     Item,
-    Learn,
     Planning,
     Status,
     next_state,
     user_error,
 )
-from controlplane.core.schemas import append_columns, missing_columns, own_columns, struct, types
+from controlplane.core.schemas import struct, types
+from controlplane.core.widening import can_stay, is_grown
 from dataplane.contract import Json, Schema, TaskError, schema_id, select_columns, task_key
-
-FIXED = {
-    "text": struct([("value", "string")]),
-    "binary": struct([("content", "binary"), ("length", "long")]),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A read component whose listing is not what its state was built from."""
-
-    planning: Planning
-    node: Source
-    state: State | None
-    listing: Listing
-    objects: bytes  # root of the listing
-
-    @property
-    def consumed(self) -> Consumed:
-        return Consumed("", self.objects, b"")
-
-    @property
-    def root(self) -> bytes:
-        """Of the present output."""
-        return self.state.root if self.state else tree.EMPTY_ROOT
-
-    @property
-    def is_full(self) -> bool:
-        """Nothing of what was built before counts."""
-        state = self.state
-        if state is None or state.logic != self.node.logic or "objects" not in state.inputs:
-            return True
-        return not salts.is_of(self.planning, self.node, state)
-
-
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """What is to be looked at: partitions on top of `base`, which holds what is right already."""
-
-    base: bytes
-    count: int
-    keys: Iterable[str]
-    told: Keys  # the same, as a value
-    removed: tuple[str, ...]
-    parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
-    telling: Keys  # partitions whose columns have to be known before anything else
 
 
 def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
     if listing is None or listing.root is None:
         return _unlisted(node, listing)
-    case = _Case(planning, node, state, listing, listing.root)
+    if listing.is_awaited and (state is None or state.lineage != node.lineage):
+        return _unknown(node, state, "waits for a listing")
+    case = Case(planning, node, state, listing, listing.root)
     decision = Decision(node.dataset, "up_to_date") if _is_current(case) else (yield from _stale(case))
     if listing.error is not None:
         return _overlaid(decision, "failed", "the listing failed", listing.error)
@@ -96,20 +55,26 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 
 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
-    item = Item(node.dataset, "compute", "missing", False, 0, Keys())
+    found = _unknown(node, None, "not listed yet")
     if listing is not None and listing.error is not None:
-        return Decision(node.dataset, "failed", reason="the listing failed", error=listing.error, items=(item,))
-    return Decision(node.dataset, "stale", items=(item,), reason="not listed yet", pending=Keys())
+        return replace(found, status="failed", reason="the listing failed", error=listing.error, pending=None)
+    return found
 
 
-def _is_current(case: _Case) -> bool:
+def _unknown(node: Source, state: State | None, reason: str) -> Decision:
+    """Nothing can be said of its partitions yet."""
+    item = Item(node.dataset, "compute", "logic" if state else "missing", False, 0, Keys())
+    return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
+
+
+def _is_current(case: Case) -> bool:
     state = case.state
     if state is None or state.lineage != case.node.lineage or state.inputs.get("objects") != case.consumed:
         return False
     return salts.is_of(case.planning, case.node, state)
 
 
-def _stale(case: _Case) -> Deciding[Decision]:
+def _stale(case: Case) -> Deciding[Decision]:
     node = case.node
     pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
@@ -120,13 +85,23 @@ def _stale(case: _Case) -> Deciding[Decision]:
     if build in builds:
         return (yield from _adopt(case, *builds[build], build))
     extent = yield from _extent(case)
-    settled = yield from _schema(case, known, extent)
+    settled = yield from schema_of(case, known, extent)
     if isinstance(settled, Decision):
         return settled
-    return (yield from _partitions(case, extent, settled, build))
+    schema = _as_grown(case, settled)
+    return (yield from _partitions(case, (yield from _readable(case, extent, schema)), schema, build))
 
 
-def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _as_grown(case: Case, schema: Schema) -> Schema:
+    """With types as wide as a half-built root has found them to be."""
+    building = case.planning.building(case.node.dataset)
+    if building is None or building.schema is None or building.lineage != case.node.lineage:
+        return schema
+    wide = types(building.schema)
+    return struct((n, wide[n] if n in wide and is_grown(t, wide[n]) else t) for n, t in types(schema).items())
+
+
+def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from asking.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
@@ -142,12 +117,12 @@ def _adopt(case: _Case, root: bytes, schema: Schema, build: bytes) -> Deciding[D
 # --- extent ---------------------------------------------------------------------------------------
 
 
-def _extent(case: _Case) -> Deciding[_Extent]:
+def _extent(case: Case) -> Deciding[Extent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
     if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
         extent = yield from _holes(case, (yield from _carried(case, building)))
-        return replace(extent, telling=lacking(case.planning.world.nodes, case.objects))
+        return replace(extent, telling=lacking(case.planning.world.nodes, case.objects), written=building.schema)
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
@@ -159,16 +134,17 @@ def _extent(case: _Case) -> Deciding[_Extent]:
         base = tree.edit(case.planning.world.nodes, base, [(c.key, None) for c in changes])
     return (
         yield from _with_parts(
-            case, _Extent(base, len(present), present, listed(present), removed, None, listed(present))
+            case,
+            Extent(base, len(present), present, listed(present), removed, None, listed(present), case.state.schema),
         )
     )
 
 
-def _is_same_salt(case: _Case, building: Building) -> bool:
+def _is_same_salt(case: Case, building: Building) -> bool:
     return salts.is_of(case.planning, case.node, building)
 
 
-def _carried(case: _Case, building: Building) -> Deciding[bytes]:
+def _carried(case: Case, building: Building) -> Deciding[bytes]:
     """What a half-built root has that this listing has not changed."""
     [changes] = yield from asking.changes([(building.inputs["objects"].root, case.objects)])
     gone = [c.key for c in changes if c.before is not None]
@@ -176,142 +152,31 @@ def _carried(case: _Case, building: Building) -> Deciding[bytes]:
     return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
 
 
-def _holes(case: _Case, base: bytes) -> Deciding[_Extent]:
+def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     """All partitions of the listing that `base` lacks."""
     told = lacking(case.planning.world.nodes, case.objects, base)
     keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
     if isinstance(keys, list):
         told = listed(keys)
     [removed] = yield from asking.holes([(case.objects, case.root)])
-    return (yield from _with_parts(case, _Extent(base, told.count, keys, told, tuple(removed), None, told)))
+    return (yield from _with_parts(case, Extent(base, told.count, keys, told, tuple(removed), None, told)))
 
 
-def _with_parts(case: _Case, extent: _Extent) -> Deciding[_Extent]:
+def _with_parts(case: Case, extent: Extent) -> Deciding[Extent]:
     if extent.count > case.planning.exact:
         return extent
     found = yield from asking.partitions(case.listing.id, list(extent.told.listed))
     return replace(extent, parts={key: found[key] for key in extent.told.listed})  # in the order of keys
 
 
-# --- schema --------------------------------------------------------------------------------------
-
-
-def _schema(case: _Case, known: Schema | None, extent: _Extent) -> Deciding[Schema | Decision]:
-    """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
-    why there is none."""
-    node = case.node
-    schema = known or node.declared or FIXED.get(node.read.format)
-    if schema is None:
-        found = yield from _infer(case, extent, None)
-        if isinstance(found, Decision):
-            return found
-        schema = found
-    own = _all_columns(case, extent, schema)
-    if own is None:  # too many kinds of objects to know without looking at each
-        own = _columns_of((yield from _every_part(case, extent)), node, schema)
-    if node.declared and case.is_full and own and (absent := _absent(node.declared, own.values())):
-        return Decision(node.dataset, "failed", error=_mismatch(absent, own))
-    unknown = missing_columns(schema, (name for names in own.values() for name in names))
-    if not unknown:
-        return schema
-    if node.read.schema_change == "fail":
-        return Decision(node.dataset, "failed", error=_changed(unknown, own))
-    found = yield from _infer(case, extent, frozenset(unknown))
-    if isinstance(found, Decision):
-        return found
-    return append_columns(schema, unknown, _named(node, schema, found))
-
-
-def _all_columns(case: _Case, extent: _Extent, schema: Schema) -> Mapping[str, list[str]] | None:
-    """By partition (or any name for it) the names of its own columns; of very many only what the listing says."""
-    if extent.parts is not None and extent.telling == extent.told:
-        return _columns_of(extent.parts, case.node, schema)
-    if not case.listing.all_columns:
-        return None
-    kinds = (None if kind is None else list(kind) for kind in case.listing.columns)
-    return {f"#{n}": own_columns(k, schema, positional=case.node.positional) for n, k in enumerate(kinds)}
-
-
-def _columns_of(parts: Mapping[str, SourcePartition], node: Source, schema: Schema) -> dict[str, list[str]]:
-    return {key: _own(node, part, schema) for key, part in parts.items()}
-
-
-def _own(node: Source, part: SourcePartition, schema: Schema) -> list[str]:
-    names = (n for o in part.objects for n in own_columns(o["columns"], schema, positional=node.positional))
-    return list(dict.fromkeys(names))
-
-
-def _every_part(case: _Case, extent: _Extent) -> Deciding[Mapping[str, SourcePartition]]:
-    if extent.parts is not None and extent.telling == extent.told:
-        return extent.parts
-    keys = list(extent.telling.read(case.planning.world.nodes))
-    found = yield from asking.partitions(case.listing.id, keys)
-    return {key: found[key] for key in keys}
-
-
-def _named(node: Source, schema: Schema, found: Schema) -> Schema:
-    """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
-    if not node.positional:
-        return found
-    names = [*types(schema), *list(types(found))[len(types(schema)) :]]
-    return struct(zip(names, types(found).values(), strict=False))
-
-
-def _infer(case: _Case, extent: _Extent, having: frozenset[str] | None) -> Deciding[Schema | Decision]:
-    """The schema that Spark infers from these partitions (with any of some columns), or the decision to ask for it."""
-    node = case.node
-    parts = yield from _every_part(case, extent)
-    if having is not None:
-        parts = {k: p for k, p in parts.items() if having & {n for o in p.objects for n in o["columns"] or ()}} or parts
-    objects = [o for _, part in sorted(parts.items()) for o in part.objects]
-    if not objects:
-        return struct(())
-    options = dict(node.read.options)
-    key = ids.inference_key(node.read.format, options, node.timezone, [p.source for p in parts.values()])
-    _, memos = yield from asking.remembered([], [key])
-    if key in memos:
-        return memos[key]["schema"]  # type: ignore[no-any-return]
-    job = {"format": node.read.format, "options": options, "timezone": node.timezone}
-    spec = {"objects": objects, "listing": node.listing.hex()}
-    task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
-    status, error = windows.learning(task, (yield from asking.tasks([key])))
-    keys = listed(sorted(parts))
-    item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
-    return Decision(
-        node.dataset, status, Learn(task, job), (item,), "schema inference", error=error, pending=extent.told
-    )
-
-
-def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    have = {name for names in own for name in names}
-    return tuple(name for name in types(declared) if name not in have)
-
-
-def _mismatch(absent: tuple[str, ...], own: Mapping[str, list[str]]) -> TaskError:
-    key, names = next(iter(own.items()))
-    message = f"no source object has the declared column(s) {', '.join(absent)}; {key} has {', '.join(names[:50])}"
-    return user_error("schema-mismatch", message)
-
-
-def _changed(unknown: tuple[str, ...], own: Mapping[str, list[str]]) -> TaskError:
-    where = [k for k, names in own.items() if set(unknown) & set(names)]
-    message = f"new column(s) {', '.join(unknown)} in {', '.join(where[:5])}, and schema_change is fail"
-    return user_error("schema-changed", message)
-
-
 # --- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(case: _Case, extent: _Extent, schema: Schema, build: bytes) -> Deciding[Decision]:
-    job = {
-        "format": case.node.read.format,
-        "options": dict(case.node.read.options),
-        "metadata": sorted(case.node.read.metadata),
-        "on_bad_record": case.node.read.on_bad_record,
-        "timezone": case.node.timezone,
-    }
-    if expect := drop_job(case.node.checks, case.node.spark):
-        job["expect"] = expect
+def _partitions(case: Case, extent: Extent, schema: Schema, build: bytes) -> Deciding[Decision]:
+    whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
+    if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
+        return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
+    job = _job(case.node) | sorting(case.node.component, whole, case_sensitive=is_exact)
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
@@ -319,20 +184,63 @@ def _partitions(case: _Case, extent: _Extent, schema: Schema, build: bytes) -> D
     window = yield from windows.look(
         extent.keys, lambda keys: _tasks(case, extent, schema, job, keys), limit, case.node.output
     )
+    fitting = yield from fitted(case, extent, schema, window)
+    if isinstance(fitting, Decision):
+        return fitting
+    if fitting.schema != schema:
+        rest = yield from _rest(case, extent, window, schema, fitting.schema)
+        return (yield from _partitions(case, rest, fitting.schema, build))
     if window.missing or not window.is_whole:
-        return (yield from _compute(case, extent, window, job, schema))
+        return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
-    after = _state(case, root, case.node.with_metadata(schema))
+    after = _state(case, root, whole)
     commit = Commit(after, entered, 0, _pin(case.node, schema), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
+
+
+def _rest(case: Case, extent: Extent, window: windows.Window, schema: Schema, wider: Schema) -> Deciding[Extent]:
+    """What is left to look at where types turned out to be wider than they were thought to be."""
+    if extent.count > case.planning.exact:
+        extent = yield from _extent(case)  # its keys can be read only once
+    elif can_stay(schema, wider):
+        base = yield from windows.edited(case.planning, extent.base, window, ())
+        extent = replace(extent, base=base, keys=sorted(window.missing))
+    return (yield from _readable(case, extent, wider))
+
+
+def _readable(case: Case, extent: Extent, schema: Schema) -> Deciding[Extent]:
+    """What is to be looked at under a schema: everything, where what is there cannot stay under its types."""
+    if extent.written is None or can_stay(extent.written, schema):
+        return extent
+    return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_anew=True)
+
+
+def _job(node: Source) -> dict[str, Json]:
+    job = {
+        "format": node.read.format,
+        "options": dict(node.read.options),
+        "metadata": sorted(node.read.metadata),
+        "on_bad_record": node.read.on_bad_record,
+        "timezone": node.timezone,
+    }
+    expect = drop_job(node.checks, node.spark)
+    return {**job, "expect": expect} if expect else job
+
+
+def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
+    """With an error of our own in place of Spark's, which is told beside it."""
+    if complaint is None or decision.error is None:
+        return decision
+    said = f"{decision.error['message']}\n{decision.error['detail']}"
+    return replace(decision, error={**complaint, "detail": said})
 
 
 def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
     return None if node.output else (settings_id(node), schema)
 
 
-def _tasks(case: _Case, extent: _Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+def _tasks(case: Case, extent: Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
         parts = yield from asking.partitions(case.listing.id, keys)
@@ -350,7 +258,7 @@ class _Kinds:
     def of(self, node: Source, part: SourcePartition) -> tuple[Schema, Schema, dict[str, bytes]]:
         """The part of the schema that this partition has, the columns that it lacks and that rows are dropped by, and
         the ids of both; of the second only if there are any."""
-        own = tuple(_own(node, part, self._schema))
+        own = tuple(own_names(node, part, self._schema))
         if own not in self._known:
             columns = select_columns(self._schema, own)
             absent = absent_columns(node.checks, self._schema, columns)
@@ -369,7 +277,7 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
     return Task(key, "parse", node.maker, part.key, job, spec, size, priority=node.component.priority)
 
 
-def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:
+def _compute(case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:
         root = yield from windows.edited(case.planning, extent.base, window, ())
@@ -377,7 +285,7 @@ def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, sc
     own = listed(sorted(window.missing)) if window.is_whole else extent.told
     size = sum(t.size_bytes for t in window.tasks)
     item = _item(case, "compute", len(window.tasks) if window.is_whole else own.count, own, size)
-    items = [replace(item, certain=window.is_whole)]
+    items = [replace(item, certain=window.is_whole, cause="schema" if extent.is_anew else item.cause)]
     if extent.removed:
         items.append(_item(case, "remove", 0, listed(extent.removed)))
     touched = listed(sorted({*extent.told.listed, *extent.removed})) if extent.told.listed else extent.told
@@ -385,20 +293,20 @@ def _compute(case: _Case, extent: _Extent, window: windows.Window, job: Json, sc
     return windows.computing(decision, window, job, building)
 
 
-def _building(case: _Case, root: bytes, schema: Schema) -> Building:
+def _building(case: Case, root: bytes, schema: Schema) -> Building:
     node, planning = case.node, case.planning
     whole, cut = node.with_metadata(schema), _cut(case)
     return Building(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
 
 
-def _commit_items(case: _Case, extent: _Extent, window: windows.Window) -> Iterator[Item]:
+def _commit_items(case: Case, extent: Extent, window: windows.Window) -> Iterator[Item]:
     if window.hits:
         yield _item(case, "adopt", 0, listed(sorted(window.hits)))
     if extent.removed:
         yield _item(case, "remove", 0, listed(extent.removed))
 
 
-def _item(case: _Case, action: Action, tasks: int, keys: Keys, size: int = 0) -> Item:
+def _item(case: Case, action: Action, tasks: int, keys: Keys, size: int = 0) -> Item:
     state = case.state
     before = state.inputs["objects"].root if state and "objects" in state.inputs else None
     cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
@@ -407,7 +315,7 @@ def _item(case: _Case, action: Action, tasks: int, keys: Keys, size: int = 0) ->
     return Item(case.node.dataset, action, cause, True, tasks, keys, size, because, told)
 
 
-def _cause(case: _Case) -> Cause:
+def _cause(case: Case) -> Cause:
     if case.state is None:
         return "missing"
     if case.state.logic != case.node.logic:
@@ -415,10 +323,10 @@ def _cause(case: _Case) -> Cause:
     return salts.cause(case.planning, case.node, case.state) or "input"
 
 
-def _cut(case: _Case) -> dict[str, bytes]:
+def _cut(case: Case) -> dict[str, bytes]:
     return {case.node.dataset: case.objects} | salts.cut(case.planning, case.node)
 
 
-def _state(case: _Case, root: bytes, schema: Schema) -> State:
+def _state(case: Case, root: bytes, schema: Schema) -> State:
     inputs, cut = {"objects": case.consumed}, _cut(case)
     return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case))

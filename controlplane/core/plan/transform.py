@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import ids, tree
+from controlplane.core.clustering import sorting
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, State, Task
 from controlplane.core.plan import asking, parts, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, cause_of, half_built, is_current, item_of, pin_fault, state_after
-from controlplane.core.plan.index import Following, follow, key_fault, output_fault
+from controlplane.core.plan.index import Following, follow, key_fault, output_error
 from controlplane.core.plan.inputs import Input, after, consistent, not_ready, offers, possible, read
 from controlplane.core.plan.jobs import cost_of, logic_job
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
@@ -171,15 +172,15 @@ class _Extent:
 
 
 def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
-    if schema is not None and (fault := output_fault(case.node, schema)):
-        return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
+    if schema is not None and (error := output_error(case.node, schema)):
+        return Decision(case.node.dataset, "failed", error=error)
     if case.node.own and (fault := pin_fault(case, schema)):
         return Decision(case.node.dataset, "failed", error=user_error("pinned-schema", fault))
     extent = yield from _extent(case)
     limit = windows.limit(case.planning, extent.count)
     if limit == 0 or (schema is None and not case.is_whole):
         return _only_counted(case, extent)
-    job = _job(case)
+    job = _job(case) | sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
     window = yield from windows.look(extent.keys, lambda keys: _tasks(case, job, keys), limit, case.node.output)
     if window.missing or not window.is_whole or not case.is_whole:
         return (yield from _missing(case, extent, window, job, schema))

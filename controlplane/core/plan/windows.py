@@ -56,6 +56,12 @@ class Window:
         return tuple(t for t in self.known.values() if t.state == "failed")
 
     @property
+    def stuck(self) -> dict[str, Task]:
+        """What is missing and nobody is at work on."""
+        under_way = {t.key for t in self.known.values() if t.state in ("queued", "running")}
+        return {key: task for key, task in self.missing.items() if task.key not in under_way}
+
+    @property
     def open(self) -> int:
         return len({t.key for t in self.missing.values()}) - len(self.failed)
 

@@ -105,7 +105,6 @@ CASES = [
     # later releases
     *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
-    ("not-supported", component(f"{SQL}\n^sort_by: x")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     ("not-supported", python("inputs: {self: ^previous}")),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
@@ -113,7 +112,6 @@ CASES = [
     ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
     ("not-supported", read("refresh: ^continuous")),
     ("not-supported", read("on_bad_record: ^quarantine")),
-    ("not-supported", read("schema_change: ^sync")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
     # what lasts
     *(("invalid-value", component(f"{SQL}\nvolatile: ^{v}")) for v in ("weekly", "'true'")),
@@ -140,6 +138,8 @@ CASES = [
     ("invalid-value", python("inputs: {}\n  requirements: [a-b==1, ^A_b==2]")),
     # expectations
     ("wrong-type", component(f"{SQL}\nexpect: ^a > 1")),
+    ("wrong-type", component(f"{SQL}\nsort_by: ^a")),
+    ("conflicting-keys", component("write: {connector: files, from: b, path: out, format: csv}\n^sort_by: [a]")),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
     ("wrong-type", component(f"{SQL}\nexpect: [{{check: ^true}}]")),

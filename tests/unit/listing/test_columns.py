@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,17 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.columns import own_columns
+from dataplane.columns import MOST_FIELDS, own_columns
+from dataplane.contract import NESTED
 
 
 def columns(body: bytes, kind: str, name: str = "x", **options: Any) -> list[str] | None:
     return own_columns(io.BytesIO(body), name, kind, options)
+
+
+def shown(names: list[str] | None) -> list[str] | None:
+    """With fields of structs as `column>field`."""
+    return None if names is None else [name.replace(NESTED, ">") for name in names]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,9 @@ def test_compressed_text() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"b": 1, "a": {"x": 1}}\n\n{"c": 1, "a": 2}\n', ["b", "a", "c"]),
+        ('{"b": 1, "a": {"x": 1}}\n\n{"c": 1, "a": 2}\n', ["b", "a", "a>x", "c"]),
+        ('{"a": [{"x": null}, {"y": {"z": 1}}], "b": [[1]]}\n', ["a", "a>x", "a>y", "a>y>z", "b"]),
+        ('{"a\\u001fb": 1}', None),
         ("", []),
         ('{"a": 1}\n{broken\n', None),
         ("[1, 2]\n", None),
@@ -85,7 +94,12 @@ def test_compressed_text() -> None:
     ],
 )
 def test_json_lines(text: str, expected: list[str] | None) -> None:
-    assert columns(text.encode(), "json") == expected
+    assert shown(columns(text.encode(), "json")) == expected
+
+
+def test_fields_beyond_number_are_left_out() -> None:
+    body = json.dumps({"m": {f"key {i}": i for i in range(MOST_FIELDS + 1)}, "s": {"x": 1}})
+    assert columns(body.encode(), "json") == ["m", "s"]
 
 
 def test_json_that_is_not_lines_is_left_to_spark() -> None:
@@ -93,12 +107,12 @@ def test_json_that_is_not_lines_is_left_to_spark() -> None:
 
 
 def test_footers(tmp_path: Path) -> None:
-    table = pa.table({"b": [1], "a.x": ["y"], "s": [{"n": 1}]})
+    table = pa.table({"b": [1], "a.x": ["y"], "s": [{"n": 1, "l": [{"m": 1}]}]})
     pq.write_table(table, tmp_path / "x.parquet")
     pa.orc.write_table(table, tmp_path / "x.orc")
     for kind in ("parquet", "orc"):
         body = (tmp_path / f"x.{kind}").read_bytes()
-        assert columns(body, kind) == ["b", "a.x", "s"]
+        assert shown(columns(body, kind)) == ["b", "a.x", "s", "s>n", "s>l", "s>l>m"]
         assert columns(body[: len(body) // 2], kind) is None
         assert columns(b"", kind) is None
 

@@ -1,0 +1,285 @@
+"""The schema of a read component: pinned at the first read, and how it follows its source objects.
+
+What objects have that it lacks is known from the listing (columns, and fields of structs). That a type no longer fits
+is known once a file could not be read: the driver then tells the types that it finds there. Does not belong here:
+types as such (core.widening), partitions (source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from controlplane.core import ids, widening
+from controlplane.core.dataflow import Source
+from controlplane.core.model import SourcePartition, Task
+from controlplane.core.plan import asking, windows
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.keys import Keys, listed
+from controlplane.core.plan.reading import Case, Extent, all_parts, every_part
+from controlplane.core.plan.values import Decision, Item, Learn, user_error
+from controlplane.core.schemas import append_columns, missing_columns, own_columns, struct, types
+from controlplane.core.widening import Conflict, in_words
+from dataplane.contract import NESTED, Schema, TaskError, select_columns
+
+FIXED = {
+    "text": struct([("value", "string")]),
+    "binary": struct([("content", "binary"), ("length", "long")]),
+}
+TEXTS = ("csv", "json")  # formats in which values stand as text
+Kinds: TypeAlias = Mapping[str, Sequence[Sequence[str] | None]]  # own columns of objects by partition, or a name for it
+Own: TypeAlias = Mapping[str, Sequence[str]]  # the same, each once
+Parts: TypeAlias = Mapping[str, SourcePartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The schema under which files can be read that could not be before; and why others cannot be under any."""
+
+    schema: Schema
+    complaint: TaskError | None = None
+
+
+def schema_of(case: Case, known: Schema | None, extent: Extent) -> Deciding[Schema | Decision]:
+    """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
+    why there is none."""
+    node = case.node
+    schema = known or node.declared or FIXED.get(node.read.format)
+    if schema is None:
+        found = yield from _infer(case, (yield from every_part(case, extent)), extent.told)
+        if isinstance(found, Decision):
+            return found
+        schema = found
+    if node.read.schema_change == "sync":
+        schema = yield from _without_vanished(case, schema)
+    kinds = yield from _kinds(case, extent)
+    asked = (yield from _asked(case, extent, schema, kinds)) if known else {}
+    if isinstance(asked, Decision):
+        return asked
+    kinds = {**kinds, **asked}
+    names = {key: _own(node, some, schema) for key, some in kinds.items()}
+    if node.declared and case.is_full and names and (absent := _absent(node.declared, names.values())):
+        return Decision(node.dataset, "failed", error=_mismatch(absent, names))
+    grown = yield from _with_unknown(case, extent, schema, kinds, names)
+    if isinstance(grown, Decision) or not (clash := _clash(node, grown)):
+        return grown
+    return Decision(node.dataset, "failed", error=_clashing(clash, names))
+
+
+def _asked(case: Case, extent: Extent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
+    """What Spark finds in objects whose columns a listing cannot tell. Nothing where a schema is declared, or nothing
+    can be found out: then reading them will say why."""
+    node = case.node
+    if node.declared or not _is_text(node) or not any(None in some for some in kinds.values()):
+        return {}
+    parts = yield from every_part(case, extent)
+    untold = {k: p for k, p in parts.items() if any(o["columns"] is None for o in p.objects)}
+    found = yield from _infer(case, untold, extent.told)
+    if isinstance(found, Decision):
+        return {} if found.status == "failed" else found
+    return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, found))]}
+
+
+def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, names: Own) -> Deciding[Schema | Decision]:
+    """With the columns and nested fields that these objects have and the schema lacks, typed as found."""
+    node = case.node
+    unknown = missing_columns(schema, (name for some in names.values() for name in some))
+    inferred = select_columns(schema, types(schema).keys() - types(node.declared or struct(())).keys())
+    nested = {key: [n for columns in some for n in columns or () if NESTED in n] for key, some in kinds.items()}
+    fields = widening.lacking_fields(inferred, (name for some in nested.values() for name in some))
+    if not unknown and not fields:
+        return schema
+    if node.read.schema_change == "fail":
+        return Decision(node.dataset, "failed", error=_changed((*unknown, *fields), names, nested))
+    parts = yield from every_part(case, extent)
+    found = yield from _infer(case, _having(parts, frozenset((*unknown, *fields))), extent.told)
+    if isinstance(found, Decision):
+        return found
+    found = _named(node, schema, found)
+    before, new = types(schema), types(found)
+    for column in dict.fromkeys(f.split(NESTED)[0] for f in fields):
+        kind = new.get(column, before[column])
+        before[column], _ = widening.grow(column, before[column], kind, is_text=_is_text(node))
+    return append_columns(struct(before.items()), unknown, found)
+
+
+# --- what does not fit any more -------------------------------------------------------------------
+
+
+def fitted(case: Case, extent: Extent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
+    """The schema with types that hold what drivers found in files that they could not read under it."""
+    node, stuck = case.node, window.stuck
+    if not stuck or node.read.on_bad_record != "fail" or node.read.format in FIXED:
+        return Fitting(schema)
+    _, memos = yield from asking.remembered([], [t.key for t in stuck.values()])
+    found = {p: _named(node, schema, memos[t.key]["schema"]) for p, t in stuck.items() if t.key in memos}
+    grown, conflicts = _grown(node, schema, found)
+    worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
+    if grown == schema and worst is None:
+        return Fitting(schema)
+    match node.read.schema_change:
+        case "sync":
+            return (yield from _anew(case, extent, schema, worst))
+        case "fail" if grown != schema:
+            return Decision(node.dataset, "failed", error=_retyped(schema, grown, found))
+        case _:
+            return Fitting(grown, _unfit(*worst) if worst else None)
+
+
+def _grown(
+    node: Source, schema: Schema, found: Mapping[str, Schema]
+) -> tuple[Schema, Mapping[str, tuple[Conflict, ...]]]:
+    """With the least types that hold what is found in each partition; and what no type holds. Declared types stay."""
+    kinds, fixed = types(schema), types(node.declared or struct(()))
+    conflicts: dict[str, tuple[Conflict, ...]] = {}
+    for partition, new in found.items():
+        for name, kind in types(new).items():
+            if name in kinds and name not in fixed:
+                kinds[name], bad = widening.grow(name, kinds[name], kind, is_text=_is_text(node))
+                conflicts[partition] = (*conflicts.get(partition, ()), *bad)
+    return struct(kinds.items()), conflicts
+
+
+def _anew(
+    case: Case, extent: Extent, schema: Schema, worst: tuple[str, Conflict] | None
+) -> Deciding[Fitting | Decision]:
+    """The types of all that there is now, as if it were read for the first time."""
+    found = yield from _infer(case, (yield from all_parts(case)), extent.told)
+    if isinstance(found, Decision):
+        return Fitting(schema, _unfit(*worst)) if worst and found.status == "failed" else found
+    fixed, new = types(case.node.declared or struct(())), types(_named(case.node, schema, found))
+    kinds = {n: t if n in fixed else new.get(n, t) for n, t in types(schema).items()}
+    return Fitting(struct(kinds.items()), _unfit(*worst) if worst else None)
+
+
+def _is_text(node: Source) -> bool:
+    return node.read.format in TEXTS
+
+
+# --- columns of objects ---------------------------------------------------------------------------
+
+
+def _without_vanished(case: Case, schema: Schema) -> Deciding[Schema]:
+    """Without the columns that no object has any more and nobody declared. Nothing is known from no object at all."""
+    node, listing = case.node, case.listing
+    kinds: Iterable[Sequence[str] | None] = listing.columns
+    if not listing.all_columns:
+        parts = yield from all_parts(case)
+        kinds = [o["columns"] for part in parts.values() for o in part.objects]
+    own = _own(node, kinds, schema)
+    return select_columns(schema, {*own, *types(node.declared or struct(()))}) if own else schema
+
+
+def _kinds(case: Case, extent: Extent) -> Deciding[Kinds]:
+    """Of very many partitions only what the listing says."""
+    if (extent.parts is None or extent.telling != extent.told) and case.listing.all_columns:
+        return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
+    parts = yield from every_part(case, extent)  # where there are too many kinds, they are looked at one by one
+    return {key: [o["columns"] for o in part.objects] for key, part in parts.items()}
+
+
+def own_names(node: Source, part: SourcePartition, schema: Schema) -> list[str]:
+    """The columns of a schema, and beyond it, that a partition's objects have."""
+    return _own(node, [o["columns"] for o in part.objects], schema)
+
+
+def _own(node: Source, kinds: Iterable[Sequence[str] | None], schema: Schema) -> list[str]:
+    names = (own_columns(None if k is None else list(k), schema, positional=node.positional) for k in kinds)
+    return list(dict.fromkeys(name for some in names for name in some))
+
+
+def _having(parts: Parts, names: frozenset[str]) -> Parts:
+    """Those whose objects have any of these, or cannot tell."""
+    return {
+        k: p for k, p in parts.items() if any(o["columns"] is None or names & {*o["columns"]} for o in p.objects)
+    } or parts
+
+
+def _named(node: Source, schema: Schema, found: Schema) -> Schema:
+    """An inferred schema under the dataset's own names: headerless columns beyond the schema keep theirs."""
+    if not node.positional:
+        return found
+    names = [*types(schema), *list(types(found))[len(types(schema)) :]]
+    return struct(zip(names, types(found).values(), strict=False))
+
+
+def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
+    """Two columns that differ in case only, where that tells no columns apart."""
+    seen: dict[str, str] = {}
+    for name in () if node.spark["case_sensitive"] else types(schema):
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            return other, name
+    return None
+
+
+# --- inference ------------------------------------------------------------------------------------
+
+
+def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decision]:
+    """The schema that Spark infers from these partitions, or the decision to ask for it."""
+    node = case.node
+    objects = [o for _, part in sorted(parts.items()) for o in part.objects]
+    if not objects:
+        return struct(())
+    options = dict(node.read.options)
+    key = ids.inference_key(node.read.format, options, node.timezone, [p.source for p in parts.values()])
+    _, memos = yield from asking.remembered([], [key])
+    if key in memos:
+        return memos[key]["schema"]  # type: ignore[no-any-return]
+    job = {"format": node.read.format, "options": options, "timezone": node.timezone}
+    spec = {"objects": objects, "listing": node.listing.hex()}
+    task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
+    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    keys = listed(sorted(parts))
+    item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
+    return Decision(node.dataset, status, Learn(task, job), (item,), "schema inference", error=error, pending=pending)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _absent(declared: Schema, own: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    have = {name for names in own for name in names}
+    return tuple(name for name in types(declared) if name not in have)
+
+
+def _mismatch(absent: tuple[str, ...], own: Own) -> TaskError:
+    key, names = next(iter(own.items()))
+    message = f"no source object has the declared column(s) {', '.join(absent)}; {key} has {', '.join(names[:50])}"
+    return user_error("schema-mismatch", message)
+
+
+def _changed(unknown: tuple[str, ...], own: Own, nested: Own) -> TaskError:
+    where = [k for k, names in own.items() if set(unknown) & {*names, *nested[k]}]
+    told = ", ".join(name.replace(NESTED, ".") for name in unknown)
+    message = f"new column(s) {told} in {', '.join(where[:5])}, and schema_change is fail"
+    return user_error("schema-changed", message)
+
+
+def _clashing(clash: tuple[str, str], own: Own) -> TaskError:
+    one, other = clash
+    where = next((f" (in {k})" for k, names in own.items() if other in names), "")
+    message = (
+        f"columns {one} and {other}{where} differ in case only: rename one, or set spark: {{case_sensitive: true}}"
+    )
+    return user_error("schema-clash", message)
+
+
+def _retyped(schema: Schema, grown: Schema, found: Mapping[str, Schema]) -> TaskError:
+    """Under `fail`: a wider type is a change, too."""
+    kinds, wider = types(schema), types(grown)
+    name = next(n for n in kinds if kinds[n] != wider[n])
+    where = next(p for p, new in found.items() if types(new).get(name, kinds[name]) != kinds[name])
+    message = f"column {name} is {in_words(kinds[name])}, and needs to be {in_words(wider[name])} for {where}; "
+    return user_error("schema-changed", message + "schema_change is fail")
+
+
+def _unfit(where: str, conflict: Conflict) -> TaskError:
+    have, found = in_words(conflict.have), in_words(conflict.found)
+    message = (
+        f"{where}: column {conflict.name} is {found} there, and {have} in the dataset; no type safely holds both. "
+        "Correct the file, give the column a type in `schema:`, or let the dataset follow with `schema_change: sync`"
+    )
+    return user_error("schema-retyped", message)

@@ -1,0 +1,79 @@
+"""A read component whose listing is not what its state was built from, and the partitions of it to look at.
+
+What deciding about partitions (source) and about columns (pinning) share. Does not belong here: deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.core import tree
+from controlplane.core.dataflow import Source
+from controlplane.core.model import Consumed, Listing, SourcePartition, State
+from controlplane.core.plan import asking, salts
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.keys import Keys, lacking
+from controlplane.core.plan.values import Planning
+from dataplane.contract import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A read component whose listing is not what its state was built from."""
+
+    planning: Planning
+    node: Source
+    state: State | None
+    listing: Listing
+    objects: bytes  # root of the listing
+
+    @property
+    def consumed(self) -> Consumed:
+        return Consumed("", self.objects, b"")
+
+    @property
+    def root(self) -> bytes:
+        """Of the present output."""
+        return self.state.root if self.state else tree.EMPTY_ROOT
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing of what was built before counts."""
+        state = self.state
+        if state is None or state.logic != self.node.logic or "objects" not in state.inputs:
+            return True
+        return not salts.is_of(self.planning, self.node, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is to be looked at: partitions on top of `base`, which holds what is right already."""
+
+    base: bytes
+    count: int
+    keys: Iterable[str]
+    told: Keys  # the same, as a value
+    removed: tuple[str, ...]
+    parts: Mapping[str, SourcePartition] | None  # of all of them; None: too many
+    telling: Keys  # partitions whose columns have to be known before anything else
+    written: Schema | None = None  # the columns under which `base` came about; None: it is empty
+    is_anew: bool = False  # all of it, since what was there cannot stay under the types of now
+
+
+def every_part(case: Case, extent: Extent) -> Deciding[Mapping[str, SourcePartition]]:
+    """Those whose columns have to be known."""
+    if extent.parts is not None and extent.telling == extent.told:
+        return extent.parts
+    return (yield from parts_of(case, extent.telling))
+
+
+def all_parts(case: Case) -> Deciding[Mapping[str, SourcePartition]]:
+    """All that the listing has."""
+    return (yield from parts_of(case, lacking(case.planning.world.nodes, case.objects)))
+
+
+def parts_of(case: Case, names: Keys) -> Deciding[Mapping[str, SourcePartition]]:
+    keys = list(names.read(case.planning.world.nodes))
+    found = yield from asking.partitions(case.listing.id, keys)
+    return {key: found[key] for key in keys}

@@ -1,0 +1,126 @@
+"""One dataflow over files with types: SQLite in Spark's place, and types told and enforced as Spark does it.
+
+Does not belong here: what is expected of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from controlplane.core.schemas import struct, types
+from controlplane.core.widening import grow
+from controlplane.operations import blueprints
+from dataplane.contract import Claim, Json, Schema, SourceObject, TaskResult, TaskSpec
+from tests.property.engine import Engine, path_of
+from tests.property.model import Fragment
+from tests.unit.expectations import world as expectations
+from tests.unit.expectations.world import BRANCH, Same
+
+KINDS = (("integer", r"-?\d{1,9}"), ("long", r"-?\d{10,18}"), ("double", r"-?\d+\.\d+"), ("date", r"\d{4}-\d\d-\d\d"))
+FITS = {
+    "integer": r"-?\d{1,9}",
+    "long": r"-?\d{1,18}",
+    "double": r"-?\d+(\.\d+)?",
+    "date": r"\d{4}-\d\d-\d\d",
+    "string": r"(?s).*",
+}
+Row = Mapping[str, Any]
+
+
+def rows_of(found: SourceObject) -> list[Row]:
+    text = path_of(found["uri"]).read_text()
+    if found["name"].endswith(".json"):
+        return [json.loads(line) for line in text.splitlines()]
+    return [{k: v or None for k, v in row.items()} for row in csv.DictReader(io.StringIO(text))]
+
+
+def inferred(objects: Iterable[SourceObject]) -> Schema:
+    """Of all values, as reading them for the first time would have it: what nothing else holds is text."""
+    found: dict[str, Json] = {}
+    for one in objects:
+        for row in rows_of(one):
+            for name, value in row.items():
+                kind = _kind(value)
+                wide, conflicts = grow(name, found.get(name) or kind, kind, is_text=True) if kind else (None, ())
+                found[name] = "string" if conflicts else wide or found.get(name)
+    return struct((name, kind or "string") for name, kind in found.items())
+
+
+def _kind(value: Any) -> Json:
+    if isinstance(value, dict):
+        return struct((name, _kind(v) or "string") for name, v in value.items())
+    return None if value is None else next((k for k, p in KINDS if re.fullmatch(p, str(value))), "string")
+
+
+def fits(kind: Json, value: Any) -> bool:
+    if isinstance(kind, dict):
+        return value is None or all(fits(t, value.get(n)) for n, t in types(kind).items())
+    return value is None or bool(re.fullmatch(FITS[kind], str(value)))
+
+
+class Typed(Engine):
+    def _result(self, claim: Claim, task: TaskSpec) -> TaskResult:
+        base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
+        match claim["kind"]:
+            case "infer":
+                return {**base, "result": {"schema": inferred(task["objects"])}}
+            case "parse":
+                return self._parse(claim, task, base)
+            case _:
+                return super()._result(claim, task)
+
+    def _parse(self, claim: Claim, task: TaskSpec, result: TaskResult) -> TaskResult:
+        kinds = types(task["columns"])
+        rows = [row for o in task["objects"] for row in rows_of(o)]
+        bad = next((n for row in rows for n, t in kinds.items() if not fits(t, row.get(n))), None)
+        if bad is not None:
+            error: Any = {"kind": "user", "condition": "MALFORMED", "message": f"{bad} is malformed", "detail": ""}
+            error |= dict.fromkeys(("sqlstate", "file", "line", "column"))
+            return {**result, "state": "failed", "error": error, "result": {"schema": inferred(task["objects"])}}
+        cells = tuple(tuple(_cell(row.get(n)) for n in kinds) for row in rows)
+        self._store(claim, task, Fragment(tuple(kinds), cells), result)
+        result["schema"] = task["columns"]
+        return result
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict) else value
+
+
+class World(expectations.World):
+    def __init__(self, home: Path, **settings: Any) -> None:
+        super().__init__(home, **settings)
+        self.engine = Typed(self.ctx, self.lake, Same(), lambda _: None)
+
+    def file(self, name: str, text: str) -> None:
+        (self.home / "orders" / name).write_text(text)
+
+    def remove(self, name: str) -> None:
+        (self.home / "orders" / name).unlink()
+
+    def read(self, policy: str = "append", format: str = "csv", schema: str = "", children: Sequence[str] = ()) -> None:
+        """Read the files under a policy; `children` are queries over `orders`, called c0, c1 ..."""
+        body = {"connector": "files", "path": f"{self.home}/orders/*.{format}", "format": format}
+        extra: dict[str, Any] = {"schema": schema} if schema else {}
+        extra |= {"options": {"header": True}} if format == "csv" else {}
+        components: dict[str, Any] = {"orders": {"read": {**body, **extra, "schema_change": policy}}}
+        components |= {f"c{i}": {"transform": {"sql": sql}} for i, sql in enumerate(children)}
+        text = json.dumps({"dataflow": "shop", "components": components})
+        blueprints.apply(self.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})])
+
+    @property
+    def schema(self) -> dict[str, Json]:
+        with self.store.read() as tx:
+            return types(tx.states(BRANCH, ["shop.orders"])["shop.orders"].schema)
+
+    def error(self, dataset: str = "shop.orders") -> tuple[str, str]:
+        """Condition and message of what keeps it from being up to date."""
+        found = self.decision(dataset).error
+        assert found is not None
+        return found["condition"] or "", found["message"]
