@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench bench-planner bench-planner-huge lock clean setup java
+.PHONY: help demo test check soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -24,6 +24,9 @@ soak: java setup  ## property tests and random faults for much longer, with new 
 
 bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py
+
+bench-incremental: java setup  ## TPC-H by month beside plain PySpark, after a month is corrected (minutes)
+	@$(BIN)/python benchmarks/incremental.py $(ARGS)
 
 bench-planner: setup  ## measure planning on SQLite and PostgreSQL (ARGS=--peers: SQLMesh and Dagster too)
 	@$(BIN)/python benchmarks/planner.py $(ARGS)

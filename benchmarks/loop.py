@@ -12,8 +12,6 @@ import argparse
 import csv
 import io
 import json
-import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -22,13 +20,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias, cast, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import pages
 from benchmarks.processes import Cost, at_rest, cpu_of, environment, timed
 from benchmarks.report import summary, table
 from controlplane.client import Headgate
@@ -38,7 +36,7 @@ from tests.jars import delta_classpath
 Json: TypeAlias = Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-RESULTS, PAGE = HERE / "results" / "loop.json", ROOT / "docs" / "performance.md"
+RESULTS = HERE / "results" / "loop.json"
 LATE_FILES = 4  # through a service; the first of them starts Spark and is not counted
 DOWNSTREAM = frozenset(("flights", "legs", "named", "delays", "by_carrier", "by_route", "daily", "trend"))
 
@@ -49,7 +47,7 @@ def main() -> None:
     for by in asked.by:
         with TemporaryDirectory(prefix="headgate-bench-") as folder:
             found = _Shape(Path(folder), by).run(asked.runs, asked.rest)
-        _keep({"at": datetime.now(UTC).isoformat(timespec="seconds"), "by": by, **_machine(), **found})
+        _keep({"at": datetime.now(UTC).isoformat(timespec="seconds"), "by": by, **pages.machine(), **found})
 
 
 def _keep(result: Json) -> None:
@@ -60,7 +58,7 @@ def _keep(result: Json) -> None:
     newest = {r["by"]: r for r in [*known, result]}
     lines = table([newest[by] for by in get_args(By) if by in newest])
     print("\n".join(lines))
-    _write_page(lines)
+    pages.write("loop", lines)
 
 
 def _arguments() -> argparse.Namespace:
@@ -224,30 +222,6 @@ def _url(home: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 # --- words ------------------------------------------------------------------------------------------
-
-
-def _machine() -> dict[str, Json]:
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
-    changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
-    return {
-        "commit": commit.strip() + ("+" if changed.strip() else ""),
-        "cores": os.cpu_count(),
-        "load": [round(v, 1) for v in os.getloadavg()],
-        "python": platform.python_version(),
-        "java": java[0] if java else "",
-        "spark": version("pyspark"),
-        "delta_spark": version("delta-spark"),
-        "deltalake": version("deltalake"),
-    }
-
-
-def _write_page(lines: list[str]) -> None:
-    """Put the table between the marks of the page."""
-    start, end = "<!-- loop -->", "<!-- /loop -->"
-    text = PAGE.read_text()
-    before, after = text.partition(start)[0], text.partition(end)[2]
-    PAGE.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
 
 
 def _say(text: str) -> None:

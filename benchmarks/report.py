@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, TypeAlias
 
+from benchmarks.pages import where
+
 Json: TypeAlias = Any
 TITLES = {
     "first": "first run / script",
@@ -63,10 +65,8 @@ def table(results: Sequence[Json]) -> list[str]:
 
 def _told(result: Json) -> str:
     """When and where."""
-    where = "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(**result)
-    return (
-        f"By {result['by']}: {result['at'][:10]}, commit {result['commit']}, {len(result['rounds'])} rounds; {where}."
-    )
+    count = len(result["rounds"])
+    return f"By {result['by']}: {result['at'][:10]}, commit {result['commit']}, {count} rounds; {where(result)}."
 
 
 def _lines(by: str, found: Json) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tests.property import model
 from tests.property.engine import Fault, Faults
+from tests.property.further import Ranked, Script, Way
 from tests.property.model import (
     Among,
     Both,
@@ -19,6 +20,7 @@ from tests.property.model import (
     Distinct,
     File,
     Flows,
+    Further,
     Grouped,
     Join,
     Meeting,
@@ -265,7 +267,7 @@ class Changes:
         flow = self.chance.choice(list(flows))
         name = self.chance.choice(list(flows[flow]))
         match flows[flow][name]:
-            case Pick() | Total() | Join() | Grouped() as c:
+            case Pick() | Total() | Join() | Grouped() | Further() as c:
                 flows[flow][name] = self._other_transform(c)
             case Read() as c if (
                 self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]
@@ -281,16 +283,18 @@ class Changes:
             (f, n, c)
             for f, parts in flows.items()
             for n, c in parts.items()
-            if isinstance(c, Pick | Total | Join | Grouped)
+            if isinstance(c, Pick | Total | Join | Grouped | Further)
         ]
         if known:
             flow, name, component = self.chance.choice(known)
             flows[flow][name] = self._other_transform(component)
             self._apply(flows)
 
-    def _other_transform(self, component: Pick | Total | Join | Grouped) -> Transform:
+    def _other_transform(self, component: Pick | Total | Join | Grouped | Further) -> Transform:
         if isinstance(component, Join):
             return replace(component, outer=not component.outer)
+        if isinstance(component, Further):
+            return component.edited(self.chance.randint(0, 6))
         return replace(component, above=self.chance.randint(0, 6))
 
     def _other_read(self, read: Read) -> Read:
@@ -382,3 +386,15 @@ class Changes:
                 if file.broken:
                     self.world.put(folder, name, replace(file, broken=False))
                     yield f"mend {name}"
+
+
+class Richer(Changes):
+    """Draws windows and functions in PySpark, too."""
+
+    def _transform(self, one: str, two: str) -> Transform:
+        if self.chance.random() < 0.6:
+            return super()._transform(one, two)
+        if "." in one or self.chance.random() < 0.5:
+            return Ranked(one, self.chance.choice("kkv"), self.chance.random() < 0.6)
+        ways: tuple[Way, ...] = ("each", "calls", "all", "by")
+        return Script(one, self.chance.choice(ways), self.chance.randint(0, 3))

@@ -15,14 +15,16 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from controlplane.core.errors import Fenced, NotFound
 from controlplane.core.sql import PARTS
 from controlplane.operations import work
 from controlplane.operations.context import Context
+from controlplane.ports import ObjectStore
 from dataplane.contract import (
     CONTRACT,
     DRIVER_KINDS,
@@ -68,6 +70,13 @@ PART, MERGED = "part", ("merged",)  # keys of tasks that compute parts of an agg
 KINDS = sorted(WORKER_KINDS | DRIVER_KINDS)
 
 
+class Lake(ObjectStore, Protocol):
+    """With an address."""
+
+    @property
+    def uri(self) -> str: ...
+
+
 class MemoryLake:
     """Objects in a dictionary."""
 
@@ -111,35 +120,53 @@ class Work:
     key: Key
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A claim, with who has it. `works`: its tasks by key."""
+
+    driver: str
+    claim: Claim
+    works: Mapping[str, Work]
+
+
 @dataclass(slots=True)
 class Engine:
-    """`canonical` gives the plain form of a query's text; `on_listed` hears of every listing that was reported."""
+    """`canonical` gives the plain form of a text, and `plain` a query that says the same as such a text in Python;
+    `on_listed` hears of every listing that was reported."""
 
     ctx: Context
-    lake: MemoryLake
+    lake: Lake
     canonical: Mapping[str, str]
     on_listed: Callable[[str], None]
     done: list[Work] = field(default_factory=list)
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
     salt: Callable[[str, str], object] = lambda dataset, partition: None  # what makes its work the dataset's own
+    plain: Mapping[str, str] = field(default_factory=dict)
+    at_once: int = 1
     _claims: int = 0
 
     def step(self, faults: Faults = lambda kind: "none") -> bool:
-        """Take one claim to its end, with a fault on the way; False if there was nothing to claim."""
+        """Take some claims to their end, with faults on the way; False if there was nothing to claim."""
+        taken = list(islice(iter(self._take, None), self.at_once))
+        for one, results in zip(taken, self._carry_out([one.claim for one in taken]), strict=True):
+            self._finish(one, results, faults(one.claim["kind"]))
+        return bool(taken)
+
+    def _take(self) -> Taken | None:
         self._claims += 1
         driver = f"driver-{self._claims}"
         claim = work.claim(self.ctx, driver, CONTRACT, KINDS, lake=self.lake.uri)
         if claim is None:
-            return False
+            return None
         self._check_unknown(claim)
-        works = {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None}
-        fault = faults(claim["kind"])
-        results = [self._result(claim, t) for t in claim["tasks"]]
-        self._end(claim, driver, results, fault)
-        committed = self._count(works)
-        done = [r for r in results if r["state"] == "done" and r["task"] in works]
-        assert fault != "dies late" or committed == len(done), f"{claim['dataset']}: finished work is not adopted"
-        return True
+        return Taken(driver, claim, {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None})
+
+    def _finish(self, taken: Taken, results: list[TaskResult], fault: Fault) -> None:
+        self._end(taken.claim, taken.driver, results, fault)
+        committed = self._count(taken.works)
+        done = [r for r in results if r["state"] == "done" and r["task"] in taken.works]
+        is_adopted = fault != "dies late" or committed == len(done)
+        assert is_adopted, f"{taken.claim['dataset']}: finished work is not adopted"
 
     # --- what a claim is ------------------------------------------------------------------------
 
@@ -156,23 +183,24 @@ class Engine:
                 key = parse_key(texts, column_names(task["columns"]), claim["job"]["options"].get("nullValue", ""))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case "index":
-                [fragment] = self._held(claim, task)
-                key = index_key(fragment, column_names(claim["job"]["schema"]))
+                key = index_key(self._held(claim, task), column_names(claim["job"]["schema"]))
             case "transform":
                 job = claim["job"]
                 if PARTS in job["inputs"]:
                     return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
-                if "_g0" in job["sql"] or "_p0" in job["sql"]:
+                if "sql" in job and ("_g0" in job["sql"] or "_p0" in job["sql"]):
                     own = self.salt(claim["dataset"], "")
                     key = (PART, job["sql"], tuple(sorted(job["params"].items())), tuple(sorted(slots.items())), own)
                     return Work(claim["dataset"], task["partition"], key)
-                sql = self.canonical[_unrenamed(job["sql"])]
-                key = task_key(sql, job["params"], slots, is_dealt=_is_dealt(job))
+                key = task_key(self._code(job), job["params"], slots, is_dealt=_is_dealt(job))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case _:
                 return None
         return Work(claim["dataset"], task["partition"], key)
+
+    def _code(self, job: Json) -> str:
+        return self.canonical[_unrenamed(job["sql"]) if "sql" in job else job["modules"][job["main"]]]
 
     def _slot(self, job: Json, task: TaskSpec, name: str) -> Key:
         given = job["inputs"][name]
@@ -184,8 +212,10 @@ class Engine:
         found = [self.fragment(path) for path in paths]
         return found if given["mode"] != "by" else [_with_key(found, column_names(given["schema"]), task["partition"])]
 
-    def _held(self, claim: Claim, task: TaskSpec) -> list[Fragment]:
-        return [self.fragment(path) for path in task["slots"][""]]
+    def _held(self, claim: Claim, task: TaskSpec) -> Fragment:
+        """One partition of an input, in however many files."""
+        found = [self.fragment(path) for path in task["slots"][""]]
+        return Fragment(found[0].columns, tuple(row for f in found for row in f.rows))
 
     def fragment(self, path: str) -> Fragment:
         found = json.loads(self.lake.read(path))
@@ -232,6 +262,10 @@ class Engine:
 
     # --- doing it ---------------------------------------------------------------------------------
 
+    def _carry_out(self, claims: Sequence[Claim]) -> Sequence[list[TaskResult]]:
+        """Results of each."""
+        return [[self._result(claim, t) for t in claim["tasks"]] for claim in claims]
+
     def _result(self, claim: Claim, task: TaskSpec) -> TaskResult:
         result: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
         try:
@@ -252,7 +286,7 @@ class Engine:
                 case "parse":
                     self._store(claim, task, parse(task, claim["job"]["options"]), result)
                 case "index":
-                    result["result"] = {"keys": _keys(self._held(claim, task), column_names(claim["job"]["schema"]))}
+                    result["result"] = {"keys": _keys([self._held(claim, task)], column_names(claim["job"]["schema"]))}
                 case "transform":
                     given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
                     rows = self._query(claim["job"], given)
@@ -269,7 +303,8 @@ class Engine:
                 connection.execute(f"CREATE TABLE {i['view']} ({', '.join(columns)})")
                 rows = (row for f in given.get(name, ()) for row in f.under(columns))
                 connection.executemany(f"INSERT INTO {i['view']} VALUES ({marks})", rows)
-            cursor = connection.execute(job["sql"], job["params"])
+            sql = job["sql"] if "sql" in job else self.plain[self._code(job)]
+            cursor = connection.execute(sql, job["params"])
             return Fragment(tuple(d[0] for d in cursor.description), tuple(cursor.fetchall()))
 
     def _check(self, job: Json, task: TaskSpec) -> Json:

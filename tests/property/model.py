@@ -7,6 +7,7 @@ Imports nothing of the product, on purpose: it is what the product is held again
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -319,7 +320,28 @@ class Copy:
     source: str
 
 
-Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting
+class Further(ABC):
+    """Transforms of other modules. `sql` is the text, in whatever language; `keyed` ones are partitioned by k."""
+
+    keyed: bool = False
+
+    @property
+    @abstractmethod
+    def modes(self) -> dict[str, str]: ...
+
+    @property
+    @abstractmethod
+    def sql(self) -> str: ...
+
+    @abstractmethod
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment: ...
+
+    @abstractmethod
+    def edited(self, number: int) -> Further:
+        """Something like it, of other code."""
+
+
+Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Further
 KEY = "k"  # the column of which keys are made
 Component: TypeAlias = Read | Transform | Copy
 Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
@@ -342,6 +364,11 @@ def params_of(component: Transform) -> dict[str, int]:
             return {"low": above}
         case _:
             return {}
+
+
+def is_keyed(component: Component) -> bool:
+    """The output's partitions are those of k."""
+    return isinstance(component, Grouped | Meeting) or (isinstance(component, Further) and component.keyed)
 
 
 def qualified(flow: str, name: str) -> str:
@@ -471,12 +498,11 @@ def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Data
             name: (mode, content(given[name]) if name in each else contents[name], seen[name])
             for name, mode in modes.items()
         }
-        is_dealt = isinstance(component, Grouped)
-        keys[key] = task_key(component.sql, params_of(component), slots, is_dealt=is_dealt)
+        keys[key] = task_key(component.sql, params_of(component), slots, is_dealt=is_keyed(component))
         tables = {n: Fragment(inputs[n].columns, _rows(fs, inputs[n].columns)) for n, fs in given.items()}
         partitions[key] = component.run(tables)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
-    if isinstance(component, Grouped):
+    if is_keyed(component):
         dealt = by_key(Dataset(columns, partitions))
         partitions = {key: Fragment(columns, tuple(rows)) for key, rows in dealt.items()}
     return Dataset(columns, partitions), keys

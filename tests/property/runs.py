@@ -9,15 +9,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controlplane.core.plan import EXACT, FEWEST
-from tests.property.changes import Changes
+from tests.property.changes import Changes, Richer
 from tests.property.world import World, no_faults
 
 MEMORY = "memory:"
 
 
-def calm(seed: int, url: str = MEMORY, fewest: int = FEWEST) -> None:
+def calm(seed: int, url: str = MEMORY) -> None:
     """Changes come while nothing is under way; drivers die and stutter in every third run."""
+    _calm("calm", seed, url, Changes)
 
+
+def richer(seed: int, url: str = MEMORY) -> None:
+    """The same with windows and functions in PySpark."""
+    _calm("richer", seed, url, Richer)
+
+
+def _calm(kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEWEST) -> None:
     def go(world: World, changes: Changes) -> None:
         def settle() -> None:
             world.settle(changes.faults() if seed % 3 == 0 else no_faults)
@@ -29,7 +37,7 @@ def calm(seed: int, url: str = MEMORY, fewest: int = FEWEST) -> None:
         list(changes.mend())
         settle()
 
-    _run("calm" if fewest == FEWEST else "parted", go, seed, url, fewest)
+    _run(kind, go, seed, url, draw, fewest)
 
 
 def busy(seed: int, url: str = MEMORY) -> None:
@@ -49,7 +57,7 @@ def busy(seed: int, url: str = MEMORY) -> None:
 
 def parted(seed: int, url: str = MEMORY) -> None:
     """As calm ones, and all that can be merged is computed in parts."""
-    calm(seed, url, fewest=2)
+    _calm("parted", seed, url, Changes, fewest=2)
 
 
 def timed(seed: int, url: str = MEMORY) -> None:
@@ -68,13 +76,20 @@ def timed(seed: int, url: str = MEMORY) -> None:
     _run("timed", go, seed, url, fewest=2 if seed % 2 else FEWEST)
 
 
-KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed}
+KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed, "richer": richer}
 
 
-def _run(kind: str, go: Callable[[World, Changes], None], seed: int, url: str, fewest: int = FEWEST) -> None:
+def _run(
+    kind: str,
+    go: Callable[[World, Changes], None],
+    seed: int,
+    url: str,
+    draw: type[Changes] = Changes,
+    fewest: int = FEWEST,
+) -> None:
     home = Path(tempfile.mkdtemp(prefix="headgate-property-"))
     world = World(home, url, exact=1 if seed % 4 in (1, 2) else EXACT, fewest=fewest)  # every other one in windows
-    changes = Changes(seed, world)
+    changes = draw(seed, world)
     try:
         changes.begin()
         go(world, changes)

@@ -49,6 +49,13 @@ def test_aggregates_in_parts(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("batch", range(4))
+def test_changes_with_windows_and_pyspark(batch: int) -> None:
+    for seed in seeds(batch):
+        runs.richer(seed)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11)])
 def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
     runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")

@@ -14,6 +14,7 @@ import pytest
 
 from controlplane.core import ids, marks, sql
 from controlplane.core.plan import asking, index, inputs, salts, sink, source, transform
+from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
 from controlplane.operations.world import Facts
@@ -187,6 +188,11 @@ def indexes_are_not_updated() -> Patch:
 def keys_are_read_from_their_first_partition_only() -> Patch:
     right = work._parts
     return work, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
+
+
+@mutation("richer")
+def windows_are_read_by_any_key() -> Patch:
+    return keyed._ScopeProof, "_under_windows", lambda self, key: key
 
 
 @mutation("calm")

@@ -30,8 +30,22 @@ from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
 from tests.property import model
-from tests.property.engine import MERGED, PART, Engine, Fault, Faults, MemoryLake
-from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Grouped, Key, Meeting, Read
+from tests.property.engine import MERGED, PART, Engine, Fault, Faults, Lake, MemoryLake
+from tests.property.further import Script
+from tests.property.model import (
+    Component,
+    Copy,
+    Dataset,
+    File,
+    Flows,
+    Folder,
+    Fragment,
+    Further,
+    Grouped,
+    Key,
+    Read,
+    Transform,
+)
 
 BRANCH = "main"
 WINDOW = 20_000
@@ -72,7 +86,7 @@ class World:
         self.home, self._now = home, 1_000_000.0
         upgrade(url)
         self.store: Store = open_store(url, lambda: self._now)
-        self.lake = MemoryLake()
+        self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
         self.fewest = fewest
@@ -80,7 +94,8 @@ class World:
         self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
         self.watching = Planner(self.store, branch=BRANCH, exact=exact, fewest=fewest)
         self.canonical: dict[str, str] = {}
-        self.engine = Engine(self.ctx, self.lake, self.canonical, self._listed, salt=self._salt)
+        self.plain: dict[str, str] = {}
+        self.engine = self._engine()
         self.folders: dict[str, dict[str, File]] = {}
         self.flows: dict[str, dict[str, Component]] = {}
         self.paused: set[str] = set()
@@ -93,6 +108,12 @@ class World:
         self._rest = Rest()
         self._is_busy = False  # work went on since the last rest
         self._known: set[str] = set()  # datasets that have been at rest once
+
+    def _lake(self) -> Lake:
+        return MemoryLake()
+
+    def _engine(self) -> Engine:
+        return Engine(self.ctx, self.lake, self.canonical, self._listed, salt=self._salt, plain=self.plain)
 
     def close(self) -> None:
         self.store.close()
@@ -149,13 +170,20 @@ class World:
                 path = str(self.home / "targets" / f"{flow}.to_{source}")
                 return {"write": {"connector": "files", "from": source, "path": path, "format": "json"}}
             case _:
-                text = restyled(component.sql, style)
-                self.canonical[text] = component.sql
-                body = {"sql": text, "params": model.params_of(component)}
-                key = {"partition_by": [model.KEY]} if isinstance(component, Grouped | Meeting) else {}
-                is_inferred = not key or (isinstance(component, Grouped) and not component.whole)
-                written = {"transform": body | key | ({} if is_inferred else {"inputs": dict(component.modes)})}
-                return written | ({"volatile": "daily"} if f"{flow}.{name}" in self.daily else {})
+                daily = {"volatile": "daily"} if f"{flow}.{name}" in self.daily else {}
+                return {"transform": self._transform(component, style), **daily}
+
+    def _transform(self, component: Transform, style: int) -> dict[str, object]:
+        key = {"partition_by": [model.KEY]} if model.is_keyed(component) else {}
+        if isinstance(component, Script):
+            text = component.restyled(style)
+            self.canonical[text], self.plain[component.sql] = component.sql, component.plain
+            return {"python": text, "entrypoint": "transform", "inputs": dict(component.modes), **key}
+        text = restyled(component.sql, style)
+        self.canonical[text] = component.sql
+        body = {"sql": text, "params": model.params_of(component)}
+        is_plain = isinstance(component, Further) or (isinstance(component, Grouped) and not component.whole)
+        return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 
     def _read(self, read: Read) -> dict[str, object]:
         options = {"header": True} | ({"nullValue": read.null} if read.null else {})
@@ -286,8 +314,15 @@ class World:
         return {d: model.read(c, self._files(c), self._pinned(d, c)) for d, c in reads.items()}
 
     def _pinned(self, dataset: str, read: Read) -> model.Columns | None:
+        """Columns that were known before. Who reads what others had listed may have begun with their listing."""
         settings, columns = self._pins.get(dataset, (None, ()))
-        return columns if settings == read else None
+        if settings == read:
+            return columns
+        files, _ = self._were().get(dataset, ({}, None))
+        older = model.read(read, files, None)[0].columns
+        with self.store.read() as tx:
+            state = tx.states(BRANCH).get(dataset)
+        return older if state is not None and column_names(state.schema)[: len(older)] == older else None
 
     def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
         with self.store.read() as tx:
@@ -396,7 +431,8 @@ class World:
         allowed = self._keys(reads | derived)
         if self._moves_at_once():
             return allowed
-        old = {d: self._rest.reads[d][2] for d in self._changed()}
+        was = self._were()
+        old = {d: was[d][1] for d in self._changed()}
         new = {d: found for d, (found, _) in reads.items()}
         for choice in itertools.product(*([d, None] for d in old)):
             mixed = model.derive(self.flows, new | {d: old[d] for d in choice if d is not None})
@@ -408,10 +444,17 @@ class World:
         return (model.everything(self.flows).keys() & self._known) - self._rest.lineages.keys()
 
     def _changed(self) -> set[str]:
-        """Read components with other files than last time."""
+        """Read components with other files than when they were last listed."""
         components = model.everything(self.flows)
-        known = ((d, c) for d, c in components.items() if isinstance(c, Read) and d in self._rest.reads)
-        return {d for d, c in known if self._rest.reads[d][0] == c and self._rest.reads[d][1] != self._files(c)}
+        return {d for d, (files, _) in self._were().items() if files != self._files(_as_read(components[d]))}
+
+    def _were(self) -> dict[str, tuple[Folder, Dataset]]:
+        """What read components began with: what they were at rest, or others that read in the same way."""
+        known = {read: (files, found) for read, files, found in self._rest.reads.values()}
+        own = {d: (files, found) for d, (_, files, found) in self._rest.reads.items()}
+        components = model.everything(self.flows)
+        reads = {d: c for d, c in components.items() if isinstance(c, Read) and c in known}
+        return {d: own[d] if d in own and self._rest.reads[d][0] == c else known[c] for d, c in reads.items()}
 
     def _moves_at_once(self) -> bool:
         """No dataset can have been looked at between two changes of what it is made of."""
@@ -424,8 +467,8 @@ class World:
         components, found = model.everything(self.flows), dict[str, Lineage]()
         for dataset, c in components.items():
             above = tuple(found[d] for d in model.inputs_of(dataset, c).values())
-            own: object = c if isinstance(c, Read | Copy) else (c.sql, *model.params_of(c).items(), *c.modes.items())
-            own = (own, dataset) if dataset in self.daily else own
+            how = isinstance(c, Further) and c.keyed
+            own = c if isinstance(c, Read | Copy) else (c.sql, how, *model.params_of(c).items(), *c.modes.items())
             found[dataset] = (own, *above)
         return found
 
@@ -440,6 +483,11 @@ class World:
         self._known |= components.keys()
         self._is_busy = False
         self._rest = Rest(kept, self._lineages(), not exempt)
+
+
+def _as_read(component: Component) -> Read:
+    assert isinstance(component, Read)
+    return component
 
 
 def _bare(fragment: Fragment) -> Iterable[frozenset[tuple[str, model.Value]]]:

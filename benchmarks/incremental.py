@@ -1,0 +1,196 @@
+"""Only what changed: TPC-H with a file for each month through Headgate, beside plain PySpark that computes all anew.
+
+    python benchmarks/incremental.py [--scale 1] [--rounds 2]
+
+Prints ratios, appends all numbers to benchmarks/results/incremental.json, and writes a section of docs/performance.md.
+Each round has both. Does not belong here: what the answers are (tests), planning without data (planner).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import duckdb
+
+from benchmarks import pages
+from benchmarks.plain_tpch import ROW_WISE
+from benchmarks.processes import timed
+from controlplane import settings
+from controlplane.bootstrap import Server
+from controlplane.cli import once, sources
+from controlplane.operations import operate
+from tests import tpch
+
+Json: TypeAlias = Any
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "incremental.json"
+PARTS = 500
+LINES = 1_000  # of each part
+CORRECTED = ("1994-05", "1995-09", "1996-03", "1993-08")
+TARGETS = {"first": 1.5, "all": 0.25, "one": 0.1, "parts": 1.25}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="TPC-H by month through Headgate, beside plain PySpark.")
+    parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H (1)")
+    parser.add_argument("--rounds", type=int, default=2, help="of everything (2)")
+    asked = parser.parse_args()
+    rounds = [_round(asked.scale) for _ in range(asked.rounds)]
+    found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    _keep({**found, "rounds": rounds})
+
+
+def _round(scale: float) -> Json:
+    with TemporaryDirectory(prefix="headgate-bench-") as folder:
+        place = Path(folder)
+        shutil.copytree(tpch.data(scale), place / "data")
+        _small_parts(place)
+        command: list[str | Path] = [sys.executable, HERE / "plain_tpch.py", place, place / "plain", f"{scale}", "2"]
+        plain = json.loads(timed(command, errors=place / "plain.err").output)
+        return {"plain": plain, "headgate": Story(place, scale).run()}
+
+
+def _small_parts(place: Path) -> None:
+    with duckdb.connect() as database:
+        rows = f"SELECT *, row_number() OVER () // {LINES} AS part FROM read_parquet('{place}/data/lineitem/*.parquet')"
+        rows = f"SELECT * FROM ({rows}) WHERE part < {PARTS}"
+        database.execute(f"COPY ({rows}) TO '{place}/parts' (FORMAT parquet, PARTITION_BY (part))")
+
+
+class Story:
+    """A first run, a corrected month for all queries at once, one for each by itself, and many small parts."""
+
+    def __init__(self, place: Path, scale: float) -> None:
+        self._place, self._scale = place, scale
+        self._text = place / "tpch.yaml"
+        self._text.write_text(json.dumps({"dataflow": "tpch", "components": tpch.components(scale)}))
+
+    def run(self) -> Json:
+        began = time.monotonic()
+        with Server(settings.read(self._place / "home"), "run") as server:
+            self._server = server
+            found: dict[str, Json] = {"first": self._settled(since=began), "modes": self._modes()}
+            found["all"] = [self._corrected(month) for month in CORRECTED[:2]]
+            found["one"] = self._one_by_one(CORRECTED[2])
+            found["parts"] = self._parts()
+        return found
+
+    def _settled(self, *texts: Path, since: float | None = None) -> float:
+        """Seconds of a run."""
+        wish = once.Wish(sources.load(texts or [self._text]))
+        value = once.make(self._server, wish, lambda _: None, since=since or time.monotonic())
+        assert value["state"] in ("up_to_date", "paused"), value
+        return float(value["wall_s"])
+
+    def _corrected(self, month: str) -> float:
+        tpch.correct(self._place / "data" / "lineitem" / f"{month}.parquet")
+        return self._settled()
+
+    def _modes(self) -> Json:
+        """Of the queries that read lineitem: how they read it."""
+        from controlplane.operations.views import modes
+
+        with self._server.context("bench").looking("main") as (_, facts):
+            nodes = facts.desired.nodes
+            found = {name: modes(nodes[f"tpch.{name}"]) for name in tpch.queries(self._scale)}
+        return {name: slots["lineitem"] for name, slots in found.items() if "lineitem" in slots}
+
+    def _one_by_one(self, month: str) -> dict[str, float]:
+        """Seconds that each query takes by itself, once its tables are there."""
+        context = self._server.context("bench")
+        names = list(self._modes())
+        for name in names:
+            operate.pause(context, "main", f"tpch.{name}")
+        self._corrected(month)
+        return {name: self._resumed(f"tpch.{name}") for name in names}
+
+    def _resumed(self, dataset: str) -> float:
+        began = time.monotonic()
+        operate.resume(self._server.context("bench"), "main", dataset)
+        self._server.settle([dataset.partition(".")[0]], "main", lambda _: None, lambda: False)
+        return round(time.monotonic() - began, 3)
+
+    def _parts(self) -> list[float]:
+        """Seconds of a row-wise step over all parts that are there; one to warm up, two with other texts."""
+        self._place.joinpath("parts.yaml").write_text(_small({}))
+        self._settled(self._place / "parts.yaml")
+        return [self._row_wise(number) for number in range(3)][1:]
+
+    def _row_wise(self, number: int) -> float:
+        file = self._place / f"parts{number}.yaml"
+        step = {"rowwise": {"transform": {"sql": f"{ROW_WISE} WHERE l_orderkey > {-number}"}}}
+        file.write_text(_small(step))
+        return self._settled(file)
+
+
+def _small(more: Json) -> str:
+    read = {"read": {"connector": "files", "format": "parquet", "path": "parts/*/*.parquet"}}
+    return json.dumps({"dataflow": "small", "components": {"parts": read, **more}})
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+def _keep(result: Json) -> None:
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps([*known, result], indent=1) + "\n")
+    lines = list(_table(result))
+    print("\n".join(lines))
+    pages.write("incremental", lines)
+
+
+def ratios(found: Json) -> dict[str, float]:
+    """Of one round."""
+    plain, ours = found["plain"], found["headgate"]
+    cold = plain["session"] + sum(plain["tables"].values()) + sum(plain["first"].values())
+    again = median(sum(one.values()) for one in plain["again"])
+    return {
+        "first": ours["first"] / cold,
+        "all": median(ours["all"]) / again,
+        "parts": median(ours["parts"]) / median(plain["parts"]),
+        **{name: took / median(one[name] for one in plain["again"]) for name, took in ours["one"].items()},
+    }
+
+
+def _table(result: Json) -> Iterator[str]:
+    """Markdown."""
+    found = [ratios(one) for one in result["rounds"]]
+    modes = result["rounds"][0]["headgate"]["modes"]
+    yield "| what, as a share of what plain Spark takes | target | median (worst) |"
+    yield "|---|---|---|"
+    yield f"| first run, all / session, tables and answers | {TARGETS['first']} | {_told(found, 'first')} |"
+    yield f"| one corrected month of `lineitem`, all 22 / all 22 | {TARGETS['all']} | {_told(found, 'all')} |"
+    yield f"| {PARTS} small row-wise partitions / one job | {TARGETS['parts']} | {_told(found, 'parts')} |"
+    for name, slot in modes.items():
+        is_partial = slot["mode"] != "all" or "decomposable" in slot["reason"]
+        target = TARGETS["one"] if is_partial else ""
+        kind = "decomposable" if is_partial and slot["mode"] == "all" else slot["mode"]
+        yield f"| one corrected month, {name} alone ({kind}) | {target} | {_told(found, name)} |"
+    yield ""
+    when, rounds = result["at"][:10], len(result["rounds"])
+    yield f"Scale {result['scale']:g}, {when}, commit {result['commit']}, {rounds} rounds; {pages.where(result)}."
+
+
+def _told(found: Sequence[dict[str, float]], name: str) -> str:
+    values = [one[name] for one in found]
+    return f"{median(values):.2f} ({max(values):.2f})"
+
+
+if __name__ == "__main__":
+    for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
+        del os.environ[name]
+    main()

@@ -1,0 +1,43 @@
+"""Where results go: the page that shows them, and on what machine they were measured. Does not belong here: numbers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def machine() -> dict[str, Any]:
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True).stderr.splitlines()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+    return {
+        "commit": commit.strip() + ("+" if changed.strip() else ""),
+        "cores": os.cpu_count(),
+        "load": [round(v, 1) for v in os.getloadavg()],
+        "python": platform.python_version(),
+        "java": java[0] if java else "",
+        "spark": version("pyspark"),
+        "delta_spark": version("delta-spark"),
+        "deltalake": version("deltalake"),
+    }
+
+
+def where(result: Any) -> str:
+    """The machine of a result, in words."""
+    return "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(**result)
+
+
+def write(mark: str, lines: Iterable[str]) -> None:
+    """Put these between the marks of the page."""
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    text = PAGE.read_text()
+    before, after = text.partition(start)[0], text.partition(end)[2]
+    PAGE.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")

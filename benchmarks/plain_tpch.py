@@ -1,0 +1,78 @@
+"""TPC-H's 22 queries as somebody would run them by hand: plain PySpark, each table and each answer written as Parquet.
+
+    python benchmarks/plain_tpch.py FOLDER OUT SCALE ROUNDS
+
+FOLDER holds `data` (see tests/tpch.py) and `parts`, many small files. Uses the Spark settings of our driver. Prints one
+JSON line of seconds. Does not belong here: measuring of anything else than its own steps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from dataplane.session import conf_from_environment, start, stop
+from tests import tpch
+
+ROW_WISE = "SELECT l_orderkey, upper(l_comment) AS words, l_extendedprice * (1 - l_discount) AS volume FROM parts"
+
+
+class Script:
+    """Everything is timed until it is written."""
+
+    def __init__(self, spark: SparkSession, folder: Path, out: Path) -> None:
+        self._spark, self._folder, self._out = spark, folder, out
+
+    def tables(self) -> dict[str, float]:
+        return {name: self._timed(lambda name=name: self._table(name)) for name in tpch.TABLES}  # type: ignore[misc]
+
+    def _table(self, name: str) -> None:
+        self._write(name, self._spark.read.parquet(f"{self._folder}/data/{name}/*.parquet"))
+        self._spark.read.parquet(str(self._out / name)).createOrReplaceTempView(name)
+
+    def queries(self, scale: float) -> dict[str, float]:
+        texts = tpch.queries(scale)
+        return {n: self._timed(lambda n=n: self._write(n, self._spark.sql(texts[n]))) for n in texts}  # type: ignore[misc]
+
+    def parts(self) -> float:
+        """All small files in one job."""
+        self._spark.read.parquet(f"{self._folder}/parts/*/*.parquet").createOrReplaceTempView("parts")
+        return self._timed(lambda: self._write("rowwise", self._spark.sql(ROW_WISE)))
+
+    def _write(self, name: str, rows: DataFrame) -> None:
+        shutil.rmtree(self._out / name, ignore_errors=True)
+        rows.write.parquet(str(self._out / name))
+
+    def _timed(self, work: Callable[[], None]) -> float:
+        began = time.monotonic()
+        work()
+        return round(time.monotonic() - began, 3)
+
+
+def main(folder: str, out: str, scale: str, rounds: str) -> None:
+    began = time.monotonic()
+    found: dict[str, Any] = {}
+    with TemporaryDirectory(prefix="plain-tpch-") as scratch:
+        spark = start(Path(scratch), conf_from_environment())
+        script = Script(spark, Path(folder), Path(out))
+        found["session"] = round(time.monotonic() - began, 3)
+        found["tables"] = script.tables()
+        found["first"] = script.queries(float(scale))
+        found["again"] = [script.queries(float(scale)) for _ in range(int(rounds))]
+        found["parts"] = [script.parts() for _ in range(int(rounds) + 1)][1:]
+        stop(spark)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,232 @@
+"""Random worlds of the property tests on real Spark, and what DuckDB makes of the same files.
+
+    python -m tests.spark.oracle SEED
+
+The model, the changes and the protocol's faults are those of `property`; claims of drivers are carried out by the
+product's executor over Parquet files in a folder. Does not belong here: which seeds are run, what is expected of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from controlplane.core.plan import FEWEST
+from controlplane.lake.objects import LocalObjects
+from controlplane.ports import Tx
+from dataplane.contract import DRIVER_KINDS, Claim, TaskResult
+from dataplane.driver import CLAIMERS
+from dataplane.executor import Executor
+from dataplane.session import start, stop
+from tests.property import model
+from tests.property.changes import Richer
+from tests.property.engine import Engine, Lake
+from tests.property.further import Script
+from tests.property.model import Component, Dataset, Fragment, Read, Row, Value
+from tests.property.world import BRANCH, World, no_faults, require
+
+SETTLES = 3  # after the first
+TYPED = ("k", "v")  # what reads declare: Spark takes a column that has no value for a text
+
+
+SMALL = {  # compiling takes longer than a few rows do
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@contextmanager
+def for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """Sessions that are made meanwhile, by whomever, begin with these settings."""
+    shared = spark._jsparkSession.sharedState().conf()
+    before = {name: shared.get(name) if shared.contains(name) else None for name in SMALL}
+    try:
+        for name, value in SMALL.items():
+            shared.set(name, value)
+        yield
+    finally:
+        for name, found in before.items():
+            shared.remove(name) if found is None else shared.set(name, found)
+
+
+@dataclass(slots=True)
+class SparkEngine(Engine):
+    """A data plane with Spark. Rows are read back with pyarrow."""
+
+    executor: Executor | None = None
+    _known: dict[str, Fragment] = field(default_factory=dict)
+
+    def _carry_out(self, claims: Sequence[Claim]) -> Sequence[list[TaskResult]]:
+        """At the same time, as the threads of a driver would; what comes of it does not depend on who is first."""
+        with ThreadPoolExecutor(len(claims) or 1) as threads:
+            return list(threads.map(self._one, claims))
+
+    def _one(self, claim: Claim) -> list[TaskResult]:
+        assert self.executor is not None
+        if claim["kind"] in DRIVER_KINDS:
+            return self.executor.run(claim)
+        return [self._result(claim, t) for t in claim["tasks"]]
+
+    def fragment(self, path: str) -> Fragment:
+        """One file, which never changes."""
+        if path not in self._known:
+            assert isinstance(self.lake, LocalObjects)
+            table = pq.ParquetFile(self.lake.root / path).read()
+            names = tuple(table.column_names)
+            rows = zip(*(map(_plain, column.to_pylist()) for column in table.columns), strict=True)
+            self._known[path] = Fragment(names, tuple(rows))
+        return self._known[path]
+
+
+def _plain(value: Value) -> Value:
+    """As the model has it: a column of which the first files told no type is one of texts."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+class SparkWorld(World):
+    """`spark` outlives it."""
+
+    def __init__(self, home: Path, spark: SparkSession, fewest: int) -> None:
+        self._spark = spark
+        super().__init__(home, fewest=fewest)
+
+    def _lake(self) -> Lake:
+        return LocalObjects(self.home / "lake")
+
+    def _engine(self) -> Engine:
+        (self.home / "lake").mkdir(parents=True)
+        executor = Executor(self._spark, self.home / "lake", self.home / "scratch")
+        return SparkEngine(
+            self.ctx,
+            self.lake,
+            self.canonical,
+            self._listed,
+            plain=self.plain,
+            at_once=CLAIMERS,
+            executor=executor,
+        )
+
+    def close(self) -> None:
+        assert isinstance(self.engine, SparkEngine)
+        assert self.engine.executor is not None
+        self.engine.executor.close()
+        super().close()
+
+    def _check_truth(self, truth: Mapping[str, Dataset]) -> None:
+        super()._check_truth(truth)
+        with self.store.read() as tx, duckdb.connect() as database:
+            database.execute("SET default_null_order = 'nulls_first'")
+            for dataset in _in_order(self.flows, truth):
+                _compute(database, dataset, model.everything(self.flows)[dataset], truth[dataset])
+                self._compare(tx, database, dataset)
+
+    def _compare(self, tx: Tx, database: duckdb.DuckDBPyConnection, dataset: str) -> None:
+        """The dataset's rows and those that DuckDB has computed from scratch."""
+        state = tx.states(BRANCH)[dataset]
+        columns = [f["name"] for f in state.schema["fields"]]
+        found = Counter(row for _, f in self._partitions(tx, state) for row in f.under(tuple(columns)))
+        names = ", ".join(f'"{c}"' for c in columns)
+        wanted = Counter[Row](database.execute(f"SELECT {names} FROM {dataset}").fetchall())
+        require(found == wanted, dataset, "holds", found, "and DuckDB says", wanted)
+
+
+def _in_order(flows: model.Flows, datasets: Mapping[str, Dataset]) -> list[str]:
+    """Inputs first."""
+    components, found = model.everything(flows), dict[str, None]()
+
+    def visit(name: str) -> None:
+        for above in model.inputs_of(name, components[name]).values():
+            visit(above)
+        found.setdefault(name)
+
+    for name in datasets:
+        visit(name)
+    return [name for name in found if name in datasets]
+
+
+def _compute(database: duckdb.DuckDBPyConnection, dataset: str, component: Component, truth: Dataset) -> None:
+    """A table of this dataset from those that are there; what was read, from the model."""
+    flow = dataset.split(".")[0]
+    database.execute(f"CREATE SCHEMA IF NOT EXISTS {flow}")
+    if isinstance(component, Read):
+        columns = ", ".join(f'"{c}" {"VARCHAR" if c.startswith("s") else "BIGINT"}' for c in truth.columns)
+        database.execute(f"CREATE TABLE {dataset} ({columns})")
+        marks = ", ".join("?" * len(truth.columns))
+        if rows := truth.rows():
+            database.executemany(f"INSERT INTO {dataset} VALUES ({marks})", rows)
+        return
+    assert not isinstance(component, model.Copy)
+    database.execute(f"USE {flow}")
+    text = component.plain if isinstance(component, Script) else component.sql
+    for name, value in model.params_of(component).items():
+        text = text.replace(f":{name}", str(value))
+    database.execute(f"CREATE TABLE {dataset} AS {text}")
+
+
+class SparkChanges(Richer):
+    """With types declared, for Spark has no other way to tell them."""
+
+    def _read(self) -> Read:
+        return replace(super()._read(), declared=TYPED)
+
+    def _other_read(self, read: Read) -> Read:
+        return replace(super()._other_read(read), declared=TYPED)
+
+
+def run(seed: int, spark: SparkSession | None) -> None:
+    """A random dataflow, and a few settles with some random events before each. Every third run is full of faults.
+
+    Without Spark, the same on the fake engine: to look for seeds.
+    """
+    with for_few_rows(spark) if spark else nullcontext():
+        _run(seed, spark)
+
+
+def _run(seed: int, spark: SparkSession | None) -> None:
+    home = Path(tempfile.mkdtemp(prefix="headgate-oracle-"))
+    fewest = 2 if seed % 2 else FEWEST  # every other one in parts, where these can be merged
+    world = SparkWorld(home, spark, fewest) if spark else World(home, fewest=fewest)
+    changes = SparkChanges(seed, world)
+    faults = changes.faults if seed % 3 == 0 else lambda: no_faults
+    try:
+        changes.begin()
+        world.settle(faults())
+        for _ in range(SETTLES):
+            for _ in range(changes.chance.randint(4, 7)):
+                changes.step()
+            world.settle(faults())
+        if list(changes.mend()):
+            world.settle(faults())
+    except Exception as e:
+        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.spark.oracle {seed}")
+        raise
+    finally:
+        world.close()
+        shutil.rmtree(home)
+
+
+def main(seeds: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        spark = start(Path(scratch), {"spark.log.level": "OFF", "spark.driver.memory": "1g"})
+        try:
+            for seed in seeds:
+                run(int(seed), spark)
+        finally:
+            stop(spark)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
