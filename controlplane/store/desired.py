@@ -57,7 +57,7 @@ class Desired(Queue):
         live = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=True)
         if self._change(update(db.dataflows).where(live).values(is_live=False)) != 1:
             raise NotFound(f"there is no dataflow {dataflow}")
-        self._mark(branch, marks.flow(dataflow))
+        self._mark(branch, marks.flow(dataflow), marks.PAUSES)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
         for table, column in ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target)):

@@ -73,7 +73,7 @@ class MemoryTx(MemoryQueue, MemoryCollected):
         last, live = self._space.dataflows.get((branch, dataflow), (0, False))
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
-        self._mark(branch, marks.flow(dataflow))
+        self._mark(branch, marks.flow(dataflow), marks.PAUSES)
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
