@@ -61,10 +61,11 @@ def transform_logic(
     semantics: int,
     entrypoint: str = "",
     keyed: Json = None,
+    fold: Json = None,
 ) -> bytes:
-    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; and, where
-    its output is partitioned by columns, how (`keyed`)."""
-    more = {} if keyed is None else {"keyed": keyed}
+    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
+    output is partitioned by columns, how (`keyed`); where it reads its own partition before, as what (`fold`)."""
+    more = ({} if keyed is None else {"keyed": keyed}) | ({} if fold is None else {"fold": fold})
     return digest(
         "transform/1",
         language=language,
@@ -122,6 +123,11 @@ def part_logic(
 def build_key(logic: bytes, slots: Mapping[str, Json]) -> bytes:
     """Whole-dataset memory: this logic over these roots (or contents) under these read schemas."""
     return digest("build/1", logic=logic, slots=slots)
+
+
+def run_key(task: bytes) -> bytes:
+    """Memory of the tasks that were computed together with one, after it."""
+    return digest("run/1", task=task)
 
 
 def job_id(body: Json) -> bytes:

@@ -31,7 +31,20 @@ from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
 from tests.property import model
 from tests.property.engine import MERGED, PART, Engine, Fault, Faults, MemoryLake
-from tests.property.model import Component, Copy, Dataset, File, Flows, Folder, Fragment, Grouped, Key, Meeting, Read
+from tests.property.model import (
+    Component,
+    Copy,
+    Dataset,
+    File,
+    Flows,
+    Fold,
+    Folder,
+    Fragment,
+    Grouped,
+    Key,
+    Meeting,
+    Read,
+)
 
 BRANCH = "main"
 WINDOW = 20_000
@@ -151,6 +164,9 @@ class World:
                 self.canonical[text] = component.sql
                 body = {"sql": text, "params": model.params_of(component)}
                 key = {"partition_by": [model.KEY]} if isinstance(component, Grouped | Meeting) else {}
+                if isinstance(component, Fold):
+                    inputs = {model.SELF: "previous", **component.modes}
+                    return {"transform": {**body, "schema": "k BIGINT, v BIGINT", "inputs": inputs}}
                 is_inferred = not key or (isinstance(component, Grouped) and not component.whole)
                 return {"transform": body | key | ({} if is_inferred else {"inputs": dict(component.modes)})}
 
