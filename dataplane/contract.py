@@ -180,6 +180,13 @@ def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None
     return digest("task/1", logic=logic, slots=slots, salt=salt)
 
 
+def next_key(job: Mapping[str, Json], task: Mapping[str, Json], before: Content) -> bytes:
+    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads besides."""
+    fold = job["fold"]
+    slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **task["ids"]}.items()}
+    return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, job["returns"])})
+
+
 def source_id(objects: Sequence[SourceObject], *, named: bool) -> bytes:
     """Identity of the source objects behind one partition.
 
@@ -344,6 +351,7 @@ class TaskResult(TypedDict):
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
+    then: NotRequired[list[Json]]  # of a fold: what came out of tasks after this one, in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
     result: NotRequired[Json]  # of list, infer, analyse, index, check and write
     error: NotRequired[TaskError]
@@ -380,6 +388,8 @@ class TaskSpec(TypedDict):
     columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
     lacking: NotRequired[Schema]  # parse: columns that rows are dropped by, and that the objects do not have
     slots: NotRequired[dict[str, list[str]]]  # transform: files of `each` and `by` inputs; index, check: of ""
+    was: NotRequired[list[int] | None]  # of a fold: a content that ends the run, for the next task read it before
+    then: NotRequired[list[Json]]  # of a fold: tasks after this one, whose keys follow from what comes out
     files: NotRequired[list[str]]  # write: the partition's files
     remove: NotRequired[bool]  # write: the partition is to go
 

@@ -32,6 +32,7 @@ from dataplane.read.options import encoding_of
 from dataplane.session import cancel_group
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.analyse import analyse_python, analyse_sql
+from dataplane.transform.fold import run, with_run
 from dataplane.transform.index import Held, index
 from dataplane.transform.keyed import is_by_key, strays
 from dataplane.transform.python import python_one
@@ -119,6 +120,8 @@ class Executor:
 
     def _transform(self, attempt: Attempt) -> list[TaskResult]:
         tasks, job = attempt.claim["tasks"], attempt.job
+        if "fold" in job:
+            return [self._run(attempt, task) for task in tasks]
         if job["language"] == "sql" and (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
             outcomes = sql_batches(attempt)
         elif job["language"] == "sql":
@@ -130,25 +133,39 @@ class Executor:
         measured = _measured(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
 
+    def _run(self, attempt: Attempt, task: TaskSpec) -> TaskResult:
+        """A task of a fold, and those after it."""
+        work = sql_one if attempt.job["language"] == "sql" else python_one
+        steps = run(attempt, task, lambda t: _one(attempt, t, work), lambda outcomes: _measured(attempt, outcomes))
+        head, *then = [_result(spec, outcome) for spec, outcome in steps]
+        return with_run(attempt.job, head, task, then)
+
     def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Stored | TaskError]) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
         def one(task: TaskSpec) -> Stored | TaskError:
-            try:
-                attempt.enter()
-                return work(task)
-            except Cancelled:
-                raise
-            except Failed as e:
-                return e.error
-            except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
-                attempt.check()
-                return explain_sql(attempt, e) if attempt.job["language"] == "sql" else explain(e)
+            return _one(attempt, task, lambda _, t: work(t))
 
         tasks = attempt.claim["tasks"]
         if len(tasks) == 1:
             return {task_label(tasks[0]): one(tasks[0])}
         return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+
+
+def _one(
+    attempt: Attempt, task: TaskSpec, work: Callable[[Attempt, TaskSpec], Stored | TaskError]
+) -> Stored | TaskError:
+    """One task as a job of its own."""
+    try:
+        attempt.enter()
+        return work(attempt, task)
+    except Cancelled:
+        raise
+    except Failed as e:
+        return e.error
+    except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+        attempt.check()
+        return explain_sql(attempt, e) if attempt.job["language"] == "sql" else explain(e)
 
 
 def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from controlplane.core import code, expectations, graph, ids, sql
+from controlplane.core import code, expectations, folding, graph, ids, sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -25,6 +25,7 @@ from controlplane.core.blueprint import (
 )
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.expectations import Check
+from controlplane.core.folding import Fold
 from controlplane.core.graph import Graph, Reference
 from controlplane.core.model import Revision
 from controlplane.core.partitioning import named
@@ -107,6 +108,7 @@ class Transform:
     work: bytes = b""  # logic of its tasks, where they make another dataset's rows, too
     semantics: int = 1
     own: bytes = b""  # of the code that runs, where `logic` is pinned to that of other code
+    fold: Fold | None = None  # it reads its own partition before, too
 
     @property
     def maker(self) -> str:
@@ -312,6 +314,7 @@ def _references(text: _Text, component: Component) -> tuple[Reference, ...]:
         case SqlTransform() as body:
             query = text.queries[component.name]
             names = {".".join(r.parts): (r.line, r.column) for r in reversed(query.references)}
+            names.pop(folding.name_of(component), None)
             return tuple(Reference(renamed.get(n, n), body.text.at(*at)) for n, at in names.items())
         case PythonTransform() as body:
             return tuple(Reference(renamed.get(h.name, h.name), h.place) for h in body.inputs)
@@ -419,6 +422,7 @@ class _Compiler:
         spark, checks = self._spark, self._expectations(component)
         slots = self._sql_slots(dataset, component, query) if query else self._python_slots(dataset, component)
         self._check(component, body, query, bundle)
+        fold = self._fold(component, body, slots, query)
         self._check_modes(component, body, slots)
         if body.partition_by and any(c.is_drop for c in checks) and not any(s.mode == "by" for s in slots):
             message = "rows cannot be dropped where one task gives partitions by key"
@@ -431,12 +435,13 @@ class _Compiler:
             "sql" if query else "python",
             query.digest if query else bundle.digest if bundle else b"",
             dict(body.params),
-            {s.name: s.mode for s in slots},
+            {s.name: s.mode for s in slots} | ({fold.name: folding.MODE} if fold else {}),
             spark,
             self.semantics,
             "" if isinstance(body, SqlTransform) else body.entrypoint,
             keyed=_keyed(body, slots),
             requirements=() if isinstance(body, SqlTransform) else body.requirements,
+            fold=fold.logic if fold else None,
         )
         logic = expectations.filtered_logic(logic, checks)
         is_volatile = bool(component.volatile or (query.volatile if query else bundle.volatile if bundle else ()))
@@ -462,7 +467,22 @@ class _Compiler:
             checks,
             semantics=self.semantics,
             own=b"" if own == logic else own,
+            fold=fold,
         )
+
+    def _fold(
+        self,
+        component: Component,
+        body: SqlTransform | PythonTransform,
+        slots: tuple[Slot, ...],
+        query: sql.Query | None,
+    ) -> Fold | None:
+        if body.previous is None:
+            return None
+        read = None if query is None else {".".join(r.parts) for r in query.references}
+        found, problems = folding.fold(component, body.previous, ((s.name, s.mode) for s in slots), read)
+        self.problems.extend(problems)
+        return found
 
     def _check(
         self,
@@ -478,14 +498,14 @@ class _Compiler:
                     component, "missing-parameter", f"the SQL uses :{name}", f"add it below params of {component.name}"
                 )
         if bundle is not None:
-            given = {h.name for h in body.inputs} | {"params", "spark"}
+            given = {h.name for h in body.inputs} | {"params", "spark", folding.name_of(component)}
             for name in bundle.arguments:
                 if name not in given:
                     self._problem(component, "missing-input", f"the function takes {name!r}", "name it under inputs")
 
     def _check_modes(self, component: Component, body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> None:
         modes = {s.mode: s.name for s in slots}
-        if "by" in modes and not body.partition_by:
+        if "by" in modes and not body.partition_by and body.previous is None:
             message = f"{modes['by']} is read `by` a key, and no key is given"
             self._problem(component, "missing-key", message, "name the columns of the key: partition_by: [...]")
         if "by" in modes and "each" in modes:
@@ -504,6 +524,7 @@ class _Compiler:
         body, declared = component.body, {n: h.mode for n, h in hints.items() if h.mode}
         parts = [sql.KeyPart(k.column, k.granule or f"bucket {k.buckets}" * bool(k.buckets)) for k in body.partition_by]
         found = query.verdicts(parts, case_sensitive=self.text.blueprint.spark.case_sensitive)
+        found = {name: verdict for name, verdict in found.items() if name != folding.name_of(component)}
         keyed = {} if declared else self._by_key(found, {n: inputs[renamed.get(n, n)] for n in found})
         modes = _declared({name: verdict.planned for name, verdict in found.items()}, declared)
         slots = [

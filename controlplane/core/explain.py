@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from controlplane.core import tree
+from controlplane.core import folding, tree
 from controlplane.core.dataflow import Desired, Sink, Source, Transform
 from controlplane.core.model import State
 from controlplane.core.plan import Because, Decision, Item, Plan, World
@@ -107,6 +108,26 @@ def sources(world: World, desired: Desired, dataset: str, partition: str | None 
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
         found.append({"dataset": name, "location": node.location, "objects": objects})
     return found
+
+
+def of_fold(world: World, desired: Desired, dataset: str, partition: str | None) -> str:
+    """In words, why the newest change of a fold reached a partition whose inputs are the same; else nothing."""
+    node = desired.nodes[dataset]
+    if partition is None or not isinstance(node, Transform) or node.fold is None:
+        return ""
+    steps = ((a, b) for a, b in pairwise(world.history(dataset)) if a.root != b.root)
+    newer, older = next(steps, (None, None))
+    if newer is None or older is None or not _differs(world, newer.root, older.root, partition):
+        return ""
+    each = [s.name for s in node.slots if s.mode == "each" and s.name in older.inputs]
+    if any(_differs(world, newer.inputs[name].root, older.inputs[name].root, partition) for name in each):
+        return ""
+    before = tree.before(world.nodes, newer.root, partition)
+    return folding.in_words(node.fold, partition, before.key if before else None)
+
+
+def _differs(world: World, one: bytes, other: bytes, key: str) -> bool:
+    return tree.lookup(world.nodes, one, [key]) != tree.lookup(world.nodes, other, [key])
 
 
 def _kept(desired: Desired, dataset: str, source: str) -> bool:

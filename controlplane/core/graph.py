@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
+from controlplane.core.blueprint.checks import SELF
 from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Place, Write
 from controlplane.core.blueprint.problems import Problems, shown
 
@@ -132,6 +133,8 @@ class _Resolver:
         return source if source in self.owners or source in self.known else None
 
     def _hint(self, dataset: str, reference: Reference) -> str:
+        if reference.name.lower() == SELF:
+            return "to read its own partition before, declare inputs: {self: previous}"
         flow = dataset.partition(".")[0] + "."
         names = [d.removeprefix(flow) for d in self.owners if d != dataset]
         return self.problems.guess(reference.name, names) or "declare it; those of other dataflows are dataflow.name"

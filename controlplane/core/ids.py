@@ -62,12 +62,16 @@ def transform_logic(
     entrypoint: str = "",
     keyed: Json = None,
     requirements: Sequence[str] = (),
+    fold: Json = None,
 ) -> bytes:
-    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; and, where
-    its output is partitioned by columns, how (`keyed`); and the packages that it requires, if any."""
+    """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
+    output is partitioned by columns, how (`keyed`); the packages that it requires, if any; where it reads its own
+    partition before, as what (`fold`)."""
     more: dict[str, Json] = {} if keyed is None else {"keyed": keyed}
     if requirements:
         more["requirements"] = list(requirements)
+    if fold is not None:
+        more["fold"] = fold
     return digest(
         "transform/1",
         language=language,
@@ -128,6 +132,11 @@ def build_key(logic: bytes, slots: Mapping[str, Json], salt: bytes | None = None
     """Whole-dataset memory: this logic over these roots (or contents) under these read schemas; with a salt, one
     component's own."""
     return digest("build/1", logic=logic, slots=slots, **({} if salt is None else {"salt": salt}))
+
+
+def run_key(task: bytes) -> bytes:
+    """Memory of the tasks that were computed together with one, after it."""
+    return digest("run/1", task=task)
 
 
 def job_id(body: Json) -> bytes:

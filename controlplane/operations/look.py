@@ -238,7 +238,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "state": decision.status,
             "generation": state.generation if state else 0,
             "cause": chain[0].cause if chain else state.cause if state else None,
-            "reason": decision.reason or explain.in_words(decision, past),
+            "reason": decision.reason
+            or explain.of_fold(facts, facts.desired, target, partition)
+            or explain.in_words(decision, past),
             "modes": views.modes(node),
             "volatile": views.volatile(node),
             "logic": None if isinstance(node, Sink) else node.logic.hex(),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 
-from controlplane.core import expectations
+from controlplane.core import expectations, folding
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Node, Sink, Transform
 from controlplane.core.model import Publication, State, Target
@@ -63,8 +63,10 @@ def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
 
 
 def modes(node: Node) -> Json:
-    slots = node.slots if isinstance(node, Transform) else ()
-    return {s.name: {"mode": s.mode, "reason": s.reason} for s in slots}
+    if not isinstance(node, Transform):
+        return {}
+    own = {node.fold.name: {"mode": folding.MODE, "reason": folding.REASON}} if node.fold else {}
+    return {s.name: {"mode": s.mode, "reason": s.reason} for s in node.slots} | own
 
 
 def volatile(node: Node) -> list[Json]:

@@ -19,7 +19,7 @@ from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
-from controlplane.operations import listings
+from controlplane.operations import listings, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
 from controlplane.ports import ObjectStore, Tx
@@ -78,6 +78,9 @@ def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, la
         if attempt is None:
             return None
         answer = _claim(tx, attempt, lake)
+        if not answer["tasks"]:
+            tx.end_attempt(attempt.id)
+            return None
         tx.put_events([Event("task.claimed", attempt.dataset, len(attempt.tasks), {"attempt": attempt.id})])
     failpoint("after-claim")
     return answer
@@ -86,6 +89,8 @@ def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, la
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     job = dict(tx.jobs([attempt.job])[attempt.job])
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
+    if "fold" in job:
+        tasks = runs.without_known(tx, attempt, tasks)
     tasks = _with_parts(tx, tasks, job.pop("pairs", {}))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
@@ -121,8 +126,9 @@ def _parts(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> dic
 
 def _fragment_ids(tasks: Iterable[Task]) -> Iterator[bytes]:
     for task in tasks:
-        for fragments in task.spec.get("slots", {}).values():
-            yield from map(bytes.fromhex, fragments)
+        for spec in (task.spec, *task.spec.get("then", ())):
+            for fragments in spec.get("slots", {}).values():
+                yield from map(bytes.fromhex, fragments)
         if "fragment" in task.spec:
             yield bytes.fromhex(task.spec["fragment"])
 
@@ -142,12 +148,18 @@ def _all_files(tx: Tx, root: bytes) -> list[str]:
 
 def _spec(task: Task, epoch: int, files: dict[str, list[str]]) -> TaskSpec:
     spec: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
-    extra = dict(task.spec)
-    if "slots" in extra:
-        extra["slots"] = {n: [p for id in ids for p in files[id]] for n, ids in extra["slots"].items()}
+    extra: Json = _with_files(task.spec, files)
+    if "then" in extra:
+        extra["then"] = [_with_files(one, files) for one in extra["then"]]
     if "fragment" in extra:
         extra["files"] = files[extra.pop("fragment")]
     return {**spec, **extra}
+
+
+def _with_files(spec: Json, files: Mapping[str, list[str]]) -> dict[str, Json]:
+    if "slots" not in spec:
+        return dict(spec)
+    return {**spec, "slots": {n: [p for id in ids for p in files[id]] for n, ids in spec["slots"].items()}}
 
 
 def heartbeat(ctx: Context, driver: str, attempts: Sequence[str]) -> Json:
@@ -224,8 +236,9 @@ def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
 
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
-    taken_out = result.get("quarantine")
-    return [*result.get("files", ()), *(taken_out["files"] if taken_out else ())]
+    taken_out, then = result.get("quarantine"), result.get("then", ())
+    own = [*result.get("files", ()), *(taken_out["files"] if taken_out else ())]
+    return [*own, *(file for one in then for file in one["files"])]
 
 
 def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
@@ -305,13 +318,21 @@ class _Recording:
         self._found([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
         self._void(by_state["void"])
         silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
-        if silent:
+        if silent := {key for key in silent if self._is_open(key)}:
             error = infrastructure_error("no-result", "the attempt ended without a result for this task")
             self._release(sorted(silent), error)
 
+    def _is_open(self, key: bytes) -> bool:
+        """Not one that was known already when the others were handed out."""
+        task = self.tasks.get(key)
+        return task is not None and task.state != "done"
+
     def _done(self, results: list[TaskResult]) -> None:
+        then = runs.proven(self.job, self.tasks, results) if any("then" in r for r in results) else {}
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
+        if then:
+            kept += runs.taken_in(self.tx, {head: of for head, of in then.items() if bytes.fromhex(head) in keys})
         match self.attempt.kind:
             case "parse" | "transform":
                 self._traces(kept)

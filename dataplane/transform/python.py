@@ -16,12 +16,13 @@ from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, TaskError, TaskSpec
 from dataplane.environment import seeing
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Stored, storable
+from dataplane.fragments import Stored
 from dataplane.session import activate, task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.inputs import inputs_of
 from dataplane.transform.keyed import store
+from dataplane.transform.result import result_of
 
 
 def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
@@ -66,7 +67,7 @@ def call(bundle: Bundle, job: Mapping[str, Json], session: SparkSession, inputs:
     if not isinstance(result, DataFrame):
         told = f"{job['entrypoint']} must return a Spark DataFrame, not {type(result).__name__}"
         raise TaskFailure("RESULT_NOT_A_DATAFRAME", told, file=job["main"])
-    return storable(result, case_sensitive=job["spark"]["case_sensitive"])
+    return result_of(result, job)
 
 
 def _bound(entry: Any, given: Mapping[str, Any], job: Mapping[str, Json]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dataplane.session import task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
 from dataplane.transform.keyed import store, store_together
+from dataplane.transform.result import result_of
 
 LARGEST_BATCH = 500  # tasks in one plan
 
@@ -37,8 +38,7 @@ def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
     """One task as one job."""
     job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
     add_views(inputs_of(attempt, session, task), job)
-    rows = storable(run_query(attempt, session), case_sensitive=job["spark"]["case_sensitive"])
-    return store(attempt, rows, task)
+    return store(attempt, result_of(run_query(attempt, session), job), task)
 
 
 def sql_batches(attempt: Attempt) -> dict[str, Stored | TaskError]:

@@ -20,6 +20,7 @@ from tests.property.model import (
     Distinct,
     File,
     Flows,
+    Fold,
     Further,
     Grouped,
     Join,
@@ -59,6 +60,22 @@ class Changes:
             self._grow(flows, "a")
         self._apply(flows)
 
+    def begin_with_folds(self) -> None:
+        """Mostly folds, one of them over another one."""
+        for name in self.chance.sample(NAMES, self.chance.randint(3, 9)):
+            self._put("one", name, self._file())
+        names = [self._name() for _ in range(6)]
+        days, sums, most, over, after, total = names
+        parts: dict[str, Component] = {
+            days: Read("one", self.chance.random() < 0.3, ("k", "v")),
+            sums: Fold(days, above=self.chance.choice([None, 3])),
+            most: Fold(days, most=True),
+            over: Fold(most, self.chance.random() < 0.5),
+            after: Pick(most, ("k", "v"), 1, 4),
+            total: Total(sums),
+        }
+        self._apply({"a": parts})
+
     def _name(self) -> str:
         self._count += 1
         return f"d{self._count}"
@@ -76,7 +93,7 @@ class Changes:
 
     def _transform(self, one: str, two: str) -> Transform:
         number = self.chance.randint(0, 6)
-        match self.chance.randint(0, 13):
+        match self.chance.randint(0, 15):
             case 0 | 1:
                 return Pick(one, ("k", "v"), self.chance.randint(0, 2), number, named=self.chance.random() < 0.3)
             case 2:
@@ -97,6 +114,8 @@ class Changes:
             case 10 | 11:
                 star, whole = self.chance.random() < 0.3, self.chance.random() < 0.3
                 return Grouped(one, self.chance.choice([None, number]), star, whole)
+            case 12 | 13:
+                return Fold(one, self.chance.random() < 0.6, self.chance.choice([None, number]))
             case _ if one != two:
                 return Meeting(one, two, dimension=self.chance.random() < 0.5)
             case _:
@@ -267,7 +286,7 @@ class Changes:
         flow = self.chance.choice(list(flows))
         name = self.chance.choice(list(flows[flow]))
         match flows[flow][name]:
-            case Pick() | Total() | Join() | Grouped() | Further() as c:
+            case Pick() | Total() | Join() | Grouped() | Fold() | Further() as c:
                 flows[flow][name] = self._other_transform(c)
             case Read() as c if (
                 self._is_readable(c.folder, self.world.folders[c.folder]) and self.world.folders[c.folder]
@@ -283,14 +302,14 @@ class Changes:
             (f, n, c)
             for f, parts in flows.items()
             for n, c in parts.items()
-            if isinstance(c, Pick | Total | Join | Grouped | Further)
+            if isinstance(c, Pick | Total | Join | Grouped | Fold | Further)
         ]
         if known:
             flow, name, component = self.chance.choice(known)
             flows[flow][name] = self._other_transform(component)
             self._apply(flows)
 
-    def _other_transform(self, component: Pick | Total | Join | Grouped | Further) -> Transform:
+    def _other_transform(self, component: Pick | Total | Join | Grouped | Fold | Further) -> Transform:
         if isinstance(component, Join):
             return replace(component, outer=not component.outer)
         if isinstance(component, Further):

@@ -44,6 +44,7 @@ from dataplane.contract import (
     TaskSpec,
     column_names,
     label_of,
+    next_key,
 )
 from dataplane.listing import list_files
 from dataplane.versions import Versions
@@ -144,6 +145,7 @@ class Engine:
     plain: Mapping[str, str] = field(default_factory=dict)
     at_once: int = 1
     _claims: int = 0
+    _runs: dict[str, Work] = field(default_factory=dict)  # what a claim came to beyond its tasks
 
     def step(self, faults: Faults = lambda kind: "none") -> bool:
         """Take some claims to their end, with faults on the way; False if there was nothing to claim."""
@@ -162,7 +164,11 @@ class Engine:
         return Taken(driver, claim, {t["task"]: w for t in claim["tasks"] if (w := self._work(claim, t)) is not None})
 
     def _finish(self, taken: Taken, results: list[TaskResult], fault: Fault) -> None:
+        with self.ctx.store.read() as tx:
+            known = {key.hex() for key in tx.traces([bytes.fromhex(task) for task in self._runs])}
         self._end(taken.claim, taken.driver, results, fault)
+        self._count({task: w for task, w in self._runs.items() if task not in known | taken.works.keys()})
+        self._runs.clear()
         committed = self._count(taken.works)
         done = [r for r in results if r["state"] == "done" and r["task"] in taken.works]
         is_adopted = fault != "dies late" or committed == len(done)
@@ -291,9 +297,30 @@ class Engine:
                     given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
                     rows = self._query(claim["job"], given)
                     (self._deal if _is_dealt(claim["job"]) else self._store)(claim, task, rows, result)
+                    if then := list(self._run(claim, task, result)):
+                        result["then"] = then
         except (ValueError, sqlite3.Error) as e:
             result |= {"state": "failed", "error": _user_error(str(e))}
         return result
+
+    def _run(self, claim: Claim, head: TaskSpec, result: TaskResult) -> Iterator[Json]:
+        """The tasks after one of a fold, until something comes out as it was, or fails."""
+        spec: Json = head
+        for one in head.get("then", ()):
+            if result["content"] == spec["was"]:
+                return
+            key = next_key(claim["job"], one, Content(*result["content"])).hex()
+            files = [f["path"] for f in result["files"]]
+            spec = {**one, "task": key, "slots": {**one["slots"], claim["job"]["fold"]["name"]: files}}
+            result = {"task": key, "epoch": head["epoch"], "state": "done"}
+            given = {n: self._fragments(claim["job"], spec, n) for n in claim["job"]["inputs"]}
+            try:
+                self._store(claim, spec, self._query(claim["job"], given), result)
+            except (ValueError, sqlite3.Error):
+                return
+            if work := self._work(claim, spec):
+                self._runs[key] = work
+            yield {**result, "partition": spec["partition"]}
 
     def _query(self, job: Json, given: Mapping[str, Sequence[Fragment]]) -> Fragment:
         with sqlite3.connect(":memory:") as connection:

@@ -314,6 +314,33 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """For each k the sum, or the greatest, of v in this partition and all before it, in the order of keys."""
+
+    source: str
+    most: bool = False
+    above: int | None = None
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.source: "each"}
+
+    @property
+    def sql(self) -> str:
+        where = "" if self.above is None else f" WHERE v > {self.above}"
+        rows = f"SELECT k, v FROM self UNION ALL SELECT k, v FROM {self.source}{where}"
+        return f"SELECT k, {'max' if self.most else 'sum'}(v) AS v FROM ({rows}) GROUP BY k"
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        rows = [r for r in inputs[self.source].under(("k", "v")) if self.above is None or _above(r[1], self.above)]
+        groups: dict[Value, list[int]] = {}
+        for k, v in [*inputs[SELF].rows, *rows]:
+            groups.setdefault(k, []).extend([v] if isinstance(v, int) else [])
+        join = max if self.most else sum
+        return Fragment(("k", "v"), tuple((k, join(vs) if vs else None) for k, vs in groups.items()))
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """A write component: an external copy of `source`."""
 
@@ -341,7 +368,8 @@ class Further(ABC):
         """Something like it, of other code."""
 
 
-Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Further
+Transform: TypeAlias = Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Fold | Further
+SELF = "self"  # the partition before
 KEY = "k"  # the column of which keys are made
 Component: TypeAlias = Read | Transform | Copy
 Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
@@ -474,6 +502,22 @@ def transform_by(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[D
     return Dataset(columns, partitions), keys
 
 
+def transform_fold(component: Fold, given: Dataset) -> tuple[Dataset, dict[str, Key]]:
+    """One run after the other, in the order of keys; each reads what the one before it gave."""
+    seen = named_columns(component, given.columns)
+    keys, partitions, before = {}, {}, Fragment(("k", "v"), ())
+    for key in sorted(given.partitions):
+        mine = given.partitions[key]
+        slots: dict[str, Key] = {
+            component.source: ("each", content([mine]), seen),
+            SELF: ("previous", content([before]), ("k", "v")),
+        }
+        keys[key] = task_key(component.sql, params_of(component), slots)
+        table = Fragment(given.columns, tuple(mine.under(given.columns)))
+        before = partitions[key] = component.run({component.source: table, SELF: before})
+    return Dataset(("k", "v"), partitions), keys
+
+
 def content_seen(fragment: Fragment, seen: Columns) -> Content:
     """Of rows by key: what the reader sees of them, whatever columns they were written with."""
     return content([Fragment(seen, tuple(fragment.under(seen)))])
@@ -485,6 +529,8 @@ Runs: TypeAlias = dict[str, list[Fragment]]  # fragments by input
 def transform(component: Transform, inputs: Mapping[str, Dataset]) -> tuple[Dataset, dict[str, Key]]:
     """One run for each partition of the inputs that are read by partitions; one run without such an input."""
     modes = component.modes
+    if isinstance(component, Fold):
+        return transform_fold(component, inputs[component.source])
     if "by" in modes.values():
         return transform_by(component, inputs)
     each = [name for name, mode in modes.items() if mode == "each"]

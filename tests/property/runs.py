@@ -76,7 +76,22 @@ def timed(seed: int, url: str = MEMORY) -> None:
     _run("timed", go, seed, url, fewest=2 if seed % 2 else FEWEST)
 
 
-KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed, "richer": richer}
+def folds(seed: int, url: str = MEMORY) -> None:
+    """Files and conditions change under partitions that build on each other, in every other run while work goes on."""
+
+    def go(world: World, changes: Changes) -> None:
+        world.settle()
+        for _ in range(changes.chance.randint(8, 16)):
+            for _ in range(changes.chance.choice([1, 1, 1, 3])):
+                changes.step_in_flight()
+                if seed % 2:
+                    world.advance(changes.chance)
+            world.settle(changes.faults() if seed % 3 == 0 else no_faults)
+
+    _run("folds", go, seed, url, begin=Changes.begin_with_folds)
+
+
+KINDS = {"calm": calm, "busy": busy, "parted": parted, "timed": timed, "richer": richer, "folds": folds}
 
 
 def _run(
@@ -86,12 +101,13 @@ def _run(
     url: str,
     draw: type[Changes] = Changes,
     fewest: int = FEWEST,
+    begin: Callable[[Changes], None] = Changes.begin,
 ) -> None:
     home = Path(tempfile.mkdtemp(prefix="headgate-property-"))
     world = World(home, url, exact=1 if seed % 4 in (1, 2) else EXACT, fewest=fewest)  # every other one in windows
     changes = draw(seed, world)
     try:
-        changes.begin()
+        begin(changes)
         go(world, changes)
     except Exception as e:
         e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.property.runs {seed} {kind} {url}")

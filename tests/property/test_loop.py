@@ -42,6 +42,12 @@ def test_days_go_by_and_datasets_are_forced(batch: int) -> None:
         runs.timed(seed)
 
 
+@pytest.mark.parametrize("batch", some_slow(6))
+def test_partitions_that_build_on_each_other(batch: int) -> None:
+    for seed in seeds(batch):
+        runs.folds(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3, 6, 14])
 def test_aggregates_in_parts(seed: int) -> None:
@@ -56,7 +62,7 @@ def test_changes_with_windows_and_pyspark(batch: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11)])
+@pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11), ("folds", 3)])
 def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
     runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from controlplane.core import ids, marks, sql
-from controlplane.core.plan import asking, index, inputs, salts, sink, source, transform
+from controlplane.core.plan import asking, fold, index, inputs, salts, sink, source, transform
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
@@ -207,6 +207,39 @@ def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
         return used.root
 
     return transform, "_carried", carried
+
+
+@mutation("folds")
+def a_withdrawn_key_does_not_close_the_gap() -> Patch:
+    right = fold._Walk.pass_over
+
+    def pass_over(walk: Any, key: str, before: Any) -> None:
+        right(walk, key, before)
+        if key in walk.removed:
+            walk.last = before or walk.last
+
+    return fold._Walk, "pass_over", pass_over
+
+
+@mutation("folds")
+def late_data_redoes_its_own_partition_of_a_fold_only() -> Patch:
+    return fold._Walk, "is_moved", property(lambda walk: False)
+
+
+@mutation("folds")
+def the_partition_before_is_not_part_of_a_key() -> Patch:
+    return fold, "_content", lambda entry: EMPTY
+
+
+@mutation("folds")
+def half_built_folds_keep_what_came_after_a_change() -> Patch:
+    right = fold._first_hole
+
+    def resume(case: Any, walk: Any, building: Any) -> Any:
+        yield from asking.nodes([])
+        walk.root, walk.at = building.root, right(case, building) or walk.at
+
+    return fold, "_resume", resume
 
 
 @mutation("calm")

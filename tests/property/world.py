@@ -38,6 +38,7 @@ from tests.property.model import (
     Dataset,
     File,
     Flows,
+    Fold,
     Folder,
     Fragment,
     Further,
@@ -181,7 +182,9 @@ class World:
             return {"python": text, "entrypoint": "transform", "inputs": dict(component.modes), **key}
         text = restyled(component.sql, style)
         self.canonical[text] = component.sql
-        body = {"sql": text, "params": model.params_of(component)}
+        body: dict[str, object] = {"sql": text, "params": model.params_of(component)}
+        if isinstance(component, Fold):
+            return {**body, "schema": "k BIGINT, v BIGINT", "inputs": {model.SELF: "previous", **component.modes}}
         is_plain = isinstance(component, Further) or (isinstance(component, Grouped) and not component.whole)
         return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 

@@ -56,6 +56,18 @@ def test_numbers_go_on_after_a_deletion(world: World) -> None:
         assert tx.revisions("main") == {"flights": revision(2)}
 
 
+def test_pauses_that_go_with_a_dataflow_are_marked(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.set_paused("main", "flights.daily", paused=True)
+    with world.begin() as tx:
+        seen, _ = tx.marked("main", 0)
+        tx.delete_dataflow("main", "flights")
+    with world.read() as tx:
+        assert tx.paused("main") == frozenset()
+        assert tx.marked("main", seen)[1] == {marks.flow("flights"), marks.PAUSES}
+
+
 def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> None:
     with world.begin() as tx:
         tx.put_revision(revision(1), 0)

@@ -18,7 +18,8 @@ from dataplane.contract import GLOB_CHARACTERS
 NAME: Final = "[a-z][a-z0-9_]*"
 LONGEST_NAME: Final = 100
 LONGEST_PATH: Final = 4096
-RESERVED: Final = frozenset({"self"})
+SELF: Final = "self"  # the dataset that is being declared
+RESERVED: Final = frozenset({SELF})
 PARAMETER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 TIMEZONE: Final = "[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-][0-9]{2}:[0-9]{2}"
 LATER_SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "hdfs")
@@ -41,6 +42,11 @@ def dataset(text: str) -> Fault | None:
     if len(parts) > 2:
         return Fault("invalid-name", f"{shown(text)} is no dataset", "write name or dataflow.name")
     return next(filter(None, map(name, parts)), None)
+
+
+def input_dataset(text: str) -> Fault | None:
+    """A dataset, or the one that is being declared."""
+    return None if text == SELF else dataset(text)
 
 
 def matching(pattern: str, wanted: str) -> Check:

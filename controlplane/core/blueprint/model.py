@@ -67,6 +67,17 @@ class InputHint:
 
 
 @dataclass(frozen=True, slots=True)
+class Previous:
+    """The dataset's own partition before, in the order of keys, as an input: its name, and the columns (DDL) of all
+    partitions."""
+
+    name: str
+    schema: str
+    place: Place
+    schema_place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class KeyColumn:
     """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
 
@@ -101,6 +112,7 @@ class SqlTransform:
     params: tuple[tuple[str, ParamValue], ...]
     inputs: tuple[InputHint, ...]
     partition_by: tuple[KeyColumn, ...] = ()
+    previous: Previous | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ class PythonTransform:
     params: tuple[tuple[str, ParamValue], ...]
     requirements: tuple[str, ...]
     partition_by: tuple[KeyColumn, ...] = ()
+    previous: Previous | None = None
 
 
 @dataclass(frozen=True, slots=True)

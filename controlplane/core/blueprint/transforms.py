@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controlplane.core.blueprint import checks
+from controlplane.core.blueprint import checks, folds
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.kinds import (
     Choice,
@@ -28,6 +28,7 @@ from controlplane.core.blueprint.model import (
     QUARANTINE,
     InputHint,
     ParamValue,
+    Previous,
     PythonTransform,
     SqlTransform,
     TextPlace,
@@ -39,6 +40,7 @@ from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
 DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?({QUARANTINE})?$", "a dataset's name")
+INPUT_DATASET = Text((checks.input_dataset,), DATASET.pattern, DATASET.wanted)
 MODULE_PATH = Text((checks.module_path,), r"\.py$", "a path")
 PARAMETER = Text((checks.matching(checks.PARAMETER, "a parameter's name"),), f"^{checks.PARAMETER}$")
 
@@ -63,9 +65,9 @@ class Inputs:
 
 
 MODE: Key[str | None] = Key(
-    "mode", Choice(("each", "all", "by"), ("previous",)), None, "What a task reads of this input."
+    "mode", Choice(("each", "all", "by", folds.PREVIOUS)), None, "What a task reads of this input."
 )
-INPUT_FROM: Key[str | None] = Key("from", DATASET, None, "The dataset, where it has another name.")
+INPUT_FROM: Key[str | None] = Key("from", INPUT_DATASET, None, "The dataset, where it has another name.")
 INPUT = Section((INPUT_FROM, MODE), later=("by",))
 
 
@@ -75,7 +77,7 @@ def _input(key: Scalar, value: Node, reading: Reading) -> InputHint:
         dataset, mode = fields[INPUT_FROM], fields[MODE]
     else:
         dataset, mode = None, MODE.kind.read(value, reading)
-    return InputHint(DATASET.read(as_text(key), reading), dataset, mode, key.place)
+    return InputHint(INPUT_DATASET.read(as_text(key), reading), dataset, mode, key.place)
 
 
 class Module(NamedTuple):
@@ -114,8 +116,9 @@ MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files th
 ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
 REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs: name==version.")
 PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, arguments in Python.")
-INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all.")
+INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all; of self: previous.")
 PARTITION_BY = Key("partition_by", KeyColumns(), NO_KEY, "What the output's partition keys are made of.")
+SCHEMA = Key("schema", Text((checks.ddl,)), "", "Columns of the result, where it reads its own partition before.")
 _PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
 
 
@@ -127,7 +130,22 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
     for key in fields.given(_PYTHON_ONLY):
         message = f"{key.text!r} belongs to Python, not to SQL"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")
-    return SqlTransform(*fields[SQL], params=fields[PARAMS], inputs=fields[INPUTS], partition_by=fields[PARTITION_BY])
+    inputs, previous = _inputs(fields, reading)
+    return SqlTransform(
+        *fields[SQL],
+        params=fields[PARAMS],
+        inputs=inputs,
+        partition_by=fields[PARTITION_BY],
+        previous=previous,
+    )
+
+
+def _inputs(fields: Fields, reading: Reading) -> tuple[tuple[InputHint, ...], Previous | None]:
+    """The datasets that it reads, and the partition before."""
+    others, own = folds.split(fields[INPUTS], reading.problems)
+    given = {key.text: key for key in fields.given((SCHEMA, PARTITION_BY))}
+    at = fields.nodes[SCHEMA.name][1].place if SCHEMA.name in fields.nodes else fields.place
+    return others, folds.previous(own, fields[SCHEMA], at, given, reading.problems)
 
 
 def _python(fields: Fields, reading: Reading) -> PythonTransform:
@@ -136,15 +154,17 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
         reading.problems.add(fields.place, "missing-key", "Python needs the key 'inputs'", hint)
     _report_arguments(fields, reading)
     main, place = _main(fields, reading)
+    inputs, previous = _inputs(fields, reading)
     return PythonTransform(
         modules=tuple(sorted({*fields[MODULES], main})),
         main=main.path,
         text=place,
         entrypoint=fields[ENTRYPOINT],
-        inputs=fields[INPUTS],
+        inputs=inputs,
         params=fields[PARAMS],
         requirements=fields[REQUIREMENTS],
         partition_by=fields[PARTITION_BY],
+        previous=previous,
     )
 
 
@@ -176,8 +196,7 @@ def _report_arguments(fields: Fields, reading: Reading) -> None:
 
 TRANSFORM = Nested(
     Section(
-        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY),
-        later=("schema",),
+        (SQL, PYTHON, FILE, MODULES, ENTRYPOINT, PARAMS, INPUTS, REQUIREMENTS, PARTITION_BY, SCHEMA),
         one_of=("sql", "python", "file"),
     ),
     _transform,

@@ -12,7 +12,8 @@ from typing import assert_never
 
 from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
-from controlplane.core.plan import expect, sink, source, transform
+from controlplane.core.folding import Fold
+from controlplane.core.plan import expect, fold, sink, source, transform
 from controlplane.core.plan.asking import Deciding, decide_all
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
@@ -102,6 +103,8 @@ def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
     match node:
         case Source():
             return (yield from expect.hold(planning, node, (yield from source.decide(planning, node))))
+        case Transform(fold=Fold()):
+            return (yield from expect.hold(planning, node, (yield from fold.decide(planning, node))))
         case Transform():
             return (yield from expect.hold(planning, node, (yield from transform.decide(planning, node))))
         case Sink():

@@ -104,7 +104,7 @@ def offers(planning: Planning, node: Transform) -> tuple[State | Building, ...] 
     found: list[State | Building] = []
     for slot in node.slots:
         offer = _offer(planning, slot)
-        if offer is None:
+        if offer is None or (node.fold and isinstance(offer, Building)):  # keys that it lacks would come in between
             return not_ready(planning, node, slot)
         found.append(offer)
     return tuple(found)
@@ -157,7 +157,7 @@ def bound(planning: Planning, node: Transform) -> Keys | None:
         present = everything(planning, node.dataset) if node.key else Keys()
         return present if present.count else listed(("",))
     each = [keys for slot, keys in touched if slot.mode == "each"]
-    if len(each) < len(touched):  # an `all` input concerns every partition
+    if len(each) < len(touched) or node.fold:  # an `all` input concerns every partition, one of a fold all after it
         each += [everything(planning, s.dataset) for s in node.slots if s.mode == "each"]
     return union(each)
 

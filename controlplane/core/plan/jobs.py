@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from controlplane.core import sql, tree
+from controlplane.core import folding, sql, tree
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Slot, Transform
 from controlplane.core.expectations import drop_job
@@ -26,11 +26,15 @@ def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0
     """The part of a job that says what to run. `schemas` are those that the inputs are read with; `as_of` is the time
     that a query reads where it asks for the clock."""
     inputs = {s.name: _input(node, s, schemas[s.name]) for s in node.slots}
+    if fold := node.fold:
+        inputs[fold.name] = {"view": view_of(fold.name), "mode": folding.MODE, "schema": fold.schema}
     common: dict[str, Json] = {"spark": dict(node.spark), "params": dict(node.body.params), "inputs": inputs}
     if expect := drop_job(node.checks, node.spark):
         common["expect"] = expect
     if node.key:
         common["key"] = output_parts(node)
+    if node.fold:
+        common["returns"] = node.fold.schema
     if node.query is None:
         body = node.body
         assert isinstance(body, PythonTransform)
@@ -126,7 +130,8 @@ def _texts(node: Transform, as_of: float) -> Json:
     edits = (*renames, *clock)
     each = [s.name for s in node.slots if s.mode == "each"]
     by = [s for s in node.slots if s.mode == "by"]
-    labels = query.label_edits(each[0]) if len(each) == 1 and query.mode(each[0]).mode == "each" else None
+    is_batched = len(each) == 1 and query.mode(each[0]).mode == "each" and not node.fold
+    labels = query.label_edits(each[0]) if is_batched else None
     return {
         "sql": sql.apply_edits(body.sql, edits),
         "edits": [[e.start, e.end, e.text] for e in sorted(edits)],

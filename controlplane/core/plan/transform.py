@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import ids, tree
@@ -27,8 +27,10 @@ from controlplane.core.plan.values import (
 from controlplane.core.schemas import EMPTY_SCHEMA
 from dataplane.contract import EMPTY, Json, Schema, schema_id, slot_id, task_key
 
+Work = Callable[[Case, Schema | None, bytes | None], Deciding[Decision]]  # a case, its output's schema, its build key
 
-def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
+
+def decide(planning: Planning, node: Transform, work: Work | None = None) -> Deciding[Decision]:
     newest = offers(planning, node)
     if isinstance(newest, Decision):
         return newest
@@ -43,13 +45,13 @@ def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
     case = Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
     if is_current(case):
         return after(planning, node, Decision(node.dataset, "up_to_date"))
-    return after(planning, node, (yield from _stale(case)))
+    return after(planning, node, (yield from _stale(case, work or _work)))
 
 
 # --- work -----------------------------------------------------------------------------------------
 
 
-def _stale(case: Case) -> Deciding[Decision]:
+def _stale(case: Case, work: Work) -> Deciding[Decision]:
     yield from asking.nodes([(i.of.root, ()) for i in case.inputs if not i.is_parted])
     if fault := _key_fault(case):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
@@ -65,7 +67,7 @@ def _stale(case: Case) -> Deciding[Decision]:
         return (yield from _analyse(case, analysis))
     if lagging is not None:
         return (yield from _index(case, lagging))
-    return (yield from _work(case, case.node.with_reason(memos[analysis]["schema"]), build))
+    return (yield from work(case, case.node.with_reason(memos[analysis]["schema"]), build))
 
 
 def _build_key(case: Case) -> bytes:

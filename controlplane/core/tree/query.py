@@ -49,6 +49,11 @@ def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entr
     return found
 
 
+def before(nodes: NodeStore, root: bytes, key: str) -> Entry | None:
+    """The entry with the greatest key that is less than `key`."""
+    return None if root == EMPTY_ROOT else _before(nodes, *load_root(nodes, root), key)
+
+
 def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None:
     """Read all nodes on the paths to these keys below these roots: level by level, over all trees at once.
 
@@ -128,6 +133,18 @@ def _descendants(
         if level > 1:
             loaded = zip(window, load(nodes, window), strict=True)
             yield from _descendants(nodes, loaded, level - 1, known)
+
+
+def _before(nodes: NodeStore, ref: Ref, node: Node, key: str) -> Entry | None:
+    at = bisect_left(node.keys, key)
+    if not node.level:
+        return node.columns.entry(at - 1) if at else None
+    for i in (i for i in (at, at - 1) if 0 <= i < len(node.keys)):  # the first may hold no key that is less
+        below = child(ref, node, i)
+        [found] = load(nodes, [below])
+        if entry := _before(nodes, below, found, key):
+            return entry
+    return None
 
 
 def _summary(nodes: NodeStore, root: bytes) -> Summary:

@@ -23,6 +23,7 @@ def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
 
+DDL = "schema: k INT"
 CASES = [
     # names
     ("invalid-name", "dataflow: ^Flights\ncomponents: {}"),
@@ -106,7 +107,20 @@ CASES = [
     *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
-    ("not-supported", python("inputs: {self: ^previous}")),
+    # folds
+    ("missing-key", python("inputs: {^self: previous, a: each}")),
+    ("invalid-schema", python("inputs: {self: previous, a: each}\n  schema: ^total")),
+    ("wrong-type", python("inputs: {self: previous, a: each}\n  schema: ^[a INT]")),
+    ("self-reference", python("inputs: {^self: all}")),
+    ("self-reference", python("inputs: {^self: by}")),
+    ("self-reference", python("inputs: {^before: {from: self, mode: each}}")),
+    ("self-reference", component("transform: {sql: SELECT 1, inputs: {^before: {from: self}}}")),
+    ("invalid-value", python("inputs: {^a: previous}")),
+    ("invalid-value", python("inputs: {^b: {from: a, mode: previous}}")),
+    ("invalid-name", python("inputs: {^self: {from: a, mode: all}}")),
+    ("conflicting-keys", python(f"inputs: {{self: previous, ^b: {{from: self, mode: previous}}, a: each}}\n  {DDL}")),
+    ("not-supported", python(f"inputs: {{a: each}}\n  ^{DDL}")),
+    ("not-supported", python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]")),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("not-supported", component("read: {connector: files, path: ^'s3://a/*.csv', format: csv}")),
     ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),

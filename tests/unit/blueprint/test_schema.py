@@ -48,5 +48,5 @@ def test_the_schema_is_plain_json() -> None:
     assert found["additionalProperties"] is False
     assert COMPONENTS["transform"]["oneOf"] == [{"required": [k]} for k in ("sql", "python", "file")]
     assert COMPONENTS["transform"]["properties"]["inputs"]["additionalProperties"]["anyOf"][0] == {
-        "enum": ["each", "all", "by"]
+        "enum": ["each", "all", "by", "previous"]
     }

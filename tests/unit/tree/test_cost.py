@@ -6,6 +6,7 @@ from controlplane.core.tree import (
     EMPTY_ROOT,
     KeyChange,
     MemoryNodes,
+    before,
     build,
     diff,
     diff_keys,
@@ -171,6 +172,14 @@ def test_a_diff_that_starts_late_reads_nothing_before(tree):
     nodes.reset()
     assert len(list(diff_keys(nodes, root, other, start=ENTRIES[99_900].key))) == 50
     assert nodes.reads <= 2 * (DEPTH + 1)
+
+
+@pytest.mark.parametrize("at", [0, 1, 50_000, 99_999])
+def test_the_entry_before_a_key_is_at_the_end_of_one_path_or_two(tree, at):
+    nodes, root = tree
+    assert before(nodes, root, ENTRIES[at].key) == (ENTRIES[at - 1] if at else None)
+    assert before(nodes, root, "z") == ENTRIES[-1]
+    assert nodes.reads <= 2 * (2 * DEPTH - 1)
 
 
 def test_totals_read_one_node(tree):

@@ -111,6 +111,14 @@ def test_a_lookup_finds_the_keys_that_are_there(state, wanted):
     assert lookup(nodes, stored(state, nodes), wanted) == {k: entry(k, state[k]) for k in wanted if k in state}
 
 
+@given(states, st.one_of(keys, keys.map(tree.after)))
+def test_the_entry_before_a_key_is_the_greatest_of_the_lesser_ones(state, key):
+    nodes = MemoryNodes()
+    least = max((k for k in state if k < key), default=None)
+    expected = None if least is None else entry(least, state[least])
+    assert tree.before(nodes, stored(state, nodes), key) == expected
+
+
 @given(states, states)
 def test_summaries_are_sums_and_tell_equal_sets_of_keys(one, other):
     nodes = MemoryNodes()

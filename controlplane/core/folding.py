@@ -1,0 +1,79 @@
+"""The ordered fold: a transform that reads its own partition before, in the order of keys, beside its inputs' rows.
+
+State k is f(state k-1, inputs k); before the first one there are no rows. Does not belong here: the language
+(blueprint), which partitions follow from a change (plan).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
+from controlplane.core.blueprint.model import Place, Previous
+from controlplane.core.errors import Problem
+from controlplane.core.schemas import InvalidSchema, parse_ddl
+from dataplane.contract import Json, Schema, schema_id
+
+MODE = "previous"
+REASON = "the partition before, in the order of keys"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The partition before as an input: its name in the code, and the columns of every partition."""
+
+    name: str
+    schema: Schema
+
+    @property
+    def logic(self) -> Json:
+        """What of it decides which rows there are."""
+        return {"name": self.name, "schema": schema_id(self.schema)}
+
+
+def name_of(component: Component) -> str:
+    """What the code calls the partition before; empty where it does not read it."""
+    body = component.body
+    return body.previous.name if isinstance(body, SqlTransform | PythonTransform) and body.previous else ""
+
+
+def in_words(fold: Fold, key: str, before: str | None) -> str:
+    """Why a partition is another one though its inputs are the same. `before`: the key of the one before it."""
+    if before is None:
+        return f"{key}: no partition is before it any more ({fold.name})"
+    return f"{key}: {fold.name}, the partition before ({before}), is another one"
+
+
+def fold(
+    component: Component, previous: Previous, modes: Iterable[tuple[str, str]], read: Iterable[str] | None
+) -> tuple[Fold | None, list[Problem]]:
+    """The fold, and all that is wrong with it. `modes` of the other inputs by name; `read`: what the SQL names."""
+    found, problems = None, list(_problems(component, previous, list(modes), read))
+    try:
+        found = Fold(previous.name, parse_ddl(previous.schema))
+    except InvalidSchema as e:
+        problems.append(_problem(previous.schema_place, e.code, str(e), "for example: day STRING, total BIGINT"))
+    return found, problems
+
+
+def _problems(
+    component: Component, previous: Previous, modes: Sequence[tuple[str, str]], read: Iterable[str] | None
+) -> Iterator[Problem]:
+    if read is not None and previous.name not in read:
+        yield _problem(previous.place, "unused-input", f"the SQL does not read {previous.name!r}", "remove it")
+    for name, _ in (m for m in modes if m[1] == "by"):
+        message, hint = f"{name} is read `by` a key in a fold", "read it `each` or `all`"
+        yield _problem(previous.place, "not-supported", message, hint)
+    if not any(mode in ("each", "by") for _, mode in modes):
+        how = ", ".join(f"{name} is read `{mode}`" for name, mode in modes) or "there are no others"
+        message = f"no input says which partitions there are: {how}"
+        hint = f"declare one: inputs: {{{previous.name}: previous, {modes[0][0] if modes else 'events'}: each}}"
+        yield _problem(previous.place, "missing-input", message, hint)
+    for one in (e for e in component.expect if e.on_fail == "quarantine"):
+        hint = "on_fail: drop, or quarantine the rows of what it reads"
+        yield _problem(one.place, "not-supported", "a fold cannot keep rows that it takes out", hint)
+
+
+def _problem(at: Place, code: str, message: str, hint: str) -> Problem:
+    return Problem(at.file, at.line, at.column, code, message, hint)
