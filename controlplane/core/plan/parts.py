@@ -57,11 +57,12 @@ def follow(case: Case) -> Deciding[Following | None]:
     of, query = chosen
     logic = _logic(case, of, query)
     known = _known(case, of, logic)
+    if known is None and _has_moved_beside(case, of):
+        return None  # all parts are out of date: then one query costs less
     base = yield from _still_right(case, of, known)
     found = Following(case, of, query, logic, base)
     yield from _advance(found)
-    is_many = 2 * found.count > tree.totals(case.planning.world.nodes, of.of.root).partitions
-    return None if is_many and known is None and _had_parts(case, of) else found
+    return found
 
 
 def _chosen(case: Case) -> tuple[Input, Divided] | None:
@@ -84,8 +85,13 @@ def _logic(case: Case, of: Input, query: Divided) -> bytes:
     return ids.part_logic(query.digest, dict(case.node.body.params), case.node.spark, case.node.semantics, others)
 
 
-def _had_parts(case: Case, of: Input) -> bool:
-    return case.state is not None and f"{of.slot.name}/parts" in case.state.inputs
+def _has_moved_beside(case: Case, of: Input) -> bool:
+    """Whether another input is not what it was last time."""
+    if case.state is None:
+        return False
+    nodes, used = case.planning.world.nodes, case.state.inputs
+    others = ((i, used.get(i.slot.name)) for i in case.inputs if i is not of)
+    return any(was and tree.totals(nodes, was.root).content != i.content(case.planning) for i, was in others)
 
 
 # --- what is remembered -----------------------------------------------------------------------------
