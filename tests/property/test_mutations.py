@@ -123,7 +123,7 @@ def inputs_made_by_older_code_are_read() -> Patch:
 
 @mutation("busy")
 def inputs_of_different_cuts_are_mixed() -> Patch:
-    return inputs, "_agree", lambda states: True
+    return inputs, "_agree", lambda planning, node, states: True
 
 
 @mutation("calm")
