@@ -143,8 +143,8 @@ def _analyse(case: Case, key: bytes) -> Deciding[Decision]:
 
 
 def _all_keys(case: Case) -> Keys:
-    """Every partition that the output may have. Of one by key, those that it has: how far an index is may change without
-    a mark as long as only the analysis is asked for."""
+    """Every partition that the output may have. Of one by key, those that it has: how far an index is may change
+    without a mark as long as only the analysis is asked for."""
     nodes = case.planning.world.nodes
     if any(i.slot.mode == "by" for i in case.inputs):
         present = lacking(nodes, case.root)
