@@ -228,6 +228,8 @@ def _extent(case: Case) -> Deciding[_Extent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
     if not case.parted:
+        if case.node.own and case.state is not None and _is_same_code(case, case.state):
+            return _Extent(case.root, 0, (), Keys())  # pinned, and nothing else has changed
         return _single(case)
     if building is not None and building.lineage == case.node.lineage and _is_same_code(case, building):
         return (yield from _holes(case, (yield from _carried(case, building))))
