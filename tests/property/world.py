@@ -418,7 +418,7 @@ class World:
         again = [w for w in self.engine.done if executed[w.key] > 1 or w.key in self.seen]
         require(not again, "computed again:", again)
         needed = self._keys(reads | derived) - self.seen
-        executed.update(k for d in merged for k in self._keys({d: derived[d]}) if k in needed)
+        executed.update(k for d in merged & derived.keys() for k in self._keys({d: derived[d]}) if k in needed)
         if not exempt and self._rest.is_clean and not self._is_busy and not self._returning():
             allowed = self._allowed(reads, derived)
             wasted = [w for w in self.engine.done if w.key not in allowed and w.key[0] != PART]
