@@ -32,7 +32,7 @@ def test_for_long(spark: SparkSession) -> None:
         oracle.run(chance.randrange(1 << 32), spark)
 
 
-FOUND_BY = {planted.windows_are_read_by_any_key: [1], planted.indexes_are_not_updated: [2, 1]}  # seeds
+FOUND_BY = {planted.windows_are_read_by_any_key: [8, 10], planted.indexes_are_not_updated: [2, 1]}  # seeds
 
 
 @pytest.mark.parametrize("plant", FOUND_BY, ids=lambda plant: plant.__name__)
