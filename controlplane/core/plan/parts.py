@@ -86,9 +86,11 @@ def _logic(case: Case, of: Input, query: Divided) -> bytes:
 
 
 def _has_moved_beside(case: Case, of: Input) -> bool:
-    """Whether another input is not what it was last time."""
+    """Whether another input is not what it was last time, or all of it is forced to be done again."""
     if case.state is None:
         return False
+    if not salts.is_of(case.planning, case.node, case.state):
+        return True
     nodes, used = case.planning.world.nodes, case.state.inputs
     others = ((i, used.get(i.slot.name)) for i in case.inputs if i is not of)
     return any(was and tree.totals(nodes, was.root).content != i.content(case.planning) for i, was in others)
