@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from controlplane.core import ids, marks, sql
-from controlplane.core.plan import asking, fold, index, inputs, salts, sink, source, transform
+from controlplane.core.plan import asking, extents, fold, index, inputs, salts, sink, source, tasks, transform
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
@@ -52,7 +52,7 @@ def no_early_cutoff() -> Patch:
 
 @mutation("calm")
 def whole_inputs_are_not_part_of_a_key() -> Patch:
-    return transform, "_whole_slot", lambda case, i: slot_id(EMPTY, i.schema)
+    return tasks, "whole_slot", lambda case, i: slot_id(EMPTY, i.schema)
 
 
 @mutation("calm")
@@ -62,10 +62,10 @@ def a_changed_dimension_redoes_no_other_partition() -> Patch:
         same = all(u and u.schema == i.consumed.schema for u, i in zip(known, case.inputs, strict=True))
         return same and getattr(used, "logic", case.node.logic) == case.node.logic
 
-    return transform, "_is_same_code", is_same_code
+    return extents, "is_same_code", is_same_code
 
 
-def extents(module: Any, name: str, **values: Any) -> Patch:
+def overlooking(module: Any, name: str, **values: Any) -> Patch:
     """Something is overlooked about what has to be looked at."""
     right = getattr(module, name)
 
@@ -78,12 +78,12 @@ def extents(module: Any, name: str, **values: Any) -> Patch:
 
 @mutation("calm")
 def vanished_partitions_stay_in_transforms() -> Patch:
-    return extents(transform, "_changed", removed=())
+    return overlooking(extents, "_changed", removed=())
 
 
 @mutation("calm")
 def vanished_files_stay() -> Patch:
-    return extents(source, "_extent", removed=())
+    return overlooking(source, "_extent", removed=())
 
 
 @mutation("busy")
@@ -112,7 +112,7 @@ def remembered_datasets_forget_the_schema_they_were_read_under() -> Patch:
 
 @mutation("calm")
 def the_read_schema_is_not_part_of_a_key() -> Patch:
-    return transform, "slot_id", lambda content, schema: digest("slot/1", content=tuple(content))
+    return tasks, "slot_id", lambda content, schema: digest("slot/1", content=tuple(content))
 
 
 @mutation("calm")
@@ -134,13 +134,13 @@ def comments_and_spaces_count() -> Patch:
 
 def rekeyed(also: Callable[[Any, Any], Any]) -> Patch:
     """Something more than code and data is part of a task's key."""
-    right = transform._task
+    right = tasks.task_of
 
     def task(node: Any, *rest: Any) -> Any:
         found = right(node, *rest)
         return replace(found, key=digest("task/1", key=found.key, also=also(node, found)))
 
-    return transform, "_task", task
+    return tasks, "task_of", task
 
 
 @mutation("calm")
@@ -206,7 +206,7 @@ def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
         yield from asking.nodes([])
         return used.root
 
-    return transform, "_carried", carried
+    return extents, "carried", carried
 
 
 @mutation("folds")

@@ -110,17 +110,6 @@ def test_a_branch_is_marked_for_who_had_looked_at_nothing(world: World) -> None:
         assert marks.flow("flights") in tx.marked("dev", seen)[1]
 
 
-def test_a_deletion_marks_the_pauses_that_it_ends(world: World) -> None:
-    with world.begin() as tx:
-        tx.put_revision(revision(1), 0)
-        tx.set_paused("main", "flights.daily", paused=True)
-    with world.begin() as tx:
-        seen, _ = tx.marked("main", 0)
-        tx.delete_dataflow("main", "flights")
-    with world.read() as tx:
-        assert tx.marked("main", seen)[1] == {marks.flow("flights"), marks.PAUSES}
-
-
 def test_a_branch_is_made_once(world: World) -> None:
     with world.begin() as tx:
         tx.put_revision(revision(1), 0)

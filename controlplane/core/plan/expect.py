@@ -20,11 +20,10 @@ from controlplane.core.model import State, Task
 from controlplane.core.plan import asking, verdicts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking, listed, union
-from controlplane.core.plan.values import Commit, Decision, Evaluate, Item, Keep, Planning
+from controlplane.core.plan.values import ROW_COST, Commit, Decision, Evaluate, Item, Keep, Planning
 from controlplane.core.plan.verdicts import Answer
 from dataplane.contract import Json, Schema, schema_id, slot_id
 
-ROW_COST = 100  # bytes that a row counts for when claims are sized
 WAITING = "what is expected of its rows is looked at"
 Parts: TypeAlias = list[tuple[str, bytes]]  # partition, and the key of what a check finds in it
 

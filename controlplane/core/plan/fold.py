@@ -19,12 +19,11 @@ from controlplane.core import folding, ids, tree
 from controlplane.core.dataflow import Transform
 from controlplane.core.folding import Fold
 from controlplane.core.model import Building, Task, Trace
-from controlplane.core.plan import asking, salts, transform, windows
+from controlplane.core.plan import asking, extents, salts, tasks, transform, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, half_built, item_of
-from controlplane.core.plan.jobs import ROW_COST
 from controlplane.core.plan.keys import Keys, lacking, listed, union
-from controlplane.core.plan.values import Because, Decision, Item, Planning
+from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
 from dataplane.contract import EMPTY, Content, Json, Schema, slot_id
 
 HOPS = 50  # look-ups for partitions in one pass
@@ -74,14 +73,14 @@ def _content(entry: tree.Entry | None) -> Content:
 def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
     assert case.node.fold is not None
     assert build is not None
-    shared = {i.slot.name: transform._whole_slot(case, i) for i in case.inputs if not i.is_parted}
-    job = transform._job(case) | {"fold": _in_job(case.node, case.node.fold, shared)}
+    shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    job = tasks.job_of(case) | {"fold": _in_job(case.node, case.node.fold, shared)}
     walk = yield from _walk(case, case.node.fold, shared, job)
     if walk.frontier is not None:
         return (yield from _go_on(case, walk, walk.frontier, job))
-    removed = tuple(walk.removed) or (yield from transform._vanishing(case, [i.root for i in case.parted]))
-    extent = transform._Extent(walk.root, len(walk.window.hits), (), Keys(), removed)
-    return (yield from transform._commit(case, extent, walk.window, schema or case.node.fold.schema, build))
+    removed = tuple(walk.removed) or (yield from extents.vanishing(case, [i.root for i in case.parted]))
+    extent = extents.Extent(walk.root, len(walk.window.hits), (), Keys(), removed)
+    return (yield from transform.commit(case, extent, walk.window, schema or case.node.fold.schema, build))
 
 
 def _in_job(node: Transform, fold: Fold, shared: Mapping[str, bytes]) -> Json:
@@ -126,15 +125,15 @@ def _walk(case: Case, fold: Fold, shared: Mapping[str, bytes], job: Json) -> Dec
 
 
 def _begun(case: Case, shared: Mapping[str, bytes], job: bytes) -> Deciding[_Walk]:
-    state = case.state if case.state is not None and transform._is_same_code(case, case.state) else None
+    state = case.state if case.state is not None and extents.is_same_code(case, case.state) else None
     changed = None
     if state is not None:
-        changed = sorted({c.key for c in (yield from transform._differences(case, state))})
+        changed = sorted({c.key for c in (yield from extents.differences(case, state))})
         yield from asking.nodes([(root, changed) for root in (state.root, *(i.root for i in case.parted))])
     old = state.root if state else tree.EMPTY_ROOT
     walk = _Walk(old, old, changed[0] if changed else "", changed, shared, job)
     building = case.planning.building(case.node.dataset)
-    if building is not None and building.lineage == case.node.lineage and transform._is_same_code(case, building):
+    if building is not None and building.lineage == case.node.lineage and extents.is_same_code(case, building):
         yield from _resume(case, walk, building)
     nodes = case.planning.world.nodes
     walk.last, walk.was = tree.before(nodes, walk.root, walk.at), tree.before(nodes, old, walk.at)
@@ -146,7 +145,7 @@ def _resume(case: Case, walk: _Walk, building: Building) -> Deciding[None]:
     frontier = _first_hole(case, building)
     if frontier is None:
         return
-    since = min((c.key for c in (yield from transform._differences(case, building))), default=None)
+    since = min((c.key for c in (yield from extents.differences(case, building))), default=None)
     nodes, walk.root, walk.at = case.planning.world.nodes, building.root, frontier
     if since is not None and since <= frontier:
         undone = [(c.key, c.after) for c in tree.diff(nodes, building.root, walk.old, start=since)]
@@ -192,9 +191,9 @@ def _task(case: Case, fold: Fold, walk: _Walk, key: str) -> Task | None:
     reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
     if not any(reads.values()):
         return None
-    slots = transform._slots(reads, {i.slot.name: i.schema for i in case.parted})
+    slots = tasks.slots_of(reads, {i.slot.name: i.schema for i in case.parted})
     slots |= {**walk.shared, fold.name: slot_id(_content(walk.last), fold.schema)}
-    task = transform._task(case.node, walk.job, key, reads, slots, False, salts.of(case.planning, case.node))
+    task = tasks.task_of(case.node, walk.job, key, reads, slots, False, salts.of(case.planning, case.node))
     own = [walk.last.fragment.hex()] if walk.last else []
     spec = {**task.spec, "slots": {**task.spec["slots"], fold.name: own}}
     return replace(task, spec=spec, size_bytes=task.size_bytes + _content(walk.last).rows * ROW_COST)
@@ -252,7 +251,7 @@ def _follower(case: Case, key: str) -> tuple[Json, int]:
     """What a task reads besides the partition before it, and how many rows that are."""
     nodes = case.planning.world.nodes
     reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
-    ids = transform._slots(reads, {i.slot.name: i.schema for i in case.parted})
+    ids = tasks.slots_of(reads, {i.slot.name: i.schema for i in case.parted})
     fragments = {name: [e.fragment.hex()] if e else [] for name, e in reads.items()}
     spec = {"partition": key, "slots": fragments, "ids": {name: id.hex() for name, id in ids.items()}}
     return spec, sum(_content(e).rows for e in reads.values())

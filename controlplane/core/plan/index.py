@@ -21,12 +21,11 @@ from controlplane.core.model import Consumed, Task
 from controlplane.core.partitioning import column_fault, key_parts
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.values import Planning, user_error
+from controlplane.core.plan.values import ROW_COST, Planning, user_error
 from controlplane.core.schemas import EMPTY_SCHEMA
 from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, TaskError, fragment_id, pair_key
 
 CHUNK = 500  # partitions whose answers are in memory at a time
-ROW_COST = 100  # bytes that a row counts for when claims are sized
 Memos = Mapping[bytes, Json]
 
 

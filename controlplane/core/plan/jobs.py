@@ -11,10 +11,10 @@ from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Slot, Transform
 from controlplane.core.expectations import drop_job
 from controlplane.core.plan.index import output_parts, slot_parts
+from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit
 from dataplane.contract import Json, Schema
 
-ROW_COST = 100  # bytes that a row counts for when claims are sized
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 
 

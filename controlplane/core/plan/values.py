@@ -32,6 +32,7 @@ SEVERITY: tuple[Status, ...] = (
 KEPT_KEYS = 100_000  # of equal sets of keys, at a time
 EXACT = 1_000  # partitions up to which each is looked at before anything is said
 FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
+ROW_COST = 100  # bytes that a row counts for when claims are sized
 
 
 @dataclass(frozen=True, slots=True)

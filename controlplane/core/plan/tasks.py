@@ -1,0 +1,81 @@
+"""The tasks that make partitions of a transform: what each reads, which gives its key, and the job that they share.
+
+Does not belong here: which partitions are looked at (extents).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.core import ids, tree
+from controlplane.core.dataflow import Transform
+from controlplane.core.model import Task
+from controlplane.core.plan import asking, salts
+from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.case import Case
+from controlplane.core.plan.inputs import Input
+from controlplane.core.plan.jobs import cost_of, logic_job
+from dataplane.contract import EMPTY, Json, Schema, slot_id, task_key
+
+Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
+
+
+def job_of(case: Case) -> Json:
+    job = logic_job(case.node, case.schemas, case.planning.now)
+    job["shared"] = {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted}
+    if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
+        job["pairs"] = pairs
+    return job
+
+
+def tasks_of(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+    """The task of each of these partitions; those that wait for an input are left out."""
+    yield from asking.nodes([(i.root, keys) for i in case.parted])
+    nodes = case.planning.world.nodes
+    found = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
+    waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
+    digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    schemas = {i.slot.name: i.schema for i in case.parted}
+    batched, salt_of = bool(job.get("batch_sql") or job.get("together")), salts.of(case.planning, case.node)
+    return {
+        key: task_of(case.node, digest, key, reads, slots_of(reads, schemas) | shared, batched, salt_of)
+        for key in keys
+        if key not in waiting
+        for reads in ({name: entries.get(key) for name, entries in found.items()},)
+    }
+
+
+def _waiting(case: Case, i: Input, keys: Sequence[str]) -> set[str]:
+    """Those of the keys that a half-built input does not have yet."""
+    if i.pending is None:
+        return set()
+    nodes = case.planning.world.nodes
+    waiting = set(i.pending.listed).intersection(keys)
+    for wanted, have in i.pending.trees.values():
+        waiting |= tree.lookup(nodes, wanted, keys).keys() - tree.lookup(nodes, have, keys).keys()
+    return waiting - tree.lookup(nodes, i.of.root, keys).keys()
+
+
+def whole_slot(case: Case, i: Input) -> bytes:
+    return slot_id(i.content(case.planning), i.schema)
+
+
+def slots_of(reads: Reads, schemas: Mapping[str, Schema]) -> dict[str, bytes]:
+    return {name: slot_id(e.content if e else EMPTY, schemas[name]) for name, e in reads.items()}
+
+
+def task_of(
+    node: Transform,
+    job: bytes,
+    key: str,
+    reads: Reads,
+    slots: Mapping[str, bytes],
+    is_batched: bool,
+    salt_of: salts.SaltOf,
+) -> Task:
+    each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
+    spec: Json = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
+    rows = sum(e.content.rows for e in reads.values() if e)
+    cost = cost_of(rows, is_batched=is_batched)
+    task = task_key(node.task_logic, slots, salt_of(key))
+    return Task(task, "transform", node.maker, key, job, spec, cost, priority=node.component.priority)
