@@ -9,8 +9,8 @@ help:  ## list these targets
 demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
 
-test: java setup  ## every test, on real Spark and real servers that they start themselves
-	@$(BIN)/python -m pytest tests
+test: java setup  ## every test, on real Spark and real servers that they start themselves, two files at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 check: setup  ## format, lint, types, import contracts, unit and property tests; under a minute
 	@$(BIN)/ruff format --quiet --check || { $(BIN)/ruff format --check; exit 1; }
@@ -25,8 +25,9 @@ soak: java setup  ## property tests and random faults for much longer, with new 
 bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py
 
-bench-incremental: java setup  ## TPC-H by month beside plain PySpark, after a month is corrected (minutes)
+bench-incremental: java setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
 	@$(BIN)/python benchmarks/incremental.py $(ARGS)
+	@$(BIN)/python benchmarks/declarative.py $(ARGS)
 
 bench-planner: setup  ## measure planning on SQLite and PostgreSQL (ARGS=--peers: SQLMesh and Dagster too)
 	@$(BIN)/python benchmarks/planner.py $(ARGS)
