@@ -172,9 +172,10 @@ class Headgate:
                     yield None
 
     # looking after the database
-    def gc(self) -> Json:
-        """Collect what nothing refers to any more; how many rows of each kind went."""
-        return self._at_length("/v1/gc", None)
+    def gc(self, *, packs: bool = False) -> Json:
+        """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
+        up, too, and made again in time."""
+        return self._at_length("/v1/gc", {"packs": True} if packs else None)
 
     def fsck(self, *, files: bool = False) -> Json:
         """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too."""

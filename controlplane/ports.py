@@ -87,6 +87,9 @@ class Upkeep(Protocol):
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         """What the rows of these fragments say, without their files."""
 
+    def condemn(self, fragments: Sequence[bytes]) -> None:
+        """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
+
     def files(self) -> Iterator[Files]:
         """Of all fragments that are stored, streamed in the order of their attempts."""
 

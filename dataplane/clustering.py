@@ -26,6 +26,15 @@ def clustered_within(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:
     return rows.sortWithinPartitions(LABEL, *map(F.col, columns)) if columns else rows
 
 
+def gathered(rows: DataFrame, job: Mapping[str, Json], into: int) -> DataFrame:
+    """Rows of many files as those of a few, each with a range of its own where an order is asked for."""
+    columns = [F.col(name) for name in _columns(rows, job)]
+    if not columns:
+        return rows.coalesce(into)
+    parted = rows.repartitionByRange(into, *columns) if into > 1 else rows.coalesce(1)
+    return parted.sortWithinPartitions(*columns)
+
+
 def _columns(rows: DataFrame, job: Mapping[str, Json]) -> list[str]:
     """Those of the columns that these rows have: source files may lack some."""
     have = set(rows.columns)

@@ -171,6 +171,11 @@ def fragment_id(schema: Schema, content: Content) -> bytes:
     return digest("fragment/1", schema=_encoded(schema), content=tuple(content))
 
 
+def pack_id(schema: Schema, content: Content) -> bytes:
+    """The rows of several fragments of one schema as one: never the id of a fragment that anything is made of."""
+    return digest("pack/1", schema=_encoded(schema), content=tuple(content))
+
+
 def slot_id(content: Content, read_schema: Schema) -> bytes:
     """What a task reads through one input: the rows' content under the read schema."""
     return digest("slot/1", content=tuple(content), schema=_encoded(read_schema))
@@ -268,9 +273,9 @@ def pair_key(key: str, partition: str) -> str:
 
 # --- wire records -------------------------------------------------------------------------------
 
-Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "index", "transform", "check", "write"]
+Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write"]
 WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write"})
-DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "index", "transform", "check"})
+DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "index", "transform", "pack", "check"})
 
 
 class SourceObject(TypedDict):
@@ -387,7 +392,8 @@ class TaskSpec(TypedDict):
     objects: NotRequired[list[SourceObject]]  # parse
     columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
     lacking: NotRequired[Schema]  # parse: columns that rows are dropped by, and that the objects do not have
-    slots: NotRequired[dict[str, list[str]]]  # transform: files of `each` and `by` inputs; index, check: of ""
+    slots: NotRequired[dict[str, list[str]]]  # transform: files of `each` and `by` inputs; index, check, pack: of ""
+    into: NotRequired[int]  # pack: the number of files
     was: NotRequired[list[int] | None]  # of a fold: a content that ends the run, for the next task read it before
     then: NotRequired[list[Json]]  # of a fold: tasks after this one, whose keys follow from what comes out
     files: NotRequired[list[str]]  # write: the partition's files

@@ -30,7 +30,7 @@ from dataplane.session import conf_from_environment, is_alive, start, stop
 
 CLAIMERS = 4
 IDLE_BEAT_S = 10.0
-MANIFEST_KINDS = frozenset({"parse", "index", "transform"})
+MANIFEST_KINDS = frozenset({"parse", "index", "transform", "pack"})
 
 log = logging.getLogger("headgate.driver")
 

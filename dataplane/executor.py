@@ -25,6 +25,7 @@ from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output,
 from dataplane.expectations import TAKEN_OUT
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
 from dataplane.leaks import Surroundings, forget
+from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
 from dataplane.read.inspect import is_unchanged, undecodable
@@ -67,6 +68,8 @@ class Executor:
                     return _indexed(attempt)
                 case "transform":
                     return self._transform(attempt)
+                case "pack":
+                    return self._pack(attempt)
                 case "infer":
                     return _inferred(attempt)
                 case "analyse":
@@ -133,6 +136,10 @@ class Executor:
         measured = _measured(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
 
+    def _pack(self, attempt: Attempt) -> list[TaskResult]:
+        measured = _measured(attempt, self._singly(attempt, lambda task: pack_one(attempt, task)))
+        return [_result(t, proven(t, measured[task_label(t)])) for t in attempt.claim["tasks"]]
+
     def _run(self, attempt: Attempt, task: TaskSpec) -> TaskResult:
         """A task of a fold, and those after it."""
         work = sql_one if attempt.job["language"] == "sql" else python_one
@@ -165,7 +172,7 @@ def _one(
         return e.error
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
         attempt.check()
-        return explain_sql(attempt, e) if attempt.job["language"] == "sql" else explain(e)
+        return explain_sql(attempt, e) if attempt.job.get("language") == "sql" else explain(e)
 
 
 def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:

@@ -88,11 +88,16 @@ def version(ctx: typer.Context, home: options.Home = None, output: options.As = 
     _show_version(session.output, session.means.version(found.database_url))
 
 
-def gc(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+def gc(
+    ctx: typer.Context,
+    packs: Annotated[bool, typer.Option("--packs", help="Also give up all packs; they are made again.")] = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
     """Drop history whose time is over, and what nothing refers to any more; a service does it by itself."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.gc()
+        value = client.gc(packs=packs)
     show(value, views.fields(value), session.output)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract import Content, FileEntry
+from dataplane.contract import LABEL, Content, FileEntry, label_of
 
 Holder: TypeAlias = Literal["state", "input", "building", "build", "listing", "target", "task", "publication"]
 """What holds on to a tree. `input`: what a newest state, or a half-built dataset, was made of. `build`: a build trace.
@@ -75,3 +75,8 @@ class Files:
     fragment: bytes
     attempt: str
     files: tuple[FileEntry, ...]
+
+    @property
+    def is_pack(self) -> bool:
+        """Packs are named after themselves, other fragments after the tasks that gave them."""
+        return f"{LABEL}={label_of(self.fragment)}" in self.files[0]["path"].split("/") if self.files else False

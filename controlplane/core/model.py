@@ -276,6 +276,7 @@ class Table:
     """What a published table is to hold. A fragment comes once for each partition that has it.
 
     `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it.
+    `is_layout`: it has these rows already, perhaps in other files.
     """
 
     path: str
@@ -283,3 +284,4 @@ class Table:
     fragments: tuple[Fragment, ...]
     generation: int
     dataset: str
+    is_layout: bool = False

@@ -58,6 +58,7 @@ class Publication:
         self.schema_json = request["schema"]
         self.schema = _schema(request["schema"])
         fragments = [WantedFragment(f["id"], tuple(f["files"])) for f in request["fragments"]]
+        self.is_layout: bool = request["is_layout"]
         self.wanted: dict[FileKey, Wanted] = wanted_files(self.path, fragments)
         self.commit = CommitProperties(
             custom_metadata={"generation": request["generation"], "dataset": request["dataset"]},
@@ -108,9 +109,9 @@ class Publication:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
-        sizes = _active(table)
-        actions: list[AddAction | RemoveAction] = [_add(a) for a in change.adds]
-        actions += [RemoveAction(p, True, FAR, sizes[p], {}) for p in change.removes]
+        sizes, is_change = _active(table), not (self.is_layout and _same_rows(table, change))
+        actions: list[AddAction | RemoveAction] = [_add(a, is_change=is_change) for a in change.adds]
+        actions += [RemoveAction(p, is_change, FAR, sizes[p], {}) for p in change.removes]
         failpoint("publish-before-log")
         table.create_write_transaction(actions, "append", table.schema(), commit_properties=self.commit)
         failpoint("publish-after-log")
@@ -143,8 +144,16 @@ def _active(table: DeltaTable) -> dict[str, int]:
     return dict(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
 
 
-def _add(add: Add) -> AddAction:
-    return AddAction(add.path, add.entry["size"], {}, int(time() * 1000), True, _stats(add.entry))
+def _same_rows(table: DeltaTable, change: Difference) -> bool:
+    """What comes has as many rows as what goes; readers of changes may then pass the commit over. Somebody else's
+    commits may have left other rows than ours."""
+    found = table.get_add_actions()
+    rows = dict(zip(found.column("path").to_pylist(), found.column("num_records").to_pylist(), strict=True))
+    return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)
+
+
+def _add(add: Add, *, is_change: bool = True) -> AddAction:
+    return AddAction(add.path, add.entry["size"], {}, int(time() * 1000), is_change, _stats(add.entry))
 
 
 def _stats(entry: FileEntry) -> str:

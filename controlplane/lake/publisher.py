@@ -113,6 +113,7 @@ def _request(lake_uri: str, table: Table) -> Json:
         "fragments": [_fragment(f) for f in table.fragments],
         "generation": table.generation,
         "dataset": table.dataset,
+        "is_layout": table.is_layout,
     }
 
 

@@ -28,6 +28,7 @@ FIXES = {
     "fragment-missing": RESTORE,
     "fragment-not-stored": RESTORE,
     "head-without-state": RESTORE,
+    "pack-gone": "headgate gc --packs: nothing is lost, and packs are made again",
     "source-missing": "headgate refresh DATASET: the next listing writes it again",
     "totals-differ": RESTORE,
     "trace-without-fragment": "nothing: the task runs again when its result is wanted",
@@ -159,9 +160,10 @@ def _attempt(lake: ObjectStore, attempt: str, fragments: Iterable[Files]) -> Ite
             size = sizes.get(file["path"])
             where = f"fragment {of.fragment.hex()}, {file['path']}"
             if size is None:
-                yield _found("file-gone", where, "the file is not there")
+                yield _found("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
             elif size != file["size"]:
-                yield _found("file-size-differs", where, f"the file has {size} bytes and not {file['size']}")
+                code = "pack-gone" if of.is_pack else "file-size-differs"
+                yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
 
 
 def _folder(path: str, attempt: str) -> str:

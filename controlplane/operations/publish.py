@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.core import tree
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Event, Publication, State, Table
+from controlplane.operations import packing
 from controlplane.operations.views import table_path
 from controlplane.ports import Publisher, Store, Tx
 from dataplane.contract import failpoint, schema_id
@@ -36,8 +38,12 @@ def is_published(state: State, publication: Publication | None) -> bool:
 def publish(store: Store, namespace: str, state: State, publisher: Publisher) -> int:
     """Make the dataset's table hold this state; returns the table's version. Repeating it is harmless."""
     with store.read(namespace) as tx:
-        table = _table(tx, namespace, state)
+        known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
+        unpacked = _unpacked(tx, namespace, state, known)
+        table = _table(tx, namespace, state, is_layout=known is not None and _has_rows_of(known, state))
     failpoint("before-publish")
+    if unpacked is not None:
+        publisher.publish(unpacked)
     version = publisher.publish(table)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
@@ -49,11 +55,30 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     return version
 
 
-def _table(tx: Tx, namespace: str, state: State) -> Table:
-    ids = [e.fragment for e in tree.scan(tx, state.root)]
-    found = tx.fragments(set(ids))
-    fragments = tuple(found[id] for id in ids)
-    return Table(table_path(namespace, state.dataset), state.schema, fragments, state.generation, state.dataset)
+def _has_rows_of(known: Publication, state: State) -> bool:
+    return known.version >= 0 and (known.generation, known.root) == (state.generation, state.root)
+
+
+def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
+    fragments = tuple(packing.fragments(tx, state.root))
+    path = table_path(namespace, state.dataset)
+    return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout)
+
+
+def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -> Table | None:
+    """The table with the rows that it has, without the packs that the state breaks up: so that the commit of a
+    generation that adds rows does nothing but add."""
+    if known is None or known.version < 0 or known.schema != schema_id(state.schema) or known.root == state.root:
+        return None
+    leaves = frozenset(tree.leaf_digests(tx, state.root))
+    try:
+        if not packing.breaks_up(tx, known.root, leaves):
+            return None
+        fragments = tuple(packing.fragments(tx, known.root, leaves))
+    except CorruptNode:  # nobody else needs that tree; then it is one commit
+        return None
+    path = table_path(namespace, state.dataset)
+    return Table(path, state.schema, fragments, known.generation, state.dataset, is_layout=True)
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:

@@ -19,7 +19,7 @@ from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
-from controlplane.operations import listings, runs
+from controlplane.operations import listings, packing, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
 from controlplane.ports import ObjectStore, Tx
@@ -94,7 +94,7 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     tasks = _with_parts(tx, tasks, job.pop("pairs", {}))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
-        job["shared"] = {name: _all_files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
+        job["shared"] = {name: packing.files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
     return {
         "contract": CONTRACT,
         "attempt": attempt.id,
@@ -137,13 +137,6 @@ def _files(tx: Tx, ids: Iterable[bytes]) -> dict[str, list[str]]:
     """Fragment id (hex) -> paths in the lake."""
     found = tx.fragments(dict.fromkeys(ids))
     return {id.hex(): [f["path"] for f in fragment.files] for id, fragment in found.items()}
-
-
-def _all_files(tx: Tx, root: bytes) -> list[str]:
-    """The files of a whole dataset; a fragment that several partitions have comes once for each."""
-    ids = [e.fragment for e in tree.scan(tx, root)]
-    files = _files(tx, ids)
-    return [path for id in ids for path in files[id.hex()]]
 
 
 def _spec(task: Task, epoch: int, files: dict[str, list[str]]) -> TaskSpec:
@@ -221,7 +214,7 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
         is_kept = bool(tx.referenced_attempts([attempt.id]))
-    if attempt.kind in ("parse", "index", "transform", "list") and not is_kept:
+    if attempt.kind in ("parse", "index", "transform", "pack", "list") and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
@@ -339,6 +332,8 @@ class _Recording:
             case "index":
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.executed" if self.by == "executed" else "task.recovered", len(kept))
+            case "pack":
+                self.events += packing.take_in(self.tx, self.attempt, kept)
             case "infer" | "analyse" | "check":
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.other", len(kept))

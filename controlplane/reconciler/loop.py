@@ -24,6 +24,7 @@ from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.sweep import sweep
 from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
+from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import DRIVER_KINDS
 
@@ -73,6 +74,7 @@ class Reconciler:
         self._first = True
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
+        self._packing = Packing(store, namespace, branch, self._publishing.look_again)
 
     def _newest_trace(self) -> int:
         with self.store.read(self.namespace) as tx:
@@ -92,6 +94,7 @@ class Reconciler:
             seen = self.wake.count
             try:
                 changed = self.tick()
+                self._pack(is_idle=not changed)
                 _collect(collecting)
             except Exception as e:
                 log.exception("pass failed", error=str(e))
@@ -107,12 +110,25 @@ class Reconciler:
         self.pool.scale("worker", 1)
         while not stop.is_set():
             seen = self.wake.count
-            if not self.tick() and self._is_over() and not again():
+            if not self.tick() and self._is_over() and not again() and not self._pack(is_idle=True):
                 break
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
             _collect(Collecting(self.store, self.namespace))
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
+
+    def _pack(self, *, is_idle: bool) -> bool:
+        """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
+        may_start = self.flows is None or self._driver_wanted_at > 0
+        observed = self._planner.observed()
+        if not is_idle or not may_start or observed is None or self.last is None or self.last.under_way:
+            return False
+        is_open = self._packing.step(self._states(), observed[0].nodes, time.monotonic())
+        if is_open:
+            self.wake.notify()  # claims wait for new tasks
+        else:
+            self._publishing.nudge(self._states())
+        return is_open or self._publishing.can_go_on()
 
     def _is_over(self) -> bool:
         assert self.last is not None
@@ -299,6 +315,10 @@ class _Publishing:
         late = {s.dataset for s in found}
         self._done.update((s.dataset, s.seq) for s in waiting.values() if s.dataset not in late)
         return found
+
+    def look_again(self) -> None:
+        """At all tables: some may not be as they were left."""
+        self._done.clear()
 
     def can_go_on(self) -> bool:
         """Some table is behind and has not failed again and again."""

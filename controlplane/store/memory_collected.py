@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
@@ -144,6 +145,11 @@ class MemoryCollected(MemoryPart):
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         return {id: Stored(f.status, f.content) for id, f in pick(self._space.fragments, fragments).items()}
+
+    def condemn(self, fragments: Sequence[bytes]) -> None:
+        for fragment in pick(self._space.fragments, fragments).values():
+            if fragment.status == "stored":
+                self._space.fragments[fragment.id] = replace(fragment, status="condemned")
 
     def files(self) -> Iterator[Files]:
         stored = (f for f in self._space.fragments.values() if f.status == "stored")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, Text, delete, literal, select
+from sqlalchemy import Row, Select, Text, delete, literal, select, update
 
 from controlplane.core.kept import Files, Stored
 from controlplane.core.model import Fragment, Trace
@@ -53,6 +53,11 @@ class Remembered(Part):
         wanted = select(row.id, row.status, row.rows, row.sum1, row.sum2).where(self._mine(db.fragments))
         found = self._among(wanted, row.id, fragments)
         return {f.id: Stored(f.status, _content(f)) for f in found}
+
+    def condemn(self, fragments: Sequence[bytes]) -> None:
+        self._write_traces()
+        stored = update(db.fragments).where(self._mine(db.fragments, status="stored")).values(status="condemned")
+        self._change_among(stored, db.fragments.c.id, fragments)
 
     def files(self) -> Iterator[Files]:
         self._write_traces()

@@ -232,6 +232,23 @@ def test_what_fragments_say(world: World) -> None:
         assert list(tx.loose_heads()) == []
 
 
+def test_condemned_fragments_are_not_used_and_may_come_back(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_traces([trace(1, 1)], [fragment(1), fragment(2), fragment(3, status="deleted")])
+        tx.condemn([d(1), d(3), d(4)])
+        assert tx.traces([d(1)]) == {}
+        assert {f.fragment for f in tx.files()} == {d(2)}
+        assert tx.referenced_attempts(["attempt-1", "attempt-3"]) == {"attempt-1"}  # its files stay
+    with world.begin() as tx:
+        assert {id: s.status for id, s in tx.stored([d(1), d(2), d(3)]).items()} == {
+            d(1): "condemned",
+            d(2): "stored",
+            d(3): "deleted",
+        }
+        tx.put_traces([], [fragment(1, attempt="again")])
+        assert tx.fragments([d(1)]) == {d(1): fragment(1, attempt="again")}
+
+
 def test_changes_are_counted_from_one_collection_to_the_next(world: World) -> None:
     with world.begin() as tx:
         assert (tx.collections(), tx.changes_since_collection()) == (0, 0)

@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from controlplane.api import auth
 from controlplane.api.calls import Called, answer
 from controlplane.operations.collect import collect
+from controlplane.operations.context import Context
 from controlplane.operations.fsck import LIMIT, fsck
+from controlplane.operations.packing import give_up
+from dataplane.contract import Json
 
 router = auth.router()
 
@@ -22,10 +25,22 @@ class Check(BaseModel):
     files: bool = False
 
 
+class Collection(BaseModel):
+    """`packs` also gives up all packs, which are made again in time: after files of some were lost."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    packs: bool = False
+
+
 @router.post("/v1/gc")
-def gc(call: Called) -> Response:
+def gc(call: Called, wish: Collection | None = None) -> Response:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
-    return call.once(lambda: answer(asdict(collect(call.context.store, call.context.namespace))))
+    return call.once(lambda: answer(_collect(call.context, packs=bool(wish and wish.packs))))
+
+
+def _collect(context: Context, *, packs: bool) -> Json:
+    given_up = {"packs": give_up(context.store, context.namespace)} if packs else {}
+    return given_up | asdict(collect(context.store, context.namespace))
 
 
 @router.post("/v1/fsck")

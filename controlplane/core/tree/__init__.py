@@ -16,7 +16,19 @@ from controlplane.core.tree.codec import Columns
 from controlplane.core.tree.diff import diff, diff_keys, diff_keys_many, diff_many
 from controlplane.core.tree.edit import edit
 from controlplane.core.tree.memory import MemoryNodes
-from controlplane.core.tree.query import before, keys_digest, lookup, reachable, scan, summaries, totals, verify, warm
+from controlplane.core.tree.query import (
+    before,
+    by_leaf,
+    keys_digest,
+    leaf_digests,
+    lookup,
+    reachable,
+    scan,
+    summaries,
+    totals,
+    verify,
+    warm,
+)
 from controlplane.core.tree.values import EMPTY_ROOT, Change, Entry, KeyChange, NodeStore, Summary, Totals
 from controlplane.core.tree.walk import after
 
@@ -36,12 +48,14 @@ __all__ = [
     "before",
     "build",
     "build_columns",
+    "by_leaf",
     "diff",
     "diff_keys",
     "diff_keys_many",
     "diff_many",
     "edit",
     "keys_digest",
+    "leaf_digests",
     "lookup",
     "reachable",
     "scan",

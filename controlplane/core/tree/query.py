@@ -38,6 +38,18 @@ def scan(nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None
         yield from leaf.columns.part(bisect_left(leaf.keys, start), last).entries()
 
 
+def by_leaf(nodes: NodeStore, root: bytes) -> Iterator[tuple[bytes, tuple[Entry, ...]]]:
+    """All entries in key order, leaf by leaf, with the digest of each leaf."""
+    for _, leaf in leaves(nodes, root, all_children):
+        yield leaf.digest, tuple(leaf.columns.entries())
+
+
+def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
+    """Of all leaves, in key order. Reads none of them, except for one that is the root."""
+    for _, node in leaves(nodes, root, all_children, stop_level=1):
+        yield from node.ids() if node.level else [node.digest]
+
+
 def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
     """The entries of those of the keys that are there."""
     wanted = sorted(set(keys))

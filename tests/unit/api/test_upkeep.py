@@ -16,6 +16,7 @@ def test_collecting_tells_what_went(world: World) -> None:
         found = client.gc()
         assert (found["tasks"], found["nodes"]) == (1, 0)
         assert set(client.gc().values()) == {0}
+        assert client.gc(packs=True)["packs"] == 0
 
 
 def test_collecting_beside_damage_is_refused(world: World) -> None:
@@ -40,4 +41,5 @@ def test_a_check_takes_nothing_else(world: World) -> None:
     with world.http() as http:
         assert http.post("/v1/fsck", json={"repair": True}).status_code == 422
         assert http.post("/v1/fsck").status_code == 200
+        assert http.post("/v1/gc", json={"pack": True}).status_code == 422
         assert http.post("/v1/gc", headers={"Idempotency-Key": "once"}).status_code == 200

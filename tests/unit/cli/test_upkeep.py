@@ -25,8 +25,9 @@ def headgate(*arguments: str) -> int:
 def test_collecting_shows_what_went(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate("gc") == 0
     assert "nodes in use: 0" in capsys.readouterr().out.splitlines()
-    assert headgate("gc", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out)["states"] == 0
+    assert headgate("gc", "--packs", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["packs"], found["states"]) == (0, 0)
 
 
 def test_checking_exits_by_what_it_finds(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -99,6 +99,22 @@ def test_a_swap_is_one_commit_of_just_the_difference(lake: Lake, publisher: Delt
     check(lake, rows(1, 3))
 
 
+def test_other_files_with_the_same_rows_are_no_change_of_data(lake: Lake, publisher: DeltaPublisher) -> None:
+    one, two, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(2)), lake.fragment(A, rows(1, 2))
+    publisher.publish(lake.table(A, one, two))
+    assert publisher.publish(replace(lake.table(A, both), is_layout=True)) == 1
+    commit = actions(lake, 1)
+    assert [one["dataChange"] for kind in ("add", "remove") for one in commit[kind]] == [False, False, False]
+    check(lake, rows(1, 2))
+
+
+def test_what_others_did_to_a_table_is_a_change_whatever_was_meant(lake: Lake, publisher: DeltaPublisher) -> None:
+    one, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(1, 2))
+    publisher.publish(lake.table(A, one))
+    publisher.publish(replace(lake.table(A, both), is_layout=True))
+    assert [one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 1)[kind]] == [True, True]
+
+
 def test_publishing_again_commits_nothing(lake: Lake, publisher: DeltaPublisher) -> None:
     table = lake.table(A, lake.fragment(A, rows(1)))
     assert [publisher.publish(t) for t in (table, table, replace(table, generation=9))] == [0, 0, 0]

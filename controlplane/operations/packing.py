@@ -1,0 +1,187 @@
+"""Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up.
+
+Does not belong here: what a pack is (core.packs), when it is time (the reconciler).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from controlplane.core import packs, tree
+from controlplane.core.clustering import sorting
+from controlplane.core.dataflow import Node, Sink, Transform
+from controlplane.core.model import Attempt, Event, Fragment, State, Task
+from controlplane.core.packs import Pack
+from controlplane.ports import Store, Tx
+from dataplane.contract import Json, TaskResult, pack_id, partition_result
+
+DATASETS_A_TIME = 20  # that are looked at in one snapshot
+LEAVES_A_TIME = 20
+PACKS_A_TIME = 100  # of one dataset
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> list[Fragment]:
+    """The rows of a dataset in as few fragments as there are: packs in place of what is in them (only of these leaves,
+    where some are named), and every other fragment as often as partitions have it."""
+    by_leaf = [(digest, entries) for digest, entries in tree.by_leaf(tx, root)]
+    found = tx.fragments({e.fragment for _, entries in by_leaf for e in entries})
+    wanted = {d: packs.packs_of(e, found) for d, e in by_leaf if leaves is None or d in leaves}
+    found |= _there(tx, wanted.values())
+    return [f for d, entries in by_leaf for f in packs.laid_out(entries, wanted.get(d, ()), found)]
+
+
+def files(tx: Tx, root: bytes) -> list[str]:
+    """The paths of the files of a whole dataset."""
+    return [file["path"] for fragment in fragments(tx, root) for file in fragment.files]
+
+
+def breaks_up(tx: Tx, root: bytes, leaves: Container[bytes]) -> bool:
+    """Whether packs are there of leaves of this tree that are not among `leaves`."""
+    gone = [entries for digest, entries in tree.by_leaf(tx, root) if digest not in leaves]
+    found = tx.fragments({e.fragment for entries in gone for e in entries})
+    return bool(_there(tx, [packs.packs_of(entries, found) for entries in gone]))
+
+
+def _there(tx: Tx, wanted: Iterable[Iterable[Pack]]) -> dict[bytes, Fragment]:
+    found = tx.fragments({pack.id for some in wanted for pack in some})
+    return {id: fragment for id, fragment in found.items() if fragment.status == "stored"}
+
+
+# --- asking -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Packs that a dataset lacks, as tasks with their jobs."""
+
+    dataset: str
+    tasks: tuple[Task, ...]
+    jobs: Mapping[bytes, Json]
+
+
+def due(tx: Tx, state: State, node: Node) -> Due:
+    """Of leaves that the newest commit left as they are, or of all once nothing was committed for a while."""
+    if isinstance(node, Sink) or state.partitions < packs.FEWEST:
+        return Due(state.dataset, (), {})
+    jobs = [(pack, packs.job_of(pack, _order(node, state))) for pack in islice(_missing(tx, state), PACKS_A_TIME)]
+    tasks = tuple(packs.task_of(pack, state.dataset, job) for pack, job in jobs)
+    return Due(state.dataset, tasks, {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)})
+
+
+def _missing(tx: Tx, state: State) -> Iterator[Pack]:
+    """Of stable leaves, each once."""
+    stable = _stable(tx, state)
+    leaves = (entries for digest, entries in tree.by_leaf(tx, state.root) if digest in stable)
+    known: set[bytes] = set()
+    while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
+        members = tx.fragments({e.fragment for entries in some for e in entries})
+        wanted = {pack.id: pack for entries in some for pack in packs.packs_of(entries, members)}
+        missing = wanted.keys() - _there(tx, [wanted.values()]).keys() - known
+        known |= missing
+        yield from (wanted[id] for id in sorted(missing))
+
+
+def is_quiet(state: State, now: float) -> bool:
+    """It is the newest for so long that nobody knows of anything to come."""
+    return now - state.at >= packs.QUIET_S
+
+
+def _stable(tx: Tx, state: State) -> frozenset[bytes]:
+    if is_quiet(state, tx.now()):
+        return frozenset(tree.leaf_digests(tx, state.root))
+    before = next((s for s in tx.history(state.branch, state.dataset, 2) if s.seq < state.seq), None)
+    if before is None:
+        return frozenset()
+    return frozenset(tree.leaf_digests(tx, before.root)) & frozenset(tree.leaf_digests(tx, state.root))
+
+
+def _order(node: Node, state: State) -> Sequence[str]:
+    """As it is asked for; else a key of columns, by which readers look for rows."""
+    assert not isinstance(node, Sink)
+    is_exact = bool(node.spark["case_sensitive"])
+    found: Json = sorting(node.component, state.schema, case_sensitive=is_exact).get("sort_by", ())
+    return found or ([part.column for part in node.key] if isinstance(node, Transform) else ())
+
+
+def ask(store: Store, namespace: str, states: Iterable[State], nodes: Mapping[str, Node]) -> frozenset[str]:
+    """Ask for the packs that these datasets lack; the datasets that some are made for now."""
+    wanted = [(state, nodes[state.dataset]) for state in states if state.dataset in nodes]
+    asked: set[str] = set()
+    for at in range(0, len(wanted), DATASETS_A_TIME):
+        some = wanted[at : at + DATASETS_A_TIME]
+        with store.read(namespace) as tx:
+            found = [(state.branch, due(tx, state, node)) for state, node in some]
+        asked |= _asked(store, namespace, [(branch, one) for branch, one in found if one.tasks])
+    return frozenset(asked)
+
+
+def _asked(store: Store, namespace: str, found: Sequence[tuple[str, Due]]) -> frozenset[str]:
+    if not found:
+        return frozenset()
+    with store.begin(namespace) as tx:
+        for branch, one in found:
+            for digest, job in one.jobs.items():
+                tx.put_job(digest, job)
+            tx.drop_demands(branch, packs.name_of(one.dataset), [task.key for task in one.tasks])
+            tx.enqueue(branch, packs.name_of(one.dataset), one.tasks)
+        return frozenset(one.dataset for branch, one in found if _is_open(tx, branch, one.dataset))
+
+
+def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str]) -> frozenset[str]:
+    """Those of the datasets for which packs are being made."""
+    with store.read(namespace) as tx:
+        return frozenset(dataset for dataset in datasets if _is_open(tx, branch, dataset))
+
+
+def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
+    name = packs.name_of(dataset)
+    return not {"queued", "running"}.isdisjoint(tx.demand_states(branch, [name]).get(name, {}).values())
+
+
+# --- taking in --------------------------------------------------------------------------------------
+
+
+def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[Event]:
+    """Packs that were made. Tables that may show them have to be looked at again."""
+    made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
+    tx.put_traces([], made)
+    for branch, name in {who for pack in made for who in tx.demanding(pack.id)}:
+        waiting = [key for key, task in tx.demands(branch, name).items() if task.state != "done"]
+        tx.drop_demands(branch, name, waiting)
+        _unpublish(tx, branch, packs.dataset_of(name))
+    return [Event("task.other", attempt.dataset, len(made))] if made else []
+
+
+def _made(attempt: Attempt, result: TaskResult) -> Fragment:
+    schema, content, files = partition_result(result)
+    return Fragment(pack_id(schema, content), schema, content, tuple(files), attempt.dataset, attempt.id)
+
+
+def _unpublish(tx: Tx, branch: str, dataset: str) -> None:
+    """The table's rows are right, and its files are no more those that they should be."""
+    known = tx.publications(branch, [dataset]).get(dataset)
+    if known is not None:
+        tx.put_publication(replace(known, schema=b""))
+
+
+# --- giving up --------------------------------------------------------------------------------------
+
+
+def give_up(store: Store, namespace: str) -> int:
+    """Use no pack that is there any more; new ones are made in time. Files stay, since readers of older versions of
+    tables have them open. How many."""
+    with store.begin(namespace) as tx:
+        found = list(_all(tx))
+        tx.condemn(found)
+        for branch, known in ((p.branch, p.name) for p in tx.pointers(["publication"])):
+            _unpublish(tx, branch, known)
+    return len(found)
+
+
+def _all(tx: Tx) -> Iterator[bytes]:
+    return (of.fragment for of in tx.files() if of.is_pack)

@@ -1,0 +1,331 @@
+"""Packs beside a dataset of many small fragments: who reads by them, and what never depends on them.
+
+A driver that packs with pyarrow stands in Spark's place; the lake and the tables are real. Counted over 2,000
+fragments: files that a task which reads everything opens, and a reader of the table that looks for one value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from controlplane.core import packs, tree
+from controlplane.core.dataflow import Node, compile_revisions
+from controlplane.core.model import Fragment, State
+from controlplane.lake.objects import LocalObjects
+from controlplane.lake.publisher import DeltaPublisher
+from controlplane.operations import packing, publish, work
+from controlplane.operations.collect import collect
+from controlplane.operations.context import Context
+from controlplane.operations.fsck import fsck
+from controlplane.ports import Store, Tx
+from controlplane.store import open_store, upgrade
+from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
+from dataplane.statistics import file_entry
+from tests.store.conftest import World
+from tests.store.examples import d, revision, state
+from tests.unit.blueprint.texts import READ, component
+
+DATASET = "shop.sales"
+SCHEMA: Schema = {
+    "type": "struct",
+    "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("customer", "amount")],
+}
+FEW, MANY, VALUES = 140, 2_000, 4  # fragments, rows in each
+
+
+def node() -> Node:
+    made = revision(
+        dataflow="d", text=component(f"{READ}\nsort_by: [customer]"), files={}, uids={"c": "u"}, file="/f.yaml"
+    )
+    return compile_revisions([made]).nodes["d.c"]
+
+
+NODE = node()
+
+
+@dataclass
+class Place:
+    """A dataset of small fragments, and a driver that can do nothing but pack."""
+
+    store: Store
+    namespace: str
+    root: Path
+    seq: int = 0
+
+    @property
+    def ctx(self) -> Context:
+        return Context(self.store, self.namespace)
+
+    def fragment(self, number: int, again: int = 0) -> Fragment:
+        """One file of rows; `customer` takes all values in every one of them."""
+        label, attempt = d(number).hex()[:32], f"{again}{number:031}"
+        rows = [{"customer": (number * 7 + i * 500) % MANY, "amount": number + again} for i in range(VALUES)]
+        return self.write(rows, attempt, label, 1)
+
+    def write(self, rows: list[dict[str, int]], attempt: str, label: str, into: int) -> Fragment:
+        folder = self.root / f"{self.namespace}/shop/sales/_frags/{attempt[:2]}/{attempt}/_fragment={label}"
+        folder.mkdir(parents=True, exist_ok=True)
+        size = -(-len(rows) // into)
+        for i in range(into):
+            pq.write_table(pa.Table.from_pylist(rows[i * size : (i + 1) * size]), folder / f"part-{i}.parquet")
+        entries = tuple(file_entry(path, self.root, SCHEMA) for path in sorted(folder.iterdir()))
+        content = reduce(Content.plus, (Content(1, r["customer"] * 977, r["amount"] * 31 + 1) for r in rows), EMPTY)
+        return Fragment(fragment_id(SCHEMA, content), SCHEMA, content, entries, DATASET, attempt)
+
+    def commit(self, changes: Sequence[tuple[str, Fragment | None]]) -> State:
+        """The next generation."""
+        with self.store.begin(self.namespace) as tx:
+            before = tx.states("main", [DATASET]).get(DATASET)
+            tx.put_traces([], [f for _, f in changes if f])
+            edits = [(key, tree.Entry(key, f.id, f.content) if f else None) for key, f in changes]
+            root = tree.edit(tx, before.root if before else tree.EMPTY_ROOT, edits)
+            totals, seq = tree.totals(tx, root), (before.seq if before else 0) + 1
+            made = replace(state(seq, DATASET), root=root, schema=SCHEMA, at=tx.now(), inputs={}, cut={})
+            made = replace(made, partitions=totals.partitions, rows=totals.content.rows)
+            tx.commit_state(made, seq - 1)
+        return made
+
+    def due(self, of: State) -> packing.Due:
+        with self.store.read(self.namespace) as tx:
+            return packing.due(tx, of, NODE)
+
+    def ask(self, of: State) -> frozenset[str]:
+        return packing.ask(self.store, self.namespace, [of], {DATASET: NODE})
+
+    def claim(self) -> Claim | None:
+        return work.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
+
+    def pack(self) -> int:
+        """Carry out what was asked for; how many packs."""
+        count = 0
+        while claim := self.claim():
+            results = [self.packed(claim, task) for task in claim["tasks"]]
+            work.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
+            count += len(results)
+        return count
+
+    def packed(self, claim: Claim, task: Any) -> TaskResult:
+        rows = [row for path in task["slots"][""] for row in pq.read_table(self.root / path).to_pylist()]
+        order = claim["job"]["sort_by"]
+        found = self.write(sorted(rows, key=lambda r: [r[c] for c in order]), claim["attempt"], task["task"][:32], 4)
+        return {
+            "task": task["task"],
+            "epoch": task["epoch"],
+            "state": "done",
+            "files": list(found.files),
+            "content": list(found.content),
+            "schema": SCHEMA,
+        }
+
+    def files(self, of: State) -> list[str]:
+        """Those that a task which reads the whole dataset opens."""
+        with self.store.read(self.namespace) as tx:
+            return packing.files(tx, of.root)
+
+    def rows(self, of: State) -> list[tuple[int, ...]]:
+        found = (pq.read_table(self.root / path).to_pylist() for path in self.files(of))
+        return sorted(tuple(row.values()) for rows in found for row in rows)
+
+    def fsck(self) -> set[str]:
+        return {f.code for f in fsck(self.store, self.namespace, LocalObjects(self.root))}
+
+
+def keys(count: int) -> list[str]:
+    """Of several leaves."""
+    return [f"f{100 + n}" for n in range(count)] if count < 900 else [f"{n:05}" for n in range(count)]
+
+
+def of_leaf(tx: Tx, root: bytes, key: str) -> int:
+    """How many entries its leaf has."""
+    return next(len(entries) for _, entries in tree.by_leaf(tx, root) if any(e.key == key for e in entries))
+
+
+@pytest.fixture
+def place(world: World, tmp_path: Path) -> Place:
+    return Place(world.store, world.namespace, tmp_path)
+
+
+def filled(place: Place, count: int) -> tuple[State, State]:
+    old = place.commit([(key, place.fragment(n)) for n, key in enumerate(keys(count))])
+    new = place.commit([("z", place.fragment(count))])
+    return old, new
+
+
+def test_leaves_that_stay_as_they_are_are_packed_once(place: Place) -> None:
+    old, new = filled(place, FEW)
+    assert place.due(old).tasks == ()  # nobody knows yet what will stay
+    asked = place.due(new).tasks
+    assert len({t.key for t in asked}) == len(asked) > 0
+    assert {t.priority for t in asked} == {packs.PRIORITY}
+    rows, members = place.rows(new), sum(len(t.spec["slots"][""]) for t in asked)
+    assert len(place.files(new)) == FEW + 1
+    assert place.ask(new) == {DATASET}
+    assert place.pack() == len(asked)
+    assert len(place.files(new)) == FEW + 1 - members + 4 * len(asked)
+    assert place.rows(new) == rows
+    assert place.due(new).tasks == ()
+    assert place.ask(new) == frozenset()
+    with place.store.read(place.namespace) as tx:
+        assert tx.demands("main", packs.name_of(DATASET)) == {}
+        assert tx.states("main")[DATASET] == new  # no root, no id of anything moved
+    assert collect(place.store, place.namespace).tasks == len(asked) + 1  # tasks and their job
+    assert place.fsck() == set()
+
+
+def test_a_changed_member_is_read_at_once(place: Place) -> None:
+    _, new = filled(place, FEW)
+    place.ask(new)
+    place.pack()
+    rows = place.rows(new)
+    newer = place.commit([("f103", place.fragment(3, again=5))])
+    assert place.rows(newer) == sorted([*(r for r in rows if r[1] != 3), *((r[0], 8) for r in rows if r[1] == 3)])
+    assert place.rows(new) == rows  # who reads the older generation still does
+
+
+def test_packs_are_given_up_and_made_again(place: Place) -> None:
+    _, new = filled(place, FEW)
+    place.ask(new)
+    made = place.pack()
+    packed, rows = place.files(new), place.rows(new)
+    lost = next(path for path in packed if "part-3" in path)
+    (place.root / lost).unlink()
+    assert place.fsck() == {"pack-gone"}
+    assert packing.give_up(place.store, place.namespace) == made
+    assert place.fsck() == set()
+    assert place.rows(new) == rows
+    assert len(place.files(new)) == FEW + 1
+    place.ask(new)
+    assert place.pack() == made
+    assert place.rows(new) == rows
+    assert len(place.files(new)) == len(packed)
+
+
+def test_a_driver_that_dies_loses_nothing(place: Place) -> None:
+    _, new = filled(place, FEW)
+    rows = place.rows(new)
+    place.ask(new)
+    claim = place.claim()
+    assert claim is not None
+    with place.store.read(place.namespace) as tx:
+        (attempt,) = tx.attempts().values()
+    place.packed(claim, claim["tasks"][0])
+    assert not work.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
+    assert place.rows(new) == rows
+    assert not (place.root / claim["prefix"]).exists()
+
+
+def test_rows_of_something_else_are_no_pack(place: Place) -> None:
+    _, new = filled(place, FEW)
+    rows = place.rows(new)
+    place.ask(new)
+    while claim := place.claim():
+        results = [place.packed(claim, t) for t in claim["tasks"]]
+        wrong = [{**r, "content": [r["content"][0], 1, 1]} for r in results]
+        work.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))  # type: ignore[arg-type]
+    assert place.rows(new) == rows
+    assert len(place.files(new)) == FEW + 1
+
+
+def test_what_has_been_left_alone_is_packed_whole(tmp_path: Path) -> None:
+    clock = [1_000_000.0]
+    store = open_store("memory:", lambda: clock[0])
+    place = Place(store, "default", tmp_path)
+    new = place.commit([(key, place.fragment(n)) for n, key in enumerate(keys(40))])
+    assert place.due(new).tasks == ()
+    clock[0] += packs.QUIET_S
+    assert len(place.due(new).tasks) == 1
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, State]]:
+    folder = tmp_path_factory.mktemp("big")
+    upgrade(f"sqlite:///{folder}/db")
+    store = open_store(f"sqlite:///{folder}/db")
+    place = Place(store, "default", folder / "lake")
+    yield place, filled(place, MANY - 1)[1]
+    store.close()
+
+
+def test_two_thousand_small_fragments(big: tuple[Place, State]) -> None:
+    place, new = big
+    publisher = DeltaPublisher(place.root.as_uri())
+    try:
+        counted(place, new, publisher)
+        appended(place, publisher)
+    finally:
+        publisher.close()
+
+
+Cost: TypeAlias = tuple[int, int]  # files, and their bytes
+
+
+def counted(place: Place, new: State, publisher: DeltaPublisher) -> dict[str, tuple[Cost, Cost]]:
+    """Before and after packing."""
+    publish.publish(place.store, place.namespace, new, publisher)
+    before, table_before, rows = cost(place, new), opened(place, 1200), place.rows(new)
+    place.ask(new)
+    place.pack()
+    with place.store.read(place.namespace) as tx:
+        assert publish.behind(place.store, place.namespace, "main", [new]) == (new,)
+        left = of_leaf(tx, new.root, "z")
+    version = publish.publish(place.store, place.namespace, new, publisher)
+    assert publish.behind(place.store, place.namespace, "main", [new]) == ()
+    after, table_after = cost(place, new), opened(place, 1200)
+    assert (before[0], table_before[0]) == (MANY, MANY)
+    assert after[0] <= left + 4 * 6  # the leaf of the last commit, and four files of each other leaf
+    assert table_after[0] <= left + 6  # of each pack the one file in which the value may be
+    assert after[1] < before[1] / 3
+    assert place.rows(new) == rows == published(place)
+    assert set(data_changes(place, version)) == {False}
+    return {"all": (before, after), "one value": (table_before, table_after)}
+
+
+def appended(place: Place, publisher: DeltaPublisher) -> None:
+    """What breaks up a pack is a commit of its own, which changes no rows; the generation only adds."""
+    old = published(place)
+    late = place.fragment(MANY + 1)
+    newer = place.commit([("00000x", late)])  # into a leaf that is packed
+    version = publish.publish(place.store, place.namespace, newer, publisher)
+    assert set(data_changes(place, version - 1)) == {False}
+    assert data_changes(place, version) == [True]
+    assert published(place, version - 1) == old
+    assert len(published(place)) == len(old) + VALUES
+
+
+def cost(place: Place, of: State) -> Cost:
+    found = place.files(of)
+    return len(found), sum((place.root / path).stat().st_size for path in found)
+
+
+def table(place: Place, version: int | None = None) -> DeltaTable:
+    return DeltaTable(str(place.root / "default/shop/sales"), version)
+
+
+def opened(place: Place, customer: int) -> Cost:
+    """Files, and their bytes, that may hold this value by the table's statistics."""
+    actions = pa.table(table(place).get_add_actions(flatten=True)).to_pylist()
+    held = [a for a in actions if a["min.customer"] <= customer <= a["max.customer"]]
+    return len(held), sum(a["size_bytes"] for a in held)
+
+
+def published(place: Place, version: int | None = None) -> list[tuple[int, ...]]:
+    return sorted(tuple(row.values()) for row in table(place, version).to_pyarrow_table().to_pylist())
+
+
+def data_changes(place: Place, version: int) -> list[bool]:
+    log = place.root / f"default/shop/sales/_delta_log/{version:020}.json"
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    return [e[kind]["dataChange"] for e in entries for kind in ("add", "remove") if kind in e]
