@@ -169,7 +169,7 @@ class Engine:
         self._end(taken.claim, taken.driver, results, fault)
         self._count({task: w for task, w in self._runs.items() if task not in known | taken.works.keys()})
         self._runs.clear()
-        committed = self._count(taken.works)
+        committed = self._count(taken.works, is_index=taken.claim["kind"] == "index")
         done = [r for r in results if r["state"] == "done" and r["task"] in taken.works]
         is_adopted = fault != "dies late" or committed == len(done)
         assert is_adopted, f"{taken.claim['dataset']}: finished work is not adopted"
@@ -192,7 +192,7 @@ class Engine:
                 key = index_key(self._held(claim, task), column_names(claim["job"]["schema"]))
             case "transform":
                 job = claim["job"]
-                if PARTS in job["inputs"]:
+                if job["inputs"].get(PARTS, {}).get("mode") == "all":
                     return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
                 if "sql" in job and ("_g0" in job["sql"] or "_p0" in job["sql"]):
@@ -227,10 +227,11 @@ class Engine:
         found = json.loads(self.lake.read(path))
         return Fragment(tuple(found["columns"]), tuple(map(tuple, found["rows"])))
 
-    def _count(self, works: Mapping[str, Work]) -> int:
+    def _count(self, works: Mapping[str, Work], *, is_index: bool = False) -> int:
+        """Those that were committed. A memo of a parse task tells the types of files that it could not read."""
         with self.ctx.store.read() as tx:
             keys = [bytes.fromhex(task) for task in works]
-            traces = tx.traces(keys).keys() | tx.memos(keys).keys()
+            traces = tx.memos(keys).keys() if is_index else tx.traces(keys).keys()
         committed = [w for task, w in works.items() if bytes.fromhex(task) in traces]
         self.done += committed
         return len(committed)

@@ -1,6 +1,6 @@
 """Random worlds of the property tests on real Spark, and what DuckDB makes of the same files.
 
-    python -m tests.spark.oracle SEED
+    python -m tests.spark.oracle SEED [folds]
 
 The model, the changes and the protocol's faults are those of `property`; claims of drivers are carried out by the
 product's executor over Parquet files in a folder. Does not belong here: which seeds are run, what is expected of them.
@@ -25,13 +25,13 @@ from pyspark.sql import SparkSession
 from controlplane.core.plan import FEWEST
 from controlplane.lake.objects import LocalObjects
 from controlplane.ports import Tx
-from dataplane.contract import DRIVER_KINDS, Claim, TaskResult
+from dataplane.contract import DRIVER_KINDS, Claim, Json, TaskResult
 from dataplane.driver import CLAIMERS
 from dataplane.executor import Executor
 from dataplane.session import start, stop
 from tests.property import model
 from tests.property.changes import Richer
-from tests.property.engine import Engine, Lake
+from tests.property.engine import Engine, Fault, Lake, Taken, Work
 from tests.property.further import Script
 from tests.property.model import Component, Dataset, Fold, Fragment, Read, Row, Transform, Value
 from tests.property.world import BRANCH, World, no_faults, require
@@ -68,6 +68,7 @@ class SparkEngine(Engine):
 
     executor: Executor | None = None
     _known: dict[str, Fragment] = field(default_factory=dict)
+    _noted: dict[str, dict[str, Work]] = field(default_factory=dict)  # as `_runs`, by attempt
 
     def _carry_out(self, claims: Sequence[Claim]) -> Sequence[list[TaskResult]]:
         """At the same time, as the threads of a driver would; what comes of it does not depend on who is first."""
@@ -77,8 +78,26 @@ class SparkEngine(Engine):
     def _one(self, claim: Claim) -> list[TaskResult]:
         assert self.executor is not None
         if claim["kind"] in DRIVER_KINDS:
-            return self.executor.run(claim)
+            results = self.executor.run(claim)
+            self._noted[claim["attempt"]] = dict(self._gone_on(claim, results))
+            return results
         return [self._result(claim, t) for t in claim["tasks"]]
+
+    def _gone_on(self, claim: Claim, results: Sequence[TaskResult]) -> Iterator[tuple[str, Work]]:
+        """What the driver went on to after tasks of a fold, each of which read what the one before it gave."""
+        for head, result in zip(claim["tasks"], results, strict=True):
+            before: Json = result
+            for one, found in zip(head.get("then", ()), result.get("then", ()), strict=False):
+                read = {claim["job"]["fold"]["name"]: [file["path"] for file in before["files"]]}
+                spec: Json = {**one, "task": found["task"], "slots": {**one["slots"], **read}}
+                work = self._work(claim, spec)
+                assert work is not None
+                yield found["task"], work
+                before = found
+
+    def _finish(self, taken: Taken, results: list[TaskResult], fault: Fault) -> None:
+        self._runs.update(self._noted.pop(taken.claim["attempt"], {}))
+        Engine._finish(self, taken, results, fault)
 
     def fragment(self, path: str) -> Fragment:
         """One file, which never changes."""
@@ -130,7 +149,11 @@ class SparkWorld(World):
         with self.store.read() as tx, duckdb.connect() as database:
             database.execute("SET default_null_order = 'nulls_first'")
             for dataset in _in_order(self.flows, truth):
-                _compute(database, dataset, model.everything(self.flows)[dataset], truth[dataset])
+                component = model.everything(self.flows)[dataset]
+                if isinstance(component, Fold):
+                    _compute_fold(database, dataset, component, truth)
+                else:
+                    _compute(database, dataset, component, truth[dataset])
                 self._compare(tx, database, dataset)
 
     def _compare(self, tx: Tx, database: duckdb.DuckDBPyConnection, dataset: str) -> None:
@@ -170,15 +193,36 @@ def _compute(database: duckdb.DuckDBPyConnection, dataset: str, component: Compo
         return
     assert not isinstance(component, model.Copy)
     database.execute(f"USE {flow}")
+    database.execute(f"CREATE TABLE {dataset} AS {_text(component)}")
+
+
+def _compute_fold(
+    database: duckdb.DuckDBPyConnection, dataset: str, component: Fold, truth: Mapping[str, Dataset]
+) -> None:
+    """A table of this dataset from the partitions of the one that it follows, one after the other."""
+    flow = dataset.split(".")[0]
+    source = truth[f"{flow}.{component.source}"]
+    database.execute("CREATE OR REPLACE SCHEMA fold; USE fold; CREATE TABLE self (k BIGINT, v BIGINT)")
+    database.execute(f"CREATE SCHEMA IF NOT EXISTS {flow}; CREATE TABLE {dataset} (k BIGINT, v BIGINT)")
+    for key in sorted(source.partitions):
+        database.execute(f"CREATE OR REPLACE TABLE {component.source} (k BIGINT, v BIGINT)")
+        if rows := list(source.partitions[key].under(("k", "v"))):
+            database.executemany(f"INSERT INTO {component.source} VALUES (?, ?)", rows)
+        database.execute(f"CREATE TABLE next AS {_text(component)}; DROP TABLE self; ALTER TABLE next RENAME TO self")
+        database.execute(f"INSERT INTO {dataset} SELECT k, v FROM self")
+    database.execute(f"USE {flow}; DROP SCHEMA fold CASCADE")
+
+
+def _text(component: model.Transform) -> str:
     text = component.plain if isinstance(component, Script) else component.sql
     for name, value in model.params_of(component).items():
         text = text.replace(f":{name}", str(value))
-    database.execute(f"CREATE TABLE {dataset} AS {text}")
+    return text
 
 
 class SparkChanges(Richer):
-    """With types declared, for Spark has no other way to tell them, and without folds: only the fake engine tells what
-    a claim goes on to."""
+    """With types declared, for Spark has no other way to tell them, and without folds, which have runs of their own
+    (`SparkFolds`)."""
 
     def _transform(self, one: str, two: str) -> Transform:
         found = super()._transform(one, two)
@@ -191,20 +235,27 @@ class SparkChanges(Richer):
         return replace(super()._other_read(read), declared=TYPED)
 
 
-def run(seed: int, spark: SparkSession | None) -> None:
+class SparkFolds(SparkChanges):
+    """Partitions that build on each other, to begin with."""
+
+    def begin(self) -> None:
+        self.begin_with_folds()
+
+
+def run(seed: int, spark: SparkSession | None, draw: type[SparkChanges] = SparkChanges) -> None:
     """A random dataflow, and a few settles with some random events before each. Every third run is full of faults.
 
     Without Spark, the same on the fake engine: to look for seeds.
     """
     with for_few_rows(spark) if spark else nullcontext():
-        _run(seed, spark)
+        _run(seed, spark, draw)
 
 
-def _run(seed: int, spark: SparkSession | None) -> None:
+def _run(seed: int, spark: SparkSession | None, draw: type[SparkChanges]) -> None:
     home = Path(tempfile.mkdtemp(prefix="headgate-oracle-"))
     fewest = 2 if seed % 2 else FEWEST  # every other one in parts, where these can be merged
     world = SparkWorld(home, spark, fewest) if spark else World(home, fewest=fewest)
-    changes = SparkChanges(seed, world)
+    changes = draw(seed, world)
     faults = changes.faults if seed % 3 == 0 else lambda: no_faults
     try:
         changes.begin()
@@ -216,7 +267,8 @@ def _run(seed: int, spark: SparkSession | None) -> None:
         if list(changes.mend()):
             world.settle(faults())
     except Exception as e:
-        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.spark.oracle {seed}")
+        kind = " folds" if draw is SparkFolds else ""
+        e.add_note(f"after {', '.join(changes.told)}\nreplay: python -m tests.spark.oracle {seed}{kind}")
         raise
     finally:
         world.close()
@@ -227,8 +279,9 @@ def main(seeds: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         spark = start(Path(scratch), {"spark.log.level": "OFF", "spark.driver.memory": "1g"})
         try:
-            for seed in seeds:
-                run(int(seed), spark)
+            draw = SparkFolds if "folds" in seeds else SparkChanges
+            for seed in (s for s in seeds if s != "folds"):
+                run(int(seed), spark, draw)
         finally:
             stop(spark)
 

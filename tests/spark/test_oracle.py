@@ -17,6 +17,7 @@ from tests.property import test_mutations as planted
 from tests.spark import oracle
 
 SEEDS = range(20)
+FOLDS = range(3)
 SOAK = int(os.environ.get("ORACLE_SEEDS", "200"))
 
 
@@ -25,11 +26,17 @@ def test_a_random_dataflow(spark: SparkSession, seed: int) -> None:
     oracle.run(seed, spark)
 
 
+@pytest.mark.parametrize("seed", FOLDS)
+def test_folds(spark: SparkSession, seed: int) -> None:
+    oracle.run(seed, spark, oracle.SparkFolds)
+
+
 @pytest.mark.soak
-def test_for_long(spark: SparkSession) -> None:
+@pytest.mark.parametrize("draw", [oracle.SparkChanges, oracle.SparkFolds])
+def test_for_long(spark: SparkSession, draw: type[oracle.SparkChanges]) -> None:
     chance = random.SystemRandom()
     for _ in range(SOAK):
-        oracle.run(chance.randrange(1 << 32), spark)
+        oracle.run(chance.randrange(1 << 32), spark, draw)
 
 
 FOUND_BY = {planted.windows_are_read_by_any_key: [8, 10], planted.indexes_are_not_updated: [2, 1]}  # seeds
