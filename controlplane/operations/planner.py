@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.core import marks
 from controlplane.core.dataflow import Desired, Node, Sink, Source
 from controlplane.core.model import Revision
-from controlplane.core.plan import EXACT, FEWEST, Commit, Decision, Evaluate, Plan, plan, salts
+from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
 from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_cached
 from controlplane.ports import Store, Tx
@@ -41,7 +41,7 @@ class _Memory:
 class Planner:
     """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take turns.
 
-    `window`, `exact` and `fewest`: see `core.plan.plan`.
+    `window`, `exact`, `fewest` and `widest`: see `core.plan.plan`.
     """
 
     def __init__(
@@ -54,11 +54,12 @@ class Planner:
         window: int = 0,
         exact: int = EXACT,
         fewest: int = FEWEST,
+        widest: int = WIDEST,
         cache: NodeCache | None = None,
     ) -> None:
         self._store, self._namespace, self._branch = store, namespace, branch
         self._flows = None if flows is None else frozenset(flows)
-        self._window, self._exact, self._fewest = window, exact, fewest
+        self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
         self._cache = cache or NodeCache(CACHE_BYTES)
         self._memory: _Memory | None = None
         self._lock = threading.Lock()
@@ -175,6 +176,7 @@ class Planner:
             window=self._window,
             exact=self._exact,
             fewest=self._fewest,
+            widest=self._widest,
             known=known,
         )
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.dataflow import Desired, Node, Sink, Source, compile_revisions
 from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
-from controlplane.core.plan import EXACT, FEWEST, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports import Tx
 from dataplane.contract import Json, Schema
@@ -172,6 +172,7 @@ def plan_now(
     window: int = 0,
     exact: int = EXACT,
     fewest: int = FEWEST,
+    widest: int = WIDEST,
 ) -> tuple[Plan, Facts]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on. From nothing: a
     Planner that is kept does it in time with what changed."""
@@ -180,4 +181,6 @@ def plan_now(
     known = Known(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = Facts(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
-    return plan(nodes, facts, branch, scope, now=tx.now(), window=window, exact=exact, fewest=fewest), facts
+    now = tx.now()
+    found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
+    return found, facts

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from controlplane.core.plan import EXACT, FEWEST
+from controlplane.core.plan import EXACT, FEWEST, WIDEST
 from tests.property.changes import Changes, Richer
 from tests.property.world import World, no_faults
 
@@ -25,7 +25,7 @@ def richer(seed: int, url: str = MEMORY) -> None:
     _calm("richer", seed, url, Richer)
 
 
-def _calm(kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEWEST) -> None:
+def _calm(kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEWEST, widest: int = WIDEST) -> None:
     def go(world: World, changes: Changes) -> None:
         def settle() -> None:
             world.settle(changes.faults() if seed % 3 == 0 else no_faults)
@@ -37,7 +37,7 @@ def _calm(kind: str, seed: int, url: str, draw: type[Changes], fewest: int = FEW
         list(changes.mend())
         settle()
 
-    _run(kind, go, seed, url, draw, fewest)
+    _run(kind, go, seed, url, draw, fewest, widest=widest)
 
 
 def busy(seed: int, url: str = MEMORY) -> None:
@@ -56,8 +56,8 @@ def busy(seed: int, url: str = MEMORY) -> None:
 
 
 def parted(seed: int, url: str = MEMORY) -> None:
-    """As calm ones, and all that can be merged is computed in parts."""
-    _calm("parted", seed, url, Changes, fewest=2)
+    """As calm ones, and all that can be merged is computed in parts, in every other run by steps."""
+    _calm("parted", seed, url, Changes, fewest=2, widest=1 if seed % 2 else WIDEST)
 
 
 def timed(seed: int, url: str = MEMORY) -> None:
@@ -102,9 +102,11 @@ def _run(
     draw: type[Changes] = Changes,
     fewest: int = FEWEST,
     begin: Callable[[Changes], None] = Changes.begin,
+    widest: int = WIDEST,
 ) -> None:
     home = Path(tempfile.mkdtemp(prefix="headgate-property-"))
-    world = World(home, url, exact=1 if seed % 4 in (1, 2) else EXACT, fewest=fewest)  # every other one in windows
+    exact = 1 if seed % 4 in (1, 2) else EXACT  # every other one in windows
+    world = World(home, url, exact, fewest, widest)
     changes = draw(seed, world)
     try:
         begin(changes)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.dataflow import Source
 from controlplane.core.model import State
-from controlplane.core.plan import EXACT, FEWEST, Commit, Keep, Plan
+from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
 from controlplane.operations import blueprints, listings, operate
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
@@ -81,19 +81,21 @@ class Rest:
 class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source folders."""
 
-    def __init__(self, home: Path, url: str = "memory:", exact: int = EXACT, fewest: int = FEWEST) -> None:
-        """`exact`, `fewest`: see core.plan.plan; a small one makes windows and half-built roots of nearly everything,
-        and parts of all that can be merged."""
+    def __init__(
+        self, home: Path, url: str = "memory:", exact: int = EXACT, fewest: int = FEWEST, widest: int = WIDEST
+    ) -> None:
+        """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built roots of nearly
+        everything, parts of all that can be merged, and several levels of merges."""
         self.home, self._now = home, 1_000_000.0
         upgrade(url)
         self.store: Store = open_store(url, lambda: self._now)
         self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri)
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
-        self.fewest = fewest
-        planner = Planner(self.store, branch=BRANCH, window=self.window, exact=exact, fewest=fewest)
+        self.fewest, self.widest = fewest, widest
+        planner = self._planner(window=self.window)
         self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
-        self.watching = Planner(self.store, branch=BRANCH, exact=exact, fewest=fewest)
+        self.watching = self._planner()
         self.canonical: dict[str, str] = {}
         self.plain: dict[str, str] = {}
         self.engine = self._engine()
@@ -120,6 +122,15 @@ class World:
         self.store.close()
 
     # --- files ------------------------------------------------------------------------------------
+
+    def _planner(self, window: int = 0) -> Planner:
+        exact, fewest, widest = self.exact, self.fewest, self.widest
+        return Planner(self.store, branch=BRANCH, window=window, exact=exact, fewest=fewest, widest=widest)
+
+    def _planned(self, tx: Tx, window: int = 0) -> Plan:
+        """By nobody who remembers anything."""
+        exact, fewest, widest = self.exact, self.fewest, self.widest
+        return plan_now(tx, BRANCH, None, window=window, exact=exact, fewest=fewest, widest=widest)[0]
 
     def put(self, folder: str, name: str, file: File) -> None:
         path = self.home / folder / name
@@ -265,7 +276,7 @@ class World:
     def _check_kept_plan(self) -> None:
         """A planner that looks at what was marked says what planning from nothing says."""
         with self.watching.looking() as (kept, facts):
-            fresh, _ = plan_now(facts.tx, BRANCH, None, exact=self.exact, fewest=self.fewest)
+            fresh = self._planned(facts.tx)
         for ours, theirs in zip(kept.decisions, fresh.decisions, strict=True):
             require(ours == theirs, "a kept plan says", ours, "and not", theirs)
 
@@ -397,7 +408,7 @@ class World:
     def _check_rest(self, plan: Plan, exempt: set[str]) -> None:
         """Nothing is left to do (I7), and the plan says so twice in the same way (I8)."""
         with self.store.read() as tx:
-            again, _ = plan_now(tx, BRANCH, None, window=self.window, exact=self.exact, fewest=self.fewest)
+            again = self._planned(tx, self.window)
         require(plan == again and repr(plan) == repr(again), "two plans of one world differ (I8)")
         for decision in plan.decisions:
             if decision.dataset in exempt:

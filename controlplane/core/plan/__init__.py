@@ -19,6 +19,7 @@ from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
     EXACT,
     FEWEST,
+    WIDEST,
     Action,
     Because,
     Commit,
@@ -40,6 +41,7 @@ from controlplane.core.plan.values import (
 __all__ = [
     "EXACT",
     "FEWEST",
+    "WIDEST",
     "Action",
     "Because",
     "Commit",
@@ -71,15 +73,16 @@ def plan(
     window: int = 0,
     exact: int = EXACT,
     fewest: int = FEWEST,
+    widest: int = WIDEST,
     known: Mapping[str, Decision] | None = None,
 ) -> Plan:
     """Decide about every node in `scope` (all by default), inputs first. Equal facts give an equal plan.
 
     Of a dataset with more than `exact` partitions to look at, `window` tasks are asked for at a time; 0 only counts
-    them. An aggregate over an input with `fewest` partitions is computed in parts. `known` are decisions about nodes
-    outside the scope that still hold.
+    them. An aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged
+    at once. `known` are decisions about nodes outside the scope that still hold.
     """
-    planning = Planning(desired, world, branch, now, window, exact, fewest)
+    planning = Planning(desired, world, branch, now, window, exact, fewest, widest)
     planning.decisions.update(known or {})
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
     half_built = (found.root for dataset in chosen if (found := world.building(dataset)))

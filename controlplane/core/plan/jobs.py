@@ -95,6 +95,27 @@ def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: D
     }
 
 
+def between_job(node: Transform, query: Divided, schema: Schema) -> Json:
+    """What tasks share that merge some parts with this schema. Raises sql.Unproven."""
+    text, labelled = query.split.between(column_types(schema))
+    return {
+        "language": "sql",
+        "spark": dict(node.spark),
+        "params": {},
+        "inputs": {sql.PARTS: {"view": sql.PARTS, "mode": "each", "schema": schema}},
+        "sql": text,
+        "edits": [],
+        "batch_sql": labelled,
+        "batch_input": sql.PARTS,
+        "shared": {},
+    }
+
+
+def column_types(schema: Schema) -> dict[str, str]:
+    """Those that have a name alone, by column."""
+    return {f["name"]: str(f["type"]) for f in schema["fields"]}
+
+
 def whole_job(job: Json, slot: str, query: Divided, edits: Iterable[Edit], schema: Schema, parts: bytes) -> Json:
     """The job of a plain task with parts, of which `parts` is the tree, in place of the input."""
     read = {"view": sql.PARTS, "mode": "all", "schema": schema}

@@ -17,11 +17,11 @@ from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, half_built, item_of
 from controlplane.core.plan.inputs import Input
-from controlplane.core.plan.jobs import Divided, cost_of, divided, part_job, whole_job
+from controlplane.core.plan.jobs import Divided, column_types, cost_of, divided, part_job, whole_job
 from controlplane.core.plan.keys import lacking, listed
-from controlplane.core.plan.values import Decision
+from controlplane.core.plan.values import Decision, Learn
 from controlplane.core.sql import Unproven
-from dataplane.contract import Json, slot_id, task_key
+from dataplane.contract import Json, Schema, slot_id, task_key
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ class Following:
     root: bytes
     count: int = 0  # of what is missing, at most
     window: windows.Window = field(default_factory=windows.Window)
+    is_typed: bool = True  # that parts come together exactly is known
 
     @property
     def is_whole(self) -> bool:
@@ -55,12 +56,15 @@ def follow(case: Case) -> Deciding[Following | None]:
     if chosen is None:
         return None
     of, query = chosen
+    types = yield from _types(case, query)
+    if types is not None and not query.split.comes_together(types):
+        return None
     logic = _logic(case, of, query)
     known = _known(case, of, logic)
     if known is None and _has_moved_beside(case, of):
         return None  # all parts are out of date: then one query costs less
     base = yield from _still_right(case, of, known)
-    found = Following(case, of, query, logic, base)
+    found = Following(case, of, query, logic, base, is_typed=types is not None or not query.split.depends_on_types)
     yield from _advance(found)
     return found
 
@@ -75,6 +79,21 @@ def _chosen(case: Case) -> tuple[Input, Divided] | None:
         if (query := divided(case.node, i.slot.name)) is not None:
             return i, query
     return None
+
+
+def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
+    """Of the columns of parts, where they matter and are known."""
+    if not query.split.depends_on_types:
+        return None
+    key = _analysis(case, query)
+    _, memos = yield from asking.remembered([], [key])
+    return column_types(memos[key]["schema"]) if key in memos else None
+
+
+def _analysis(case: Case, query: Divided) -> bytes:
+    node = case.node
+    logic = ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, {})
+    return ids.analysis_key(logic, case.schemas)
 
 
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
@@ -171,7 +190,8 @@ def compute(found: Following) -> Decision:
     tasks = len(window.tasks) if window.is_whole else found.count
     item = item_of(case, "compute", tasks + 1, listed(("",)))
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
-    if not window.is_whole:
+    is_merged_at_once = tree.totals(case.planning.world.nodes, found.of.of.root).partitions <= case.planning.widest
+    if not (window.is_whole and is_merged_at_once):
         decision = replace(decision, items=(replace(item, certain=False),))
     if windows.limit(case.planning, found.count) == 0:
         return decision
@@ -181,17 +201,29 @@ def compute(found: Following) -> Decision:
     return windows.computing(decision, window, found.job, building)
 
 
-def merging(found: Following, job: Json) -> Deciding[Json | None]:
-    """The job of the whole over parts that are there; None where their types do not come together exactly."""
-    case = found.case
-    first = next(iter(tree.scan(case.planning.world.nodes, found.root)))
-    fragment = (yield from asking.fragments([first.fragment]))[first.fragment]
-    types: Mapping[str, str] = {f["name"]: str(f["type"]) for f in fragment.schema["fields"]}
+def analyse(found: Following) -> Deciding[Decision | None]:
+    """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
+    case, key = found.case, _analysis(found.case, found.query)
+    job = part_job(case.node, case.schemas, found.of.slot.name, found.query)
+    task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
+    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    return None if error else replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
+
+
+def schema_of(found: Following) -> Deciding[Schema]:
+    """Of parts that are there."""
+    first = next(iter(tree.scan(found.case.planning.world.nodes, found.root)))
+    return (yield from asking.fragments([first.fragment]))[first.fragment].schema
+
+
+def whole(found: Following, job: Json, schema: Schema, root: bytes) -> Json | None:
+    """The job of the whole over a tree of parts with this schema; None where their types do not come together
+    exactly."""
     try:
-        edits = found.query.split.whole(types)
+        edits = found.query.split.whole(column_types(schema))
     except Unproven:
         return None
-    return whole_job(job, found.of.slot.name, found.query, edits, fragment.schema, found.root)
+    return whole_job(job, found.of.slot.name, found.query, edits, schema, root)
 
 
 def kept(case: Case) -> Iterator[tuple[str, Consumed]]:

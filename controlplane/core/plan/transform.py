@@ -9,7 +9,7 @@ from controlplane.core import ids
 from controlplane.core.clustering import sorting
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, State, Task
-from controlplane.core.plan import asking, parts, salts, windows
+from controlplane.core.plan import asking, merges, parts, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, cause_of, half_built, is_current, item_of, pin_fault, state_after
 from controlplane.core.plan.extents import Extent, extent_of, still_right
@@ -177,12 +177,23 @@ def _missing(
     """By parts where that is proven to give the same, and costs less."""
     is_asked = any(task.state != "done" for task in window.known.values())
     found = None if is_asked else (yield from parts.follow(case))
-    if found is not None and not found.is_whole:
-        return parts.compute(found)
-    merging = (yield from parts.merging(found, job)) if found is not None else None
-    if merging is not None:
-        job, window = merging, window.under(ids.job_id(merging))
+    if found is not None:
+        by_parts = yield from _by_parts(found, job)
+        if isinstance(by_parts, Decision):
+            return by_parts
+        job, window = by_parts, window.under(ids.job_id(by_parts))
     return (yield from _compute(case, extent, window, job, schema))
+
+
+def _by_parts(found: parts.Following, job: Json) -> Deciding[Decision | Json]:
+    """What there is to do before the whole can be merged; else the job that merges it, or that of the plain query."""
+    if not found.is_whole:
+        asked = None if found.is_typed else (yield from parts.analyse(found))
+        return asked or (parts.compute(found) if found.is_typed else job)
+    merging = yield from merges.follow(found, (yield from parts.schema_of(found)))
+    if not merging.is_whole:
+        return merges.compute(merging)
+    return parts.whole(found, job, merging.schema, merging.root) or job
 
 
 def _only_counted(case: Case, extent: Extent) -> Decision:

@@ -34,6 +34,8 @@ EXACT = 1_000  # partitions up to which each is looked at before anything is sai
 FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
 ROW_COST = 100  # bytes that a row counts for when claims are sized
 
+WIDEST = 1_024  # parts up to which all of them are merged by one task; else those of each leaf of their tree first
+
 
 @dataclass(frozen=True, slots=True)
 class Because:
@@ -207,6 +209,7 @@ class Planning:
     window: int = 0  # tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
     exact: int = EXACT
     fewest: int = FEWEST  # partitions from which on an aggregate is computed in parts
+    widest: int = WIDEST  # parts that are merged at once, where they may be merged by steps
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
 

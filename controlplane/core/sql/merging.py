@@ -9,7 +9,7 @@ Does not belong here: where in a query the aggregate stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,23 @@ class Partial:
         if self.name == "sum":
             return _sum(first, types[first], offset)
         return _average(first, types[first], self.columns[1][0], offset)
+
+    @property
+    def has_sum(self) -> bool:
+        """Whether it can be merged depends on types."""
+        return self.name in _SUMS
+
+    def combined(self, types: Mapping[str, str], offset: int) -> Iterator[tuple[str, str]]:
+        """Of some of the parts of one group, as a part again: columns and what is selected as them. Raises Unproven
+        for sums that depend on the order in which parts meet."""
+        first, *count = (name for name, _ in self.columns)
+        if self.name in _THEMSELVES:
+            yield first, f"{self.name}({first})"
+        elif types[first] == "double":
+            raise Unproven("a sum of doubles, which are added in the order of all their values", offset)
+        else:
+            yield first, _sum(first, types[first], offset)
+        yield from ((name, _sum(name, types[name], offset)) for name in count)
 
 
 def partial_of(name: str, argument: str, condition: str, number: int, offset: int) -> Partial:

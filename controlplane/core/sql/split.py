@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from sqlglot import exp
@@ -38,6 +39,34 @@ class Split:
     labelled: tuple[Edit, ...] | None
     _around: tuple[Edit, ...]
     _calls: tuple[tuple[int, int, Partial], ...]  # [start, end) of each aggregate
+    _groups: int = 0
+
+    @property
+    def depends_on_types(self) -> bool:
+        """Whether parts come together exactly is not known without the types of their columns."""
+        return any(partial.has_sum for *_, partial in self._calls)
+
+    def comes_together(self, types: Mapping[str, str]) -> bool:
+        try:
+            self.whole(types)
+        except Unproven:
+            return False
+        return True
+
+    def between(self, types: Mapping[str, str]) -> tuple[str, str]:
+        """A query over some parts, of which as much can be made as of these: their groups merged. And the same over
+        several lots of parts at once, told apart by a column. Raises Unproven where it matters which parts meet
+        first."""
+        groups = [f"_g{i}" for i in range(self._groups)]
+        partials = {partial.columns: (start, partial) for start, _, partial in self._calls}
+        merged = [f"{what} AS {name}" for at, of in partials.values() for name, what in of.combined(types, at)]
+        label = f"{PARTS}.{LABEL}"
+        alone, labelled = ", ".join([*groups, *merged]), ", ".join([*groups, *merged, f"{label} AS {LABEL}"])
+        grouping = f" GROUP BY {', '.join(groups)}" if groups else " HAVING count(*) > 0"
+        return (
+            f"SELECT {alone} FROM {PARTS}{grouping}",
+            f"SELECT {labelled} FROM {PARTS} GROUP BY {', '.join([*groups, label])}",
+        )
 
     def whole(self, types: Mapping[str, str]) -> tuple[Edit, ...]:
         """The second query. `types` are those of the columns that the first one gave. Raises Unproven where parts of
@@ -76,11 +105,14 @@ class _Splitter:
             self._labelled(head),
             tuple(sorted(around)),
             tuple(aggregates),
+            len(self.groups),
         )
 
     def _check(self) -> None:
         group = self.scope.select.args.get("group")
-        if isinstance(group, exp.Group) and (more := [p for p, v in group.args.items() if v and p != "expressions"]):
+        if isinstance(group, exp.Group) and (
+            more := [p for p, v in group.args.items() if v and p not in ("expressions", "all")]
+        ):
             raise Unproven(f"GROUP BY {more[0].replace('_', ' ').upper()}", self.scope.offset)
         if self.scope.select.args.get("distinct") or not (group or self.calls.aggregates(self.scope)):
             raise Unproven("DISTINCT", self.scope.offset)
@@ -100,6 +132,9 @@ class _Splitter:
 
     def _grouped(self) -> Iterator[tuple[str, exp.Column | None, tuple[str, ...]]]:
         group = self.scope.select.args.get("group")
+        if self._is_by_all:
+            yield from self._by_all()
+            return
         nodes = group.expressions if isinstance(group, exp.Group) else []
         items = self.at.group_items
         if len(nodes) != len(items):
@@ -113,6 +148,31 @@ class _Splitter:
                 raise Unproven(f"GROUP BY {node.name}, which is also the name of something computed", self.scope.offset)
             column = node if isinstance(node, exp.Column) else None
             yield self._slice(start, end), column, self._tokens(start, end)
+
+    @property
+    def _is_by_all(self) -> bool:
+        group = self.scope.select.args.get("group")
+        return isinstance(group, exp.Group) and bool(group.args.get("all"))
+
+    def _by_all(self) -> Iterator[tuple[str, exp.Column | None, tuple[str, ...]]]:
+        """What is selected without aggregates. ALL is a column where there is one of that name: a query is then right
+        as it is read here only if it selects another column beside aggregates, and would be wrong as read there."""
+        words = chain.from_iterable(self.lexemes[start:end] for start, end in self.at.items)
+        plain = [at for at, item in enumerate(self.scope.select.expressions) if not self._has_aggregate(at)]
+        selected = [self.scope.select.expressions[at].unalias() for at in plain]
+        is_named = any(x.token.text.strip("`").upper() == "ALL" for x in words)
+        if is_named or not any(e.find(exp.Column) for e in selected):
+            raise Unproven("GROUP BY ALL, which may be a column", self.scope.offset)
+        if len(self.at.group_items) != 1 or any(e.is_star or e.find(exp.Window) for e in selected):
+            raise Unproven("GROUP BY ALL in a form that is not followed", self.scope.offset)
+        for at, node in zip(plain, selected, strict=True):
+            start, end = self.at.items[at]
+            stop = self._before_alias(at, end)
+            yield self._slice(start, stop), node if isinstance(node, exp.Column) else None, self._tokens(start, stop)
+
+    def _has_aggregate(self, number: int) -> bool:
+        start, end = self._span(*self.at.items[number])
+        return any(start <= call.offset < end for call in self.calls.aggregates(self.scope))
 
     def _ordinal(self, node: exp.Literal) -> tuple[exp.Expr, int, int]:
         number = int(node.name) if node.is_int else 0
@@ -206,6 +266,9 @@ class _Splitter:
         return [Edit(start, end, f"FROM {PARTS}")]
 
     def _regrouped(self) -> list[Edit]:
+        if self._is_by_all:
+            names = ", ".join(f"_g{i}" for i in range(len(self.groups)))
+            return [Edit(*self._span(*self.at.group_items[0]), names)]
         return [Edit(*self._span(a, b), f"_g{i}") for i, (a, b) in enumerate(self.at.group_items)]
 
     # --- the first query ---

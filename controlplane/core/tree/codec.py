@@ -98,6 +98,11 @@ class Node:
     def row_summary(self, i: int) -> bytes:
         return self.columns.rest[i * _SUMMARY.size : (i + 1) * _SUMMARY.size]
 
+    def row_totals(self, i: int) -> Totals:
+        """Of a child of an inner node."""
+        _, partitions, *sums = _SUMMARY.unpack_from(self.columns.rest, i * _SUMMARY.size)
+        return Totals(partitions, Content(*sums))
+
     def ids(self) -> Iterator[bytes]:
         return chain.from_iterable(_ID.iter_unpack(self.columns.ids))
 

@@ -50,6 +50,15 @@ def leaf_digests(nodes: NodeStore, root: bytes) -> Iterator[bytes]:
         yield from node.ids() if node.level else [node.digest]
 
 
+def leaf_totals(nodes: NodeStore, root: bytes) -> Iterator[tuple[str, Totals]]:
+    """The last key of each leaf, in order, and what it has in all. Reads no leaf, except for one that is the root."""
+    for _, node in leaves(nodes, root, all_children, stop_level=1):
+        if node.level:
+            yield from ((last, node.row_totals(i)) for i, last in enumerate(node.keys))
+        else:
+            yield node.keys[-1], node.verify().totals
+
+
 def lookup(nodes: NodeStore, root: bytes, keys: Iterable[str]) -> dict[str, Entry]:
     """The entries of those of the keys that are there."""
     wanted = sorted(set(keys))

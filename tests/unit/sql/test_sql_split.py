@@ -46,6 +46,46 @@ def test_the_label_of_many_parts_at_once_goes_through_subqueries() -> None:
     )
 
 
+def test_what_is_selected_without_aggregates_are_the_groups_of_all() -> None:
+    text = "SELECT k, v % 2 AS odd, k + sum(v) AS t FROM f GROUP BY ALL HAVING count(*) > 1 ORDER BY odd"
+    split = analyse(text).split("f")
+    assert apply_edits(text, split.partial) == (
+        "SELECT k AS _g0, v % 2 AS _g1, sum(v) AS _p0, count(*) AS _p1 FROM f GROUP BY 1, 2"
+    )
+    assert apply_edits(text, split.whole({"_p0": "long", "_p1": "long"})) == (
+        "SELECT _g0 AS k, _g1 AS odd, _g0 + CAST(sum(_p0) AS BIGINT) AS t FROM _headgate_parts "
+        "GROUP BY _g0, _g1 HAVING coalesce(sum(_p1), 0) > 1 ORDER BY odd"
+    )
+
+
+def test_parts_are_merged_to_parts() -> None:
+    text = "SELECT k, sum(v) AS t, avg(v) AS a, count(*) AS n, min(x) AS m, sum(v) + 1 AS u FROM f GROUP BY k"
+    split = analyse(text).split("f")
+    types = {"_p0": "decimal(20,2)", "_p1": "decimal(20,2)", "_p1n": "long", "_p2": "long", "_p3": "double"}
+    assert split.between(types) == (
+        "SELECT _g0, CAST(sum(_p0) AS decimal(20,2)) AS _p0, CAST(sum(_p1) AS decimal(20,2)) AS _p1, "
+        "CAST(sum(_p1n) AS BIGINT) AS _p1n, CAST(sum(_p2) AS BIGINT) AS _p2, min(_p3) AS _p3 "
+        "FROM _headgate_parts GROUP BY _g0",
+        "SELECT _g0, CAST(sum(_p0) AS decimal(20,2)) AS _p0, CAST(sum(_p1) AS decimal(20,2)) AS _p1, "
+        "CAST(sum(_p1n) AS BIGINT) AS _p1n, CAST(sum(_p2) AS BIGINT) AS _p2, min(_p3) AS _p3, "
+        "_headgate_parts._fragment AS _fragment FROM _headgate_parts GROUP BY _g0, _headgate_parts._fragment",
+    )
+    assert split.depends_on_types
+    assert not analyse("SELECT k, max(v) AS m FROM f GROUP BY k").split("f").depends_on_types
+
+
+def test_sums_of_doubles_are_not_merged_by_steps() -> None:
+    split = analyse("SELECT sum(x) AS t FROM f").split("f")
+    with pytest.raises(Unproven, match="the order of all their values"):
+        split.between({"_p0": "double"})
+
+
+def test_whether_types_come_together_is_known_before_anything_is_computed() -> None:
+    split = analyse("SELECT k, avg(v) AS t FROM f GROUP BY k").split("f")
+    assert split.comes_together({"_p0": "decimal(20,2)", "_p0n": "long"})
+    assert not split.comes_together({"_p0": "decimal(38,4)", "_p0n": "long"})
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
@@ -53,7 +93,11 @@ def test_the_label_of_many_parts_at_once_goes_through_subqueries() -> None:
         ("SELECT sum(v) AS t FROM f GROUP BY k WITH ROLLUP", "ROLLUP"),
         ("SELECT sum(v) AS t FROM f GROUP BY CUBE (k)", "CUBE"),
         ("SELECT k, sum(v) AS t FROM f GROUP BY GROUPING SETS ((k), ())", "GROUPINGSETS"),
-        ("SELECT k, sum(v) AS t FROM f GROUP BY ALL", ""),
+        ("SELECT sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),
+        ("SELECT 1 AS one, sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),
+        ("SELECT k, length(all) AS l, sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),
+        ("SELECT k + sum(v) AS t, z FROM f GROUP BY ALL", "none of the groups"),
+        ("SELECT k, rank() OVER (ORDER BY k) AS n, sum(v) AS t FROM f GROUP BY ALL", "in a form"),
         ("SELECT k, sum(v) FROM f GROUP BY k", "without a name"),
         ("SELECT k % 2 AS k, sum(v) AS t FROM f GROUP BY k", "also the name of something computed"),
         ("SELECT k + 1 AS more, sum(v) AS t FROM f GROUP BY k % 2, k % 3", "none of the groups"),
