@@ -279,7 +279,8 @@ DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "index",
 
 
 class SourceObject(TypedDict):
-    """One file that a read connector lists. `version` starts with its kind: `sha256:` or `etag:`."""
+    """One thing that a read connector lists. `version` starts with its kind: `sha256:` of the bytes, wherever they lie,
+    or `etag:`, which means something together with `uri` only. It moves if and only if the data may have changed."""
 
     name: str
     uri: str
@@ -308,6 +309,7 @@ class ListingResult(TypedDict):
     all_columns: bool  # there are no more of them
     partitions: NotRequired[list[ListedPartition]]
     file: NotRequired[str]  # its name below the attempt's prefix
+    after: NotRequired[str | None]  # these only add to a listing with this last key (None: without any)
 
 
 def listing_line(partition: ListedPartition) -> bytes:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.attempt import Attempt, Cancelled, Failed, task_label
 from dataplane.check import check
+from dataplane.connectors import Reading
 from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.expectations import TAKEN_OUT
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
@@ -29,6 +30,7 @@ from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
 from dataplane.read.inspect import is_unchanged, undecodable
+from dataplane.read.objects import parse_objects, reading_of, schema_of
 from dataplane.read.options import encoding_of
 from dataplane.session import cancel_group
 from dataplane.spark_errors import Source, explain
@@ -110,6 +112,8 @@ class Executor:
     # fragments
 
     def _parse(self, attempt: Attempt) -> list[TaskResult]:
+        if "connector" in attempt.job:
+            return _parsed(attempt)
         outcomes = parse(attempt)
         looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in attempt.claim["tasks"]}
         measured = _measured(attempt, outcomes)
@@ -157,6 +161,29 @@ class Executor:
         if len(tasks) == 1:
             return {task_label(tasks[0]): one(tasks[0])}
         return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+
+
+def _parsed(attempt: Attempt) -> list[TaskResult]:
+    """Objects of a connector other than `files`. What has changed since it was listed gives no fragment."""
+    tasks = attempt.claim["tasks"]
+    with reading_of(attempt) as source:
+        outcomes, void = parse_objects(attempt, source)
+        measured = _measured(attempt, outcomes)
+        return [
+            _typed(attempt, source, t, _result(t, VOID if t["task"] in void else measured[task_label(t)]))
+            for t in tasks
+        ]
+
+
+def _typed(attempt: Attempt, source: Reading, task: TaskSpec, result: TaskResult) -> TaskResult:
+    """A failed result with the types that its objects have: that these are others may be why."""
+    if result["state"] != "failed" or result["error"]["kind"] != "user":
+        return result
+    try:
+        return {**result, "result": {"schema": source.schema(task["objects"])}}
+    except Exception:  # noqa: BLE001  # so nothing is known of them
+        attempt.check()
+        return result
 
 
 def _one(
@@ -263,6 +290,8 @@ def _output(fragment: Fragment) -> Output:
 
 def _inferred(attempt: Attempt) -> list[TaskResult]:
     """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
+    if "connector" in attempt.job:
+        return _without_files(attempt, lambda t: schema_of(attempt, t), lambda e: _explain_reading(attempt, e))
     found = _without_files(attempt, lambda t: infer(attempt, t), lambda e: _explain_reading(attempt, e))
     return [
         result if all(map(is_unchanged, task["objects"])) else _result(task, VOID)

@@ -8,15 +8,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
-from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, TaskResult, TaskSpec, label_of
+from dataplane.connectors import lister, writer
+from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, label_of
 from dataplane.failure import TaskFailure, error_of
 from dataplane.listing import list_files
+from dataplane.sheet import Sheet
 from dataplane.versions import Versions
 
 
@@ -68,28 +70,46 @@ class Orders:
 
 def perform(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
     """The results of a claim's tasks; it stops between tasks once the attempt is fenced."""
-    work = _work(claim, cache)
-    return [result_of(task, work) for task in claim["tasks"] if not orders.fenced]
+    try:
+        with _work(claim, cache) as work:
+            return [result_of(task, work) for task in claim["tasks"] if not orders.fenced]
+    except Exception as e:  # noqa: BLE001  # what cannot be opened is the result of all tasks
+        return [_failed(task, e) for task in claim["tasks"]]
 
 
 def result_of(task: TaskSpec, work: Callable[[TaskSpec], Json]) -> TaskResult:
     try:
         return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": work(task)}
     except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result
-        return {"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error_of(e)}
+        return _failed(task, e)
 
 
-def _work(claim: Claim, cache: Versions) -> Callable[[TaskSpec], Json]:
+def _failed(task: TaskSpec, error: BaseException) -> TaskResult:
+    return {"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error_of(error)}
+
+
+def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[TaskSpec], Json]]:
     job = claim["job"]
+    connector = job.get("connector", "files")
     match claim["kind"]:
+        case "list" if connector == "files":
+            return nullcontext(lambda task: list_files(job, cache, lambda: listing_file(claim, task)))
         case "list":
-            return lambda task: list_files(job, cache, lambda: listing_file(claim, task))
+            return nullcontext(lambda task: _listed(claim, connector, lambda: listing_file(claim, task)))
         case "write":
-            from dataplane.write.files import write_tasks
-
-            return lambda task: write_tasks(job, lake_folder(claim["lake"]), task)
+            return writer(connector)(job, lake_folder(claim["lake"]))
         case other:
             raise ValueError(f"not the work of a worker: {other}")
+
+
+def _listed(claim: Claim, connector: str, place: Callable[[], Path]) -> ListingResult:
+    """What a connector other than `files` finds. Where the job tells what is known, that much is only added to."""
+    job = claim["job"]
+    with closing(Sheet(place)) as sheet:
+        for partition in lister(connector)(job):
+            sheet.add(partition)
+        found = sheet.result()
+    return {**found, "after": job["known"]["key"]} if "known" in job else found
 
 
 def listing_file(claim: Claim, task: TaskSpec) -> Path:

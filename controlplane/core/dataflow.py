@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from controlplane.core import code, expectations, folding, graph, ids, sql
+from controlplane.core import code, connecting, expectations, folding, graph, ids, sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -362,7 +362,7 @@ class _Compiler:
         self.problems.append(Problem(at.file, at.line, at.column, code, message, hint))
 
     def _source(self, dataset: str, component: Component, read: Read) -> Source | None:
-        location = self._absolute(component, read.path)
+        location = self._absolute(component, read.path) if connecting.is_files(read) else read.path
         declared = None
         try:
             declared = parse_ddl(read.schema) if read.schema else None
@@ -370,7 +370,7 @@ class _Compiler:
             self._problem(component, e.code, str(e), "for example: year INT, name STRING")
         if location is None:
             return None
-        options, timezone = dict(read.options), self.text.blueprint.timezone
+        options, timezone = connecting.logic_options(read), self.text.blueprint.timezone
         parse = ids.parse_logic(
             read.format, options, tuple(read.metadata), read.on_bad_record, timezone, self.semantics
         )
@@ -378,7 +378,7 @@ class _Compiler:
         reading = ids.read_logic(parse, declared, read.schema_change)
         parse = expectations.filtered_logic(parse, checks)
         logic = ids.read_logic(parse, declared, read.schema_change)
-        listing = ids.listing_id(location, read.format, options, read.partition, tuple(read.metadata))
+        listing = connecting.listing_id(read, location)
         return Source(
             dataset,
             self._uid(component),
@@ -410,12 +410,13 @@ class _Compiler:
         return expectations.compiled(component, self._spark, self.semantics, self.problems)
 
     def _sink(self, dataset: str, component: Component, write: Write) -> Sink | None:
-        path = self._absolute(component, write.path)
+        path = self._absolute(component, write.path) if connecting.is_files(write) else write.path
         (source,) = self.graph.inputs(dataset).values()
         if path is None:
             return None
-        identity = ids.target_id(self.namespace, dataset, path, write.format, dict(write.options))
-        return Sink(dataset, self._uid(component), component, write, self.text.revision.number, source, path, identity)
+        uid = self._uid(component)
+        identity = connecting.target_id(self.namespace, dataset, uid, write, path)
+        return Sink(dataset, uid, component, write, self.text.revision.number, source, path, identity)
 
     def _transform(self, dataset: str, component: Component, body: SqlTransform | PythonTransform) -> Transform | None:
         query, bundle = self.text.queries.get(component.name), self.text.bundles.get(component.name)

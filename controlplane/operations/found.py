@@ -21,6 +21,7 @@ from controlplane.core import tree
 from controlplane.core.errors import NotFound
 from controlplane.core.model import Listing, SourcePartition
 from controlplane.ports import ObjectStore
+from dataplane import contract
 from dataplane.contract import Content, ListingResult, listing_head, listing_line
 
 IN_MEMORY_BYTES = 1 << 20  # of a temporary file
@@ -91,6 +92,8 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
     `deletes_max`: the share of objects up to which it does not matter if they are gone or only moved.
     """
     base, (digest, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    if "after" in result:
+        return _added(nodes, listing, result, lines())
     if listing.root is not None and listing.digest == digest:
         return Same(base)
     with ExitStack() as files:
@@ -105,6 +108,45 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
                 gone = lost(changes, changed)
         files.pop_all()
     return Difference(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
+
+
+def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
+    """What a growing listing has more than the one before it."""
+    base, (own, columns, all_columns) = listing.root or tree.EMPTY_ROOT, _told(result)
+    last = tree.last(nodes, base)
+    if (last.key if last else None) != result["after"]:
+        raise Damaged("it does not go on where the listing before it ended")
+    if listing.root is not None and not result["objects"]:
+        return Same(base)
+    with ExitStack() as files:
+        records = files.enter_context(_temporary())
+        with _temporary() as file:
+            draft = Draft(nodes, file)
+            root, changed = _extended(draft, base, result["after"], _checked(lines, own), records)
+            totals = tree.totals(draft, root).content
+        files.pop_all()
+    whole = contract.digest("added/1", before=listing.digest, more=own)
+    known = tuple(dict.fromkeys((*listing.columns, *columns)))
+    every = all_columns and listing.all_columns
+    return Difference(base, root, whole, totals, known, every, changed, listing.objects, 0, records)
+
+
+def _extended(
+    draft: Draft, base: bytes, after: str | None, lines: Iterator[bytes], records: IO[bytes]
+) -> tuple[bytes, int]:
+    """The root with these lines at the end, and their number; they are written down, too."""
+    edits = []
+    try:
+        for line in lines:
+            records.write(line)
+            edits.append(_edit(line))
+        if edits and after is not None and edits[0][0] <= after:
+            raise Damaged(f"{edits[0][0]!r} does not come after {after!r}")
+        return tree.edit(draft, base, edits), len(edits)
+    except Damaged:
+        raise
+    except (ValueError, TypeError, AttributeError) as e:  # no line of a listing, or keys out of order
+        raise Damaged(str(e)) from e
 
 
 def _temporary() -> IO[bytes]:

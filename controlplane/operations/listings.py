@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 
-from controlplane.core import ids, tree
+from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Desired, Source
 from controlplane.core.model import AWAITED, Event, Listing, Task
 from controlplane.operations.found import Difference, Found, Same, compare, lines_of
@@ -97,10 +97,24 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
+        **connecting.listing_job(node.read),
     }
     key = digest("list/1", listing=listing.id, request=listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(key, "list", node.dataset, "", ids.job_id(job), {"request": listing.requested}, 0, priority), job
+
+
+def with_known(tx: Tx, job: Json) -> Json:
+    """The job of a listing that only adds to the one before it, with where that one ended: the last key there is and
+    the objects behind it."""
+    if "known" not in job:
+        return job
+    root = _listing(tx, job).root or tree.EMPTY_ROOT
+    last = tree.last(tx, root)
+    if last is None:
+        return {**job, "known": {"key": None, "objects": []}}
+    [found] = tx.source_partitions(bytes.fromhex(job["listing"]), [last.key]).values()
+    return {**job, "known": {"key": last.key, "objects": list(found.objects)}}
 
 
 def _is_accepted(listing: Listing) -> bool:

@@ -87,7 +87,7 @@ def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, la
 
 
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
-    job = dict(tx.jobs([attempt.job])[attempt.job])
+    job = listings.with_known(tx, dict(tx.jobs([attempt.job])[attempt.job]))
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     if "fold" in job:
         tasks = runs.without_known(tx, attempt, tasks)

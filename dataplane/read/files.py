@@ -43,7 +43,7 @@ class Scan:
 def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
-    for tasks in _alike(attempt.claim["tasks"]):
+    for tasks in alike(attempt.claim["tasks"]):
         batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
         refused = batch.refused(tasks)
         readable = [t for t in tasks if task_label(t) not in refused]
@@ -52,7 +52,19 @@ def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
     return outcomes
 
 
-def _alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
+def as_expected(
+    attempt: Attempt, rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
+) -> dict[str, Written]:
+    """The fragments of labelled rows, of which those are left out that are not as they are expected to be."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_kept(attempt, rows, labels)
+    kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
+    own = kept.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
+    return write_sorted_out(attempt, own, labels)
+
+
+def alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
     """Tasks whose fragments have the same columns."""
     groups: dict[str, list[TaskSpec]] = {}
     for task in tasks:
@@ -92,16 +104,8 @@ class _Batch:
             return {label: nothing_written(attempt, self._result, label) for label in labels}
         read = [self._load(session, scan) for scan in scans]
         rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
-        written = self._written(rows, labels)
+        written = as_expected(attempt, rows, labels, self._result, self._lacking)
         return _with_dropped(written, read) if self._drops else written
-
-    def _written(self, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
-        attempt, expect = self._attempt, self._attempt.job.get("expect")
-        if not expect:
-            return write_kept(attempt, rows, labels)
-        kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in self._lacking["fields"]}), expect)
-        own = kept.select(*(F.col(quoted(f["name"])) for f in self._result["fields"]), LABEL)
-        return write_sorted_out(attempt, own, labels)
 
     @property
     def _drops(self) -> bool:

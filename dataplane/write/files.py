@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -134,6 +135,12 @@ class FilesTarget:
             return folder
         ours = {MARKER, *json.loads(marker.read_text("utf-8"))["files"]}
         return next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
+
+
+@contextmanager
+def writing(job: Mapping[str, Json], lake: Path) -> Iterator[Callable[[TaskSpec], Json]]:
+    """What does the `write` tasks of a claim."""
+    yield lambda task: write_tasks(job, lake, task)
 
 
 def write_tasks(job: Mapping[str, Json], lake: Path, task: TaskSpec) -> Json:

@@ -9,16 +9,14 @@ import contextlib
 import dataclasses
 
 from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.kinds import (
     Choice,
     Flag,
     JsonSchema,
     ListOf,
-    Options,
     Reading,
-    Refresh,
-    Share,
     Text,
     Whole,
     as_text,
@@ -29,17 +27,24 @@ from controlplane.core.blueprint.model import Component, Read, Retention, SparkS
 from controlplane.core.blueprint.nodes import Node, Scalar
 from controlplane.core.blueprint.problems import Refused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.blueprint.transforms import DATASET, NAME, TRANSFORM
+from controlplane.core.blueprint.shared import (
+    DELETES,
+    FROM,
+    OPTIONS,
+    READ_CONNECTOR,
+    REFRESH,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    WRITE_CONNECTOR,
+)
+from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 
 ANY = Text()
-CONNECTORS = Choice(("files",), ("delta", "jdbc", "kafka", "python"))
-NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 NO_TEXTS: tuple[str, ...] = ()
 
 
 # --- read ---------------------------------------------------------------------------------------
 
-CONNECTOR = Key("connector", CONNECTORS, "files", "What is read or written: files.", is_required=True)
 PATH = Key("path", Text((checks.path,)), "", "Path or URI with a glob: data/*.csv", is_required=True)
 FORMAT = Key(
     "format",
@@ -48,26 +53,13 @@ FORMAT = Key(
     "Format of the files.",
     is_required=True,
 )
-OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.")
-SCHEMA: Key[str | None] = Key(
-    "schema", Text((checks.ddl,)), None, "Columns as DDL: year INT, name STRING. Else inferred."
-)
-REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
 PARTITION: Key[str | None] = Key(
     "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv"
 )
 METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
 ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
-SCHEMA_CHANGE = Key(
-    "schema_change",
-    Choice(("fail", "append", "sync")),
-    "append",
-    "How the schema follows the sources: fail, append or sync.",
-)
-MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
-DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 READ_KEYS = (
-    CONNECTOR,
+    READ_CONNECTOR,
     PATH,
     FORMAT,
     OPTIONS,
@@ -83,7 +75,7 @@ READ_KEYS = (
 
 def _read(fields: Fields, _: Reading) -> Read:
     return Read(
-        connector=fields[CONNECTOR],
+        connector=fields[READ_CONNECTOR],
         path=fields[PATH],
         format=fields[FORMAT],
         options=fields[OPTIONS],
@@ -99,14 +91,13 @@ def _read(fields: Fields, _: Reading) -> Read:
 
 # --- write --------------------------------------------------------------------------------------
 
-FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)
 TO_PATH = Key("path", Text((checks.path, checks.no_glob)), "", "Folder to write to.", is_required=True)
 TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
-WRITE_KEYS = (CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS)
+WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS)
 
 
 def _write(fields: Fields, _: Reading) -> Write:
-    return Write(fields[CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS])
+    return Write(fields[WRITE_CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS])
 
 
 # --- components ---------------------------------------------------------------------------------
@@ -114,9 +105,9 @@ def _write(fields: Fields, _: Reading) -> Write:
 GENERATIONS = Key("generations", Whole(1, 1_000_000), 30, "Old generations to keep.")
 DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kept.")
 
-READ = Key("read", Nested(Section(READ_KEYS, first="connector", may_hold_secrets=True), _read), None, "A source.")
+READ: Key[Read | None] = Key("read", by_connector(READS, READ_KEYS, _read), None, "A source.")
 TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
-WRITE = Key("write", Nested(Section(WRITE_KEYS, first="connector", may_hold_secrets=True), _write), None, "A copy.")
+WRITE: Key[Write | None] = Key("write", by_connector(WRITES, WRITE_KEYS, _write), None, "A copy.")
 COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
 OWNER = Key("owner", ANY, "", "Who answers for it.")
 TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.")

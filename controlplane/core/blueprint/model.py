@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 ParamValue: TypeAlias = str | int | float | bool | None
+Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -88,7 +89,11 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read connector. `refresh_s` is None where listings are only made on request."""
+    """A read connector. `refresh_s` is None where listings are only made on request.
+
+    Of connectors other than `files`, `path` is the place in words, `format` the connector's name, and `settings` are
+    all keys of its own. `is_growing`: a listing only adds to the one before it, from where that one ended.
+    """
 
     connector: str
     path: str
@@ -101,6 +106,8 @@ class Read:
     on_bad_record: str
     schema_change: str
     deletes_max: float
+    settings: Settings = ()
+    is_growing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +139,15 @@ class PythonTransform:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write connector: an external copy of the dataset `source`, named as written."""
+    """A write connector: an external copy of the dataset `source`, named as written. `path`, `format` and `settings` as
+    in Read."""
 
     connector: str
     source: str
     path: str
     format: str
     options: tuple[tuple[str, str], ...]
+    settings: Settings = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core import ids, widening
+from controlplane.core import connecting, ids, widening
 from controlplane.core.dataflow import Source
 from controlplane.core.model import SourcePartition, Task
 from controlplane.core.plan import asking, windows
@@ -228,7 +228,8 @@ def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decisio
     _, memos = yield from asking.remembered([], [key])
     if key in memos:
         return memos[key]["schema"]  # type: ignore[no-any-return]
-    job = {"format": node.read.format, "options": options, "timezone": node.timezone}
+    told = connecting.told(node.read)
+    job = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
     spec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
     status, error = windows.learning(task, (yield from asking.tasks([key])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.core import ids, tree
+from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Sink
 from controlplane.core.model import State, Target, Task
 from controlplane.core.plan import asking
@@ -72,6 +72,7 @@ def _sync(
         "options": dict(node.write.options),
         "owner": node.identity.hex(),
         "schema": state.schema,
+        **connecting.told(node.write),
     }
     tasks = tuple(_task(node, ids.job_id(job), target, c) for c in changes)
     wanted = {t.key for t in tasks}

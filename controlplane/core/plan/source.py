@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from controlplane.core import ids, tree
+from controlplane.core import connecting, ids, tree
 from controlplane.core.clustering import sort_fault, sorting
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
@@ -223,6 +223,7 @@ def _job(node: Source) -> dict[str, Json]:
         "metadata": sorted(node.read.metadata),
         "on_bad_record": node.read.on_bad_record,
         "timezone": node.timezone,
+        **connecting.told(node.read),
     }
     expect = drop_job(node.checks, node.spark)
     return {**job, "expect": expect} if expect else job

@@ -75,6 +75,17 @@ def before(nodes: NodeStore, root: bytes, key: str) -> Entry | None:
     return None if root == EMPTY_ROOT else _before(nodes, *load_root(nodes, root), key)
 
 
+def last(nodes: NodeStore, root: bytes) -> Entry | None:
+    """The entry with the greatest key."""
+    if root == EMPTY_ROOT:
+        return None
+    ref, node = load_root(nodes, root)
+    while node.level:
+        ref = child(ref, node, len(node.keys) - 1)
+        [node] = load(nodes, [ref])
+    return node.columns.entry(len(node.keys) - 1)
+
+
 def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None:
     """Read all nodes on the paths to these keys below these roots: level by level, over all trees at once.
 

@@ -12,7 +12,8 @@ from controlplane.core.blueprint import json_schema
 from tests.unit.blueprint.texts import READ, component, problems_of
 
 COMPONENTS = json_schema()["properties"]["components"]["additionalProperties"]["properties"]
-FIXED = {"connector": "files", "path": "a", "format": "csv", "from": "x"}
+FIXED = {"path": "a", "format": "csv", "from": "x"}
+SECTIONS = [(part, one) for part in ("read", "write") for one in COMPONENTS[part]["oneOf"]]
 
 
 def choices(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -21,20 +22,32 @@ def choices(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((key, word) for word in value.get("enum", ()))
 
 
-CASES = [(part, key, word) for part in ("read", "write") for key, word in choices(COMPONENTS[part])]
+def required(schema: Mapping[str, Any]) -> dict[str, str]:
+    """What a section of a connector must have."""
+    connector = {"connector": schema["properties"]["connector"]["const"]}
+    return {k: FIXED[k] for k in schema["required"] if k in FIXED} | connector
 
 
-@pytest.mark.parametrize(("part", "key", "word"), CASES)
-def test_every_word_that_editors_offer_is_accepted(part: str, key: str, word: str) -> None:
-    required = {k: FIXED[k] for k in COMPONENTS[part]["required"]}
-    assert problems_of(component(f"{part}: {json.dumps({**required, key: word})}")) == ()
+CASES = [(part, {**required(one), key: word}) for part, one in SECTIONS for key, word in choices(one)]
 
 
-@pytest.mark.parametrize("key", sorted(COMPONENTS["read"]["required"]))
-def test_what_editors_require_is_required(key: str) -> None:
-    given = {k: v for k, v in FIXED.items() if k not in (key, "from")}
-    (found,) = problems_of(component(f"read: {json.dumps(given)}"))
-    assert (found.code, key in found.message) == ("missing-key", True)
+@pytest.mark.parametrize(("part", "given"), CASES)
+def test_every_word_that_editors_offer_is_accepted(part: str, given: dict[str, str]) -> None:
+    assert problems_of(component(f"{part}: {json.dumps(given)}")) == ()
+
+
+LACKING = [
+    (part, {k: v for k, v in required(one).items() if k != key}, key)
+    for part, one in SECTIONS
+    for key in one["required"]
+]
+
+
+@pytest.mark.parametrize(("part", "given", "key"), LACKING)
+def test_what_editors_require_is_required(part: str, given: dict[str, str], key: str) -> None:
+    assert ("missing-key", True) in [
+        (p.code, key in p.message) for p in problems_of(component(f"{part}: {json.dumps(given)}"))
+    ]
 
 
 def test_no_key_is_unknown_that_editors_offer() -> None:

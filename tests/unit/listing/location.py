@@ -62,6 +62,7 @@ class Location:
     lake: LocalObjects
     namespace: str = "default"
     deletes_max: float = 0.5
+    is_growing: bool = False
 
     @property
     def ctx(self) -> Context:
@@ -88,6 +89,7 @@ class Location:
     def claim(self) -> Claim:
         """Ask for a listing, and take the work."""
         job: Json = {"location": "/data/*", "metadata": [], "deletes_max": self.deletes_max, "listing": ID.hex()}
+        job |= {"known": None} if self.is_growing else {}
         with self.store.begin(self.namespace) as tx:
             known = tx.listings([ID]).get(ID, NEVER)
             asked = replace(known, requested=known.served + 1)

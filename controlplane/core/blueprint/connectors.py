@@ -1,0 +1,52 @@
+"""The connectors beside `files`, each a module of its own with its keys: the one place where they are registered.
+
+Does not belong here: the keys themselves; what a connector does (the data plane's `connectors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
+from controlplane.core.blueprint.model import Read, Write
+from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+
+T = TypeVar("T")
+
+READS: Mapping[str, Nested[Read]] = MappingProxyType({})
+WRITES: Mapping[str, Nested[Write]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ByConnector(Generic[T]):
+    """A section whose `connector` says which keys it has; `files` where it says nothing that is known."""
+
+    sections: Mapping[str, Nested[T]]
+
+    def read(self, node: Node, reading: Reading) -> T:
+        named = entries_of(node, reading).get("connector")
+        name = named.text if isinstance(named, Scalar) else "files"
+        return self.sections.get(name, self.sections["files"]).read(node, reading)
+
+    def schema(self) -> JsonSchema:
+        return {"type": "object", "oneOf": [_only(name, one.schema()) for name, one in self.sections.items()]}
+
+
+def _only(connector: str, schema: JsonSchema) -> JsonSchema:
+    return {**schema, "properties": {**schema["properties"], "connector": {"const": connector}}}
+
+
+def section(keys: tuple[Key[object], ...], **more: tuple[str, ...]) -> Section:
+    """The section of a connector."""
+    return Section(keys, first="connector", may_hold_secrets=True, **more)
+
+
+def by_connector(
+    others: Mapping[str, Nested[T]], keys: tuple[Key[object], ...], build: Callable[[Fields, Reading], T]
+) -> ByConnector[T]:
+    """`keys` and `build` are those of `files`."""
+    return ByConnector({"files": Nested(section(keys), build), **others})

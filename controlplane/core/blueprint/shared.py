@@ -1,0 +1,32 @@
+"""Keys that connectors have in common, and which connectors there are.
+
+Does not belong here: keys of one connector.
+"""
+
+from __future__ import annotations
+
+from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.kinds import Choice, Options, Refresh, Share, Text
+from controlplane.core.blueprint.sections import Key, Nested, Section
+from controlplane.core.blueprint.transforms import DATASET
+
+READERS = Choice(("files",), ("delta", "jdbc", "kafka", "python"))
+WRITERS = Choice(("files",), ("delta", "jdbc", "kafka", "python"))
+NO_OPTIONS: tuple[tuple[str, str], ...] = ()
+
+READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required=True)
+WRITE_CONNECTOR = Key("connector", WRITERS, "files", "What is written to.", is_required=True)
+OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.")
+SCHEMA: Key[str | None] = Key(
+    "schema", Text((checks.ddl,)), None, "Columns as DDL: year INT, name STRING. Else inferred."
+)
+REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
+SCHEMA_CHANGE = Key(
+    "schema_change",
+    Choice(("fail", "append", "sync")),
+    "append",
+    "How the schema follows the sources: fail, append or sync.",
+)
+MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
+DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
+FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)

@@ -1,0 +1,57 @@
+"""What identifies a place that a connector reads or writes, and what the data plane is told about it.
+
+`files` came first: its identities and jobs stay as they are. Does not belong here: keys of the language (blueprint).
+"""
+
+from __future__ import annotations
+
+from controlplane.core import ids
+from controlplane.core.blueprint import Read, Write
+from dataplane.contract import Json, digest
+
+FILES = "files"
+
+
+def is_files(body: Read | Write) -> bool:
+    return body.connector == FILES
+
+
+def logic_options(read: Read) -> dict[str, str]:
+    """Options that can change rows: not those that refer to secrets."""
+    return {name: text for name, text in read.options if is_files(read) or not text.startswith("secret://")}
+
+
+def listing_id(read: Read, location: str) -> bytes:
+    """Whoever lists the same place in the same way shares the listing."""
+    if is_files(read):
+        return ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
+    told = {"location": location, "settings": dict(read.settings), "options": dict(read.options)}
+    return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
+
+
+def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str) -> bytes:
+    """Who owns a target. `uid` tells apart components of the same name in two installations that write to one place."""
+    options = dict(write.options)
+    if is_files(write):
+        return ids.target_id(namespace, dataset, path, write.format, options)
+    told = {"path": path, "settings": dict(write.settings), "options": options}
+    return digest(
+        "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **told
+    )
+
+
+def told(body: Read | Write) -> dict[str, Json]:
+    """The part of a job that says which connector is to work, and by which settings; nothing for `files`."""
+    if is_files(body):
+        return {}
+    return {"connector": body.connector, "settings": {k: _plain(v) for k, v in body.settings}}
+
+
+def listing_job(read: Read) -> dict[str, Json]:
+    """As `told`; a listing that only adds to the one before it is told where that one ended (`known`)."""
+    return {**told(read), **({"known": None} if read.is_growing else {})}
+
+
+def _plain(value: object) -> Json:
+    """As JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value

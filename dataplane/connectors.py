@@ -1,0 +1,68 @@
+"""Which module lists, reads and writes for which connector: the one place where they are registered.
+
+A connector is up to three functions, each in a module of its own that is imported on use: a worker loads no Spark.
+Does not belong here: what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskSpec
+from dataplane.failure import TaskFailure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Job: TypeAlias = Mapping[str, Json]
+
+# Lists a place, in a worker: all partitions in order of their keys, whole or TaskFailure. A job with `known` (the last
+# key, and the objects behind it) asks only for what comes after; keys then ascend from there.
+Lister: TypeAlias = Callable[[Job], Iterator[ListedPartition]]
+
+# Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or nothing, and may be
+# asked to do it again. TaskFailure where the target is another writer's.
+Writer: TypeAlias = Callable[[Job, Path], AbstractContextManager[Callable[[TaskSpec], Json]]]
+
+
+class Reading(Protocol):
+    """Source objects while an attempt reads them with Spark."""
+
+    def schema(self, objects: Sequence[SourceObject]) -> Schema:
+        """The columns of all of these, with the types that they have now."""
+
+    def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
+        """The rows of all of these, each with the label that stands before its object, in the column `LABEL`."""
+
+    def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
+        """Names of those that are not what was listed, as far as rows were, or are still to be, read from them. Asked
+        before `rows` and again when all have been read."""
+
+
+# Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
+Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[Reading]]"
+
+
+def lister(connector: str) -> Lister:
+    raise _unknown(connector)
+
+
+def reader(connector: str) -> Reader:
+    raise _unknown(connector)
+
+
+def writer(connector: str) -> Writer:
+    match connector:
+        case "files":
+            from dataplane.write.files import writing
+
+            return writing
+        case _:
+            raise _unknown(connector)
+
+
+def _unknown(connector: str) -> TaskFailure:
+    return TaskFailure("not-supported", f"this version has no connector {connector} for that")

@@ -1,0 +1,75 @@
+"""The `parse` kind of work for connectors other than `files`: source objects into fragments, many in one Spark job.
+
+Does not belong here: how any one connector reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt, isolate, task_label
+from dataplane.connectors import Reading, reader
+from dataplane.content import quoted
+from dataplane.contract import LABEL, Json, Schema, TaskError, TaskSpec, canonical_schema
+from dataplane.expectations import nothing_written
+from dataplane.fragments import Written
+from dataplane.read.files import NO_COLUMNS, alike, as_expected
+from dataplane.session import reading_session
+from dataplane.spark_errors import Source, explain
+
+
+@contextmanager
+def reading_of(attempt: Attempt) -> Iterator[Reading]:
+    attempt.enter()
+    session = reading_session(attempt.spark, attempt.job["timezone"])
+    with reader(attempt.job["connector"])(session, attempt.job) as source:
+        yield source
+
+
+def schema_of(attempt: Attempt, task: TaskSpec) -> Schema:
+    """The `infer` kind of work."""
+    with reading_of(attempt) as source:
+        return source.schema(task["objects"])
+
+
+def parse_objects(attempt: Attempt, source: Reading) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
+    """A fragment or an error for each task, by label; and the tasks of which an object is not what was listed."""
+    tasks = attempt.claim["tasks"]
+    void = _void(source, tasks)
+    outcomes: dict[str, Written | TaskError] = {}
+    for some in alike([t for t in tasks if t["task"] not in void]):
+        outcomes |= _together(attempt, source, some)
+    return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
+
+
+def _void(source: Reading, tasks: Sequence[TaskSpec]) -> frozenset[str]:
+    changed = source.changed([found for task in tasks for found in task["objects"]])
+    return frozenset(t["task"] for t in tasks if any(found["name"] in changed for found in t["objects"]))
+
+
+def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> dict[str, Written | TaskError]:
+    columns = canonical_schema(tasks[0]["columns"])
+    lacking = tasks[0].get("lacking") or NO_COLUMNS
+
+    def run(some: Sequence[TaskSpec]) -> dict[str, Written]:
+        attempt.enter()
+        labels = [task_label(t) for t in some]
+        objects = [(task_label(t), found) for t in some for found in t["objects"]]
+        if not objects or not columns["fields"]:
+            return {label: nothing_written(attempt, columns, label) for label in labels}
+        rows = source.rows(objects)
+        typed = rows.select(*(_typed(f) for f in columns["fields"]), LABEL)
+        return as_expected(attempt, typed, labels, columns, lacking)
+
+    return isolate(attempt, tasks, run, lambda e: explain(e, Source(reads="sources")))
+
+
+def _typed(column: Json) -> Column:
+    """A column as the dataset has it; ANSI refuses values that its type does not hold."""
+    kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
+    return F.col(quoted(column["name"])).cast(kind).alias(column["name"])
