@@ -11,6 +11,7 @@ import sys
 
 from dataplane import lifeline
 from dataplane.client import Client
+from dataplane.secrets import Hiding
 
 
 def main(arguments: list[str]) -> int:
@@ -18,9 +19,9 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m dataplane worker | driver\n")
         return 64
     lifeline.hold()
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="time=%(asctime)s level=%(levelname)s %(message)s"
-    )
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     client = Client.from_environment()

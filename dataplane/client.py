@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 
 from dataplane.contract import CONTRACT, Claim, Kind, TaskResult
+from dataplane.secrets import without_secrets
 
 WAIT_S = 20.0  # how long the control plane may hold a claim that finds nothing
 ANSWER_S = 60.0
@@ -80,7 +81,7 @@ class Client:
 
     def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
         """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended, Refused."""
-        body = self._post("report", {"attempt": attempt, "results": results}).json()
+        body = self._post("report", {"attempt": attempt, "results": without_secrets(results)}).json()
         return Reported(tuple(body["accepted"]), tuple(body["fenced"]))
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskSpec
+from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskError, TaskSpec
 from dataplane.failure import TaskFailure
 
 if TYPE_CHECKING:
@@ -41,17 +41,36 @@ class Reading(Protocol):
         """Names of those that are not what was listed, as far as rows were, or are still to be, read from them. Asked
         before `rows` and again when all have been read."""
 
+    def may_pass(self, error: TaskError) -> bool:
+        """Whether an error of reading is no fault of the user's and may pass by itself."""
+
 
 # Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
 Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[Reading]]"
 
 
+# Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.
+Checker: TypeAlias = Callable[[Job], None]
+
+
 def lister(connector: str) -> Lister:
-    raise _unknown(connector)
+    match connector:
+        case "jdbc":
+            from dataplane.jdbc.slices import partitions
+
+            return partitions
+        case _:
+            raise _unknown(connector)
 
 
 def reader(connector: str) -> Reader:
-    raise _unknown(connector)
+    match connector:
+        case "jdbc":
+            from dataplane.jdbc.reading import reading
+
+            return reading
+        case _:
+            raise _unknown(connector)
 
 
 def writer(connector: str) -> Writer:
@@ -60,6 +79,24 @@ def writer(connector: str) -> Writer:
             from dataplane.write.files import writing
 
             return writing
+        case "jdbc":
+            from dataplane.jdbc import writing as jdbc
+
+            return jdbc.writing
+        case _:
+            raise _unknown(connector)
+
+
+def checker(connector: str) -> Checker:
+    match connector:
+        case "files":
+            from dataplane.listing import check_folder
+
+            return check_folder
+        case "jdbc":
+            from dataplane.jdbc.checking import check
+
+            return check
         case _:
             raise _unknown(connector)
 

@@ -273,8 +273,10 @@ def pair_key(key: str, partition: str) -> str:
 
 # --- wire records -------------------------------------------------------------------------------
 
-Kind: TypeAlias = Literal["list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write"]
-WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write"})
+Kind: TypeAlias = Literal[
+    "list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect"
+]
+WORKER_KINDS: frozenset[Kind] = frozenset({"list", "write", "connect"})
 DRIVER_KINDS: frozenset[Kind] = frozenset({"infer", "analyse", "parse", "index", "transform", "pack", "check"})
 
 
@@ -400,6 +402,7 @@ class TaskSpec(TypedDict):
     then: NotRequired[list[Json]]  # of a fold: tasks after this one, whose keys follow from what comes out
     files: NotRequired[list[str]]  # write: the partition's files
     remove: NotRequired[bool]  # write: the partition is to go
+    generation: NotRequired[int]  # write: of the dataset when it was asked for; never goes down
 
 
 class Claim(TypedDict):

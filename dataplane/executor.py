@@ -166,13 +166,17 @@ class Executor:
 def _parsed(attempt: Attempt) -> list[TaskResult]:
     """Objects of a connector other than `files`. What has changed since it was listed gives no fragment."""
     tasks = attempt.claim["tasks"]
-    with reading_of(attempt) as source:
-        outcomes, void = parse_objects(attempt, source)
-        measured = _measured(attempt, outcomes)
-        return [
-            _typed(attempt, source, t, _result(t, VOID if t["task"] in void else measured[task_label(t)]))
-            for t in tasks
-        ]
+    try:
+        with reading_of(attempt) as source:
+            outcomes, void = parse_objects(attempt, source)
+            measured: Mapping[str, Fragment | TaskError] = _measured(attempt, outcomes)
+            found = [_result(t, VOID if t["task"] in void else measured[task_label(t)]) for t in tasks]
+            return [_typed(attempt, source, t, result) for t, result in zip(tasks, found, strict=True)]
+    except Cancelled:
+        raise
+    except Exception as e:  # noqa: BLE001  # a place that cannot be read is the outcome of all of them
+        attempt.check()
+        return [_result(t, _explain_reading(attempt, e)) for t in tasks]
 
 
 def _typed(attempt: Attempt, source: Reading, task: TaskSpec, result: TaskResult) -> TaskResult:

@@ -83,6 +83,21 @@ def base_folder(pattern: str) -> str:
     return fixed_folder(pattern.partition("{")[0] + "*" if "{" in pattern else pattern)
 
 
+def check_folder(job: Mapping[str, Json]) -> None:
+    """Whether a location can be looked at, or written to. TaskFailure says why not."""
+    folder = Path(base_folder(local_path(job["place"])))
+    if job["writes"]:
+        folder = Path(local_path(job["place"]))
+        folder = next((f for f in (folder, *folder.parents) if f.exists()), folder)
+    try:
+        with os.scandir(folder) as entries:
+            next(entries, None)
+    except OSError as e:
+        raise _unreadable(e, str(folder)) from e
+    if job["writes"] and not os.access(folder, os.W_OK):
+        raise TaskFailure("permission-denied", f"may not be written to: {folder}")
+
+
 def _keyed(name: str, template: str | None) -> Record:
     key = key_of(name, template)
     if key is None:

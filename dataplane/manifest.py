@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from dataplane.contract import CONTRACT, MANIFEST, Claim, Json, Manifest, TaskResult
+from dataplane.secrets import without_secrets
 
 
 def write_manifest(lake: Path, claim: Claim, results: Sequence[TaskResult]) -> bool:
@@ -24,7 +25,7 @@ def write_manifest(lake: Path, claim: Claim, results: Sequence[TaskResult]) -> b
     manifest: Manifest = {
         "contract": CONTRACT,
         "attempt": claim["attempt"],
-        "results": list(results),
+        "results": without_secrets(results),
         "versions": versions(),
     }
     temporary = folder / f".{MANIFEST}.{os.getpid()}"

@@ -14,10 +14,11 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
-from dataplane.connectors import lister, writer
+from dataplane.connectors import checker, lister, writer
 from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, label_of
 from dataplane.failure import TaskFailure, error_of
 from dataplane.listing import list_files
+from dataplane.secrets import without_secrets_in
 from dataplane.sheet import Sheet
 from dataplane.versions import Versions
 
@@ -96,6 +97,8 @@ def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[Tas
             return nullcontext(lambda task: list_files(job, cache, lambda: listing_file(claim, task)))
         case "list":
             return nullcontext(lambda task: _listed(claim, connector, lambda: listing_file(claim, task)))
+        case "connect":
+            return nullcontext(lambda _: _tried(job, connector))
         case "write":
             return writer(connector)(job, lake_folder(claim["lake"]))
         case other:
@@ -110,6 +113,16 @@ def _listed(claim: Claim, connector: str, place: Callable[[], Path]) -> ListingR
             sheet.add(partition)
         found = sheet.result()
     return {**found, "after": job["known"]["key"]} if "known" in job else found
+
+
+def _tried(job: Json, connector: str) -> Json:
+    """What is in the way of a connection, if anything is: an answer, not a failure that would be tried again."""
+    error = None
+    try:
+        checker(connector)(job)
+    except Exception as e:  # noqa: BLE001  # whatever it is, it is the answer
+        error = without_secrets_in(error_of(e))
+    return {"connector": connector, "place": job["place"], "error": error}
 
 
 def listing_file(claim: Claim, task: TaskSpec) -> Path:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controlplane.core import ids
-from controlplane.core.blueprint import Read, Write
+from controlplane.core.blueprint import KeyColumn, Read, Write
 from dataplane.contract import Json, digest
 
 FILES = "files"
@@ -29,12 +31,17 @@ def listing_id(read: Read, location: str) -> bytes:
     return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
 
 
-def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str) -> bytes:
-    """Who owns a target. `uid` tells apart components of the same name in two installations that write to one place."""
-    options = dict(write.options)
+def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
+    """The columns of a key that is made of plain values; none where it is not."""
+    return () if any(part.granule or part.buckets for part in key) else tuple(part.column for part in key)
+
+
+def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:
+    """Where and how a copy is kept. Another one is written anew; `uid` is that of the component."""
     if is_files(write):
-        return ids.target_id(namespace, dataset, path, write.format, options)
-    told = {"path": path, "settings": dict(write.settings), "options": options}
+        return ids.target_id(namespace, dataset, path, write.format, dict(write.options))
+    settings = {name: value for name, value in write.settings if name != "schema_change"}
+    told = {"path": path, "settings": settings, "keyed": list(keyed)}
     return digest(
         "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **told
     )

@@ -158,6 +158,7 @@ class Sink:
     source: str
     path: str
     identity: bytes
+    keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors that tell rows by them
 
 
 Node: TypeAlias = Source | Transform | Sink
@@ -415,8 +416,10 @@ class _Compiler:
         if path is None:
             return None
         uid = self._uid(component)
-        identity = connecting.target_id(self.namespace, dataset, uid, write, path)
-        return Sink(dataset, uid, component, write, self.text.revision.number, source, path, identity)
+        maker = self.nodes.get(source)
+        keyed = connecting.key_columns(maker.key) if isinstance(maker, Transform) else ()
+        identity = connecting.target_id(self.namespace, dataset, uid, write, path, keyed)
+        return Sink(dataset, uid, component, write, self.text.revision.number, source, path, identity, keyed)
 
     def _transform(self, dataset: str, component: Component, body: SqlTransform | PythonTransform) -> Transform | None:
         query, bundle = self.text.queries.get(component.name), self.text.bundles.get(component.name)

@@ -334,7 +334,7 @@ class _Recording:
                 self._count("task.executed" if self.by == "executed" else "task.recovered", len(kept))
             case "pack":
                 self.events += packing.take_in(self.tx, self.attempt, kept)
-            case "infer" | "analyse" | "check":
+            case "infer" | "analyse" | "check" | "connect":
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.other", len(kept))
             case "list":

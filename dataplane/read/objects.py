@@ -66,7 +66,12 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
         typed = rows.select(*(_typed(f) for f in columns["fields"]), LABEL)
         return as_expected(attempt, typed, labels, columns, lacking)
 
-    return isolate(attempt, tasks, run, lambda e: explain(e, Source(reads="sources")))
+    return isolate(attempt, tasks, run, lambda e: told(source, e))
+
+
+def told(source: Reading, error: BaseException) -> TaskError:
+    found = explain(error, Source(reads="sources"))
+    return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
 
 
 def _typed(column: Json) -> Column:

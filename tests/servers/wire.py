@@ -68,7 +68,12 @@ class Wire:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            line = Line(client, socket.create_connection(("127.0.0.1", self._to_port)))
+            try:
+                server = socket.create_connection(("127.0.0.1", self._to_port))
+            except OSError:
+                client.close()  # there is no server just now
+                continue
+            line = Line(client, server)
             self._lines.append(line)
             for pump in (self._up, self._down):
                 self._threads.append(threading.Thread(target=pump, args=(line,), daemon=True))

@@ -20,11 +20,13 @@ from pyspark.sql import SparkSession
 from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
 from dataplane.executor import Executor
 from dataplane.session import start, stop
+from tests.jars import delta_classpath
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = start(tmp_path_factory.mktemp("spark"), {"spark.log.level": "OFF", "spark.driver.memory": "1g"})
+    conf = {"spark.log.level": "OFF", "spark.driver.memory": "1g", "spark.driver.extraClassPath": delta_classpath()}
+    session = start(tmp_path_factory.mktemp("spark"), conf)
     yield session
     stop(session)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
+from controlplane.core.blueprint import jdbc
 from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
@@ -17,8 +18,8 @@ from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
 T = TypeVar("T")
 
-READS: Mapping[str, Nested[Read]] = MappingProxyType({})
-WRITES: Mapping[str, Nested[Write]] = MappingProxyType({})
+READS: Mapping[str, Nested[Read]] = MappingProxyType({"jdbc": jdbc.READ})
+WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"jdbc": jdbc.WRITE})
 
 
 @dataclass(frozen=True, slots=True)

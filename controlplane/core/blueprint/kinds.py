@@ -55,6 +55,15 @@ class Fault(NamedTuple):
 
 Check: TypeAlias = Callable[[str], Fault | None]
 
+_SECRET = re.compile(r"secret://[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def secret_fault(text: str) -> Fault | None:
+    """What is wrong with a reference to a secret."""
+    if _SECRET.fullmatch(text):
+        return None
+    return Fault("invalid-value", f"{shown(text)} names no secret", "secret://name/key, of letters, digits, _ . -")
+
 
 def described(node: Node) -> str:
     match node:
@@ -250,24 +259,29 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Settings handed to Spark's reader or writer: texts in the end, sorted by name."""
+    """Settings handed to Spark's reader or writer: texts in the end, sorted by name. `may_refer`: to secrets."""
+
+    may_refer: bool = False
 
     def read(self, node: Node, reading: Reading) -> tuple[tuple[str, str], ...]:
         entries = entries_of(node, reading, "a mapping of option names to values").entries
-        found = ((key.text, _option(value, reading)) for key, value in entries)
+        found = ((key.text, _option(value, reading, may_refer=self.may_refer)) for key, value in entries)
         return tuple(sorted((name, text) for name, text in found if text is not None))
 
     def schema(self) -> JsonSchema:
         return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 
 
-def _option(node: Node, reading: Reading) -> str | None:
+def _option(node: Node, reading: Reading, *, may_refer: bool) -> str | None:
     if not isinstance(node, Scalar) or (node.value is None):
         if not isinstance(node, Broken):
             wrong_type(node, "a text, a number, true or false", reading, 'write "" for an empty text')
         return None
     if node.text.startswith("secret://"):
-        reading.refuse(node, "not-supported", "references to secrets come with a later release")
+        if not may_refer:
+            reading.refuse(node, "not-supported", "this connector takes no references to secrets yet")
+        elif fault := secret_fault(node.text):
+            reading.refuse(node, *fault)
     return str(node.value).lower() if isinstance(node.value, bool) else node.text
 
 

@@ -105,9 +105,10 @@ def _write(fields: Fields, _: Reading) -> Write:
 GENERATIONS = Key("generations", Whole(1, 1_000_000), 30, "Old generations to keep.")
 DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kept.")
 
-READ: Key[Read | None] = Key("read", by_connector(READS, READ_KEYS, _read), None, "A source.")
+_READS, _WRITES = by_connector(READS, READ_KEYS, _read), by_connector(WRITES, WRITE_KEYS, _write)
+READ: Key[Read | None] = Key("read", _READS, None, "A source.")
 TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
-WRITE: Key[Write | None] = Key("write", by_connector(WRITES, WRITE_KEYS, _write), None, "A copy.")
+WRITE: Key[Write | None] = Key("write", _WRITES, None, "A copy.")
 COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
 OWNER = Key("owner", ANY, "", "Who answers for it.")
 TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.")

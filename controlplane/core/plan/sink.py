@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from controlplane.core import connecting, ids, tree
@@ -74,7 +74,11 @@ def _sync(
         "schema": state.schema,
         **connecting.told(node.write),
     }
-    tasks = tuple(_task(node, ids.job_id(job), target, c) for c in changes)
+    is_told = not connecting.is_files(node.write)
+    if is_told:  # the uid tells apart components of one name in two installations
+        job |= {"keyed": list(node.keyed), "owner": f"{node.dataset} {node.uid}"}
+    more = {"generation": state.generation} if is_told else {}
+    tasks = tuple(_task(node, ids.job_id(job), target, c, more) for c in changes)
     wanted = {t.key for t in tasks}
     known = [t for t in (yield from asking.tasks(list(wanted))).values() if t.key in wanted]
     failed = [t for t in known if t.state == "failed"]
@@ -92,11 +96,11 @@ def _sync(
     return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)
 
 
-def _task(node: Sink, job: bytes, target: Target, change: tree.Change) -> Task:
+def _task(node: Sink, job: bytes, target: Target, change: tree.Change, more: Mapping[str, Json]) -> Task:
     after = change.after
     key = digest(
         "write/1", target=target.identity, partition=change.key, fragment=after.fragment if after else None, job=job
     )
-    spec: Json = {"remove": True} if after is None else {"fragment": after.fragment.hex()}
+    spec: Json = {**more, **({"remove": True} if after is None else {"fragment": after.fragment.hex()})}
     rows = after.content.rows if after else 0
     return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)

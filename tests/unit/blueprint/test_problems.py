@@ -15,6 +15,13 @@ from tests.unit.blueprint.texts import READ, component, marked, problems_of
 SQL = "transform: {sql: SELECT 1}"
 
 
+URL = "'jdbc:postgresql://h/d'"
+
+
+def jdbc(keys: str) -> str:
+    return component(f"read:\n  connector: jdbc\n  url: {URL}\n  table: t\n  {keys}")
+
+
 def read(keys: str) -> str:
     return component(f"read:\n  connector: files\n  path: data/*.csv\n  format: csv\n  {keys}")
 
@@ -104,8 +111,8 @@ CASES = [
     ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
     ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
     # later releases
-    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "jdbc", "kafka", "python")),
-    *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "jdbc", "kafka")),
+    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("delta", "kafka", "python")),
+    *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("delta", "kafka")),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     # folds
     ("missing-key", python("inputs: {^self: previous, a: each}")),
@@ -169,7 +176,26 @@ CASES = [
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^threshold: 0.1}}]")),
     ("conflicting-keys", component("write: {connector: files, from: a, path: o, format: csv}\n^expect: [{check: a}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{rows: {{min: 1}}, ^on_fail: quarantine}}]")),
+    # databases
+    ("missing-key", component("read: ^{connector: jdbc, table: t}")),
+    ("missing-key", component("read: ^{connector: jdbc, url: 'jdbc:postgresql://h/d'}")),
+    ("conflicting-keys", jdbc("^query: SELECT 1")),
+    ("conflicting-keys", jdbc("full: true\n  ^incremental: {column: a}")),
+    ("missing-key", jdbc("partitioned: ^{bounds: [1]}")),
+    ("wrong-type", jdbc("partitioned: {column: a, bounds: [1, ^true]}")),
+    ("invalid-value", component("read: {connector: jdbc, url: ^h, table: t}")),
+    ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
+    ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
+    ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
+    ("unknown-key", jdbc("^path: a")),
+    ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
+    ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: upsert}}")),
+    ("conflicting-keys", component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, key: [a]}}")),
+    ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: t, schema_change: ^sync}}")),
     # secrets
+    ("literal-secret", jdbc("options: {password: ^hunter2}")),
+    ("literal-secret", component("read: {connector: jdbc, url: ^'jdbc:postgresql://h/d?password=x', table: t}")),
+    ("literal-secret", component("read: {connector: jdbc, url: ^'jdbc:postgresql://u:x@h/d', table: t}")),
     ("literal-secret", read("options: {dbPassword: ^hunter2}")),
     ("literal-secret", read("options: {fs.s3a.access.key: ^AKIA}")),
     ("literal-secret", component("read: {connector: files, path: ^'file://me:hunter2@host/a', format: csv}")),
@@ -195,7 +221,7 @@ dataflow: ^Flights
 timezone: ^"not a zone"
 components:
   ^A:
-    read: {connector: ^jdbc}
+    read: {connector: ^delta}
   b:
     pin: ^x
     transform:

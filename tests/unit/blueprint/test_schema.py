@@ -12,7 +12,7 @@ from controlplane.core.blueprint import json_schema
 from tests.unit.blueprint.texts import READ, component, problems_of
 
 COMPONENTS = json_schema()["properties"]["components"]["additionalProperties"]["properties"]
-FIXED = {"path": "a", "format": "csv", "from": "x"}
+FIXED = {"path": "a", "format": "csv", "from": "x", "url": "jdbc:postgresql://h/d", "table": "t"}
 SECTIONS = [(part, one) for part in ("read", "write") for one in COMPONENTS[part]["oneOf"]]
 
 
@@ -25,10 +25,16 @@ def choices(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def required(schema: Mapping[str, Any]) -> dict[str, str]:
     """What a section of a connector must have."""
     connector = {"connector": schema["properties"]["connector"]["const"]}
-    return {k: FIXED[k] for k in schema["required"] if k in FIXED} | connector
+    needed = [*schema["required"], *(schema["oneOf"][0]["required"] if "oneOf" in schema else ())]
+    return {k: FIXED[k] for k in needed if k in FIXED} | connector
 
 
-CASES = [(part, {**required(one), key: word}) for part, one in SECTIONS for key, word in choices(one)]
+TOGETHER = {"upsert": {"key": ["a"]}}  # words that other keys must go with
+CASES = [
+    (part, {**required(one), key: word, **TOGETHER.get(word, {})})
+    for part, one in SECTIONS
+    for key, word in choices(one)
+]
 
 
 @pytest.mark.parametrize(("part", "given"), CASES)

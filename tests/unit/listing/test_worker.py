@@ -42,7 +42,7 @@ class Script:
         self.beat = threading.Event()
 
     def claim(self, kinds: Iterable[Kind], wait_s: float) -> Claim | None:
-        assert set(kinds) == {"list", "write"}
+        assert set(kinds) == {"list", "write", "connect"}
         if not self.claims:
             raise Ended("401")
         return self.claims.pop(0)

@@ -1,0 +1,173 @@
+"""The keys of the connector `jdbc`: tables and queries of databases.
+
+Does not belong here: connecting, which only the data plane does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from controlplane.core.blueprint.kinds import (
+    Choice,
+    Fault,
+    Flag,
+    JsonSchema,
+    ListOf,
+    Options,
+    Reading,
+    Text,
+    secret_fault,
+    wrong_type,
+)
+from controlplane.core.blueprint.model import Read, Settings, Write
+from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.shared import (
+    DELETES,
+    FROM,
+    NO_OPTIONS,
+    READ_CONNECTOR,
+    REFRESH,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    WRITE_CONNECTOR,
+)
+
+DRIVERS = ("postgresql",)
+NO_TEXTS: tuple[str, ...] = ()
+
+
+def _url(text: str) -> Fault | None:
+    if text.startswith("secret://"):
+        return secret_fault(text)
+    kind = text.removeprefix("jdbc:").partition(":")[0]
+    if not text.startswith("jdbc:"):
+        hint = "jdbc:postgresql://host:5432/database, or secret://name/key"
+        return Fault("invalid-value", f"{shown(text)} is no JDBC URL", hint)
+    if kind not in DRIVERS:
+        return Fault("not-supported", f"databases of {shown(kind)} come with a later release", "use jdbc:postgresql:")
+    return None
+
+
+def _not_empty(text: str) -> Fault | None:
+    return None if text.strip() else Fault("invalid-value", "it is empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value between two slices: a number or a text, kept as text."""
+
+    def read(self, node: Node, reading: Reading) -> str:
+        if not isinstance(node, Scalar) or isinstance(node.value, bool | None):
+            raise wrong_type(node, "a number or a text", reading)
+        return node.text
+
+    def schema(self) -> JsonSchema:
+        return {"type": ["string", "number"]}
+
+
+NAMED = Text((_not_empty,))
+URL = Key("url", Text((_url,)), "", "A JDBC URL, or secret://name/key.", is_required=True)
+OPTIONS = Key("options", Options(may_refer=True), NO_OPTIONS, "user, password, and options of Spark's JDBC reader.")
+TABLE: Key[str | None] = Key("table", NAMED, None, "The table, perhaps with its schema: public.orders")
+
+# --- read ---------------------------------------------------------------------------------------
+
+QUERY: Key[str | None] = Key("query", NAMED, None, "A SELECT in the database's own SQL, in place of a table.")
+COLUMN = Key("column", NAMED, "", "The column by which rows are told apart.", is_required=True)
+BOUNDS = Key("bounds", ListOf(Bound()), NO_TEXTS, "Ascending values between slices. Without: a slice for each value.")
+FULL = Key("full", Flag(), True, "All rows are one partition.")
+NOTHING: Settings = ()
+INCREMENTAL = Key(
+    "incremental",
+    Nested(Section((COLUMN,)), lambda f, _: (("by", "incremental"), ("column", f[COLUMN]))),
+    NOTHING,
+    "Each refresh adds one more partition: the rows whose column is greater than ever before.",
+)
+PARTITIONED = Key(
+    "partitioned",
+    Nested(
+        Section((COLUMN, BOUNDS)),
+        lambda f, _: (("by", "partitioned"), ("column", f[COLUMN]), ("bounds", f[BOUNDS])),
+    ),
+    NOTHING,
+    "A partition for each slice of a column; changed ones are read again.",
+)
+READ_KEYS = (
+    READ_CONNECTOR,
+    URL,
+    TABLE,
+    QUERY,
+    OPTIONS,
+    FULL,
+    INCREMENTAL,
+    PARTITIONED,
+    SCHEMA,
+    REFRESH,
+    SCHEMA_CHANGE,
+    DELETES,
+)
+
+
+def _read(fields: Fields, reading: Reading) -> Read:
+    for extra in fields.given((FULL, INCREMENTAL, PARTITIONED))[1:]:
+        message = f"{extra.text!r} cannot stand beside another way of slicing"
+        reading.problems.add(extra.place, "conflicting-keys", message, "give one of full, incremental, partitioned")
+    slicing = fields[INCREMENTAL] or fields[PARTITIONED] or (("by", "full"),)
+    table, query = fields[TABLE], fields[QUERY]
+    own: Settings = (("url", fields[URL]), ("table", table), ("query", query), *slicing)
+    what = table or f"query {sha256((query or '').encode()).hexdigest()[:16]}"
+    return Read(
+        connector="jdbc",
+        path=f"{fields[URL]} {what}",
+        format="jdbc",
+        options=fields[OPTIONS],
+        schema=fields[SCHEMA],
+        refresh_s=fields[REFRESH],
+        partition=None,
+        metadata=(),
+        on_bad_record="fail",
+        schema_change=fields[SCHEMA_CHANGE],
+        deletes_max=fields[DELETES],
+        settings=tuple(sorted(own)),
+        is_growing=bool(fields[INCREMENTAL]),
+    )
+
+
+READ = Nested(
+    Section(READ_KEYS, one_of=("table", "query"), first="connector", may_hold_secrets=True),
+    _read,
+)
+
+# --- write --------------------------------------------------------------------------------------
+
+TO_TABLE = Key("table", NAMED, "", "The table to write to: public.daily", is_required=True)
+MODE = Key("mode", Choice(("replace", "upsert")), "replace", "Whether rows of a partition are replaced or merged.")
+KEY = Key("key", ListOf(NAMED), NO_TEXTS, "Columns that name a row, for upsert.")
+LAYOUT = Key(
+    "schema_change",
+    Choice(("fail", "alter", "recreate")),
+    "fail",
+    "What becomes of the table when the dataset's columns change.",
+)
+WRITE_KEYS = (WRITE_CONNECTOR, FROM, URL, TO_TABLE, OPTIONS, MODE, KEY, LAYOUT)
+
+
+def _write(fields: Fields, reading: Reading) -> Write:
+    if (fields[MODE] == "upsert") != bool(fields[KEY]):
+        message = "mode: upsert and key: [columns] go together"
+        reading.problems.add(fields.place, "conflicting-keys", message, "give both, or neither")
+    own: Settings = (
+        ("key", fields[KEY]),
+        ("mode", fields[MODE]),
+        ("schema_change", fields[LAYOUT]),
+        ("table", fields[TO_TABLE]),
+        ("url", fields[URL]),
+    )
+    place = f"{fields[URL]} {fields[TO_TABLE]}"
+    return Write("jdbc", fields[FROM], place, "jdbc", fields[OPTIONS], own)
+
+
+WRITE = Nested(Section(WRITE_KEYS, first="connector", may_hold_secrets=True), _write)

@@ -1,0 +1,51 @@
+"""One PostgreSQL for all tests of the connector, and an empty database for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import psycopg
+import pytest
+
+from dataplane.contract import Json
+from tests.servers.postgres import Postgres
+
+NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    server = Postgres().start()
+    yield server
+    server.remove()
+
+
+@dataclass(frozen=True)
+class Database:
+    port: int
+    name: str
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.name}?user=test"
+
+    def do(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Rows of the last statement, if it has any."""
+        with psycopg.connect(f"host=127.0.0.1 port={self.port} user=test dbname={self.name}", autocommit=True) as c:
+            for statement in statements:
+                cursor = c.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def reading(self, table: str | None = "t", query: str | None = None, **by: Json) -> Json:
+        settings = {"url": self.url, "table": table, "query": query, "by": "full", "column": "", "bounds": [], **by}
+        return {"connector": "jdbc", "settings": settings, "options": {}, "metadata": [], "timezone": "UTC"}
+
+
+@pytest.fixture
+def database(server: Postgres) -> Database:
+    name = f"d{next(NUMBERS)}"
+    server.create(name)
+    return Database(server.port, name)

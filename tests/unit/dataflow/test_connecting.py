@@ -1,0 +1,56 @@
+"""What identifies places that connectors read and write: the same place shares, another one does not."""
+
+from __future__ import annotations
+
+from controlplane.core.dataflow import Desired, Sink, Source, compile_revisions
+from controlplane.core.model import Revision
+
+READ = "{connector: jdbc, url: 'secret://a/url', table: t%s}"
+WRITE = "{connector: jdbc, from: x, url: 'secret://a/url', table: c%s}"
+
+
+def compiled(read: str = "", write: str = "", *, uid: str = "u", by: str = "[k]") -> Desired:
+    text = f"""
+dataflow: f
+components:
+  t: {{read: {READ % read}}}
+  x: {{transform: {{sql: "SELECT k, day, count(*) AS n FROM t GROUP BY k, day", partition_by: {by}}}}}
+  c: {{write: {WRITE % write}}}
+"""
+    uids = {"t": "1", "x": "2", "c": uid}
+    return compile_revisions([Revision("main", "f", 1, text, {}, "f.yaml", uids, "", "", 0.0)])
+
+
+def source(read: str = "") -> Source:
+    node = compiled(read).nodes["f.t"]
+    assert isinstance(node, Source)
+    return node
+
+
+def sink(write: str = "", **more: str) -> Sink:
+    node = compiled(write=write, **more).nodes["f.c"]
+    assert isinstance(node, Sink)
+    return node
+
+
+def test_secrets_are_no_part_of_logic() -> None:
+    plain, other = source(", options: {user: u}"), source(", options: {user: u, password: 'secret://a/b'}")
+    assert (plain.logic, plain.location) == (other.logic, "secret://a/url t")
+
+
+def test_slices_are_part_of_a_listing() -> None:
+    ways = ("", ", full: true", ", partitioned: {column: k}", ", partitioned: {column: k, bounds: [1]}")
+    whole, same, values, ranges = (source(way).listing for way in ways)
+    assert whole == same
+    assert len({whole, values, ranges, source(", incremental: {column: k}").listing}) == 4
+    assert source(", incremental: {column: k}").read.is_growing
+
+
+def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
+    before = sink()
+    assert before.keyed == ("k",)
+    assert sink(", schema_change: alter").identity == before.identity
+    assert sink(", options: {password: 'secret://a/b'}").identity == before.identity
+    others = [sink(by="[k, day]"), sink(", mode: upsert, key: [k]"), sink(uid="v"), sink(by="[{day: month}]")]
+    assert len({before.identity, *(one.identity for one in others)}) == 5
+    assert others[-1].keyed == ()
