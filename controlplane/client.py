@@ -83,6 +83,10 @@ class Headgate:
         found: list[Json] = self._post("/v1/validate", {"blueprints": list(documents)})["errors"]
         return found
 
+    def connections(self, documents: Iterable[Document]) -> Json:
+        """What a worker finds in the way of each place that these blueprints read or write."""
+        return self._post("/v1/connections", {"blueprints": list(documents)})
+
     def dataflows(self, branch: str = "main") -> list[Json]:
         found: list[Json] = self._get(f"/v1/branches/{_segment(branch)}/dataflows")["items"]
         return found

@@ -36,14 +36,33 @@ def add(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def validate(ctx: typer.Context, files: options.Files, output: options.As = options.Form.table) -> None:
+def validate(
+    ctx: typer.Context,
+    files: options.Files,
+    connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
     session = options.session(ctx, output)
     problems = [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in _problems(session, files)]
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems}
-    show(value, [Lines(tuple(problem_lines(problems)) or (count,))], session.output)
-    raise typer.Exit(failures.ERROR if problems else 0)
+    lines = tuple(problem_lines(problems)) or (count,)
+    tried = _tried(session, files, home) if connect and not problems else []
+    if connect and not problems:
+        value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
+    show(value, [Lines(lines)], session.output)
+    raise typer.Exit(failures.ERROR if problems or any(t["error"] for t in tried) else 0)
+
+
+def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[dict[str, Any]]:
+    """What a worker of the service, or of our own, found."""
+    from controlplane.cli import sources
+
+    with session.connect(home, "run") as client:
+        found: list[dict[str, Any]] = client.connections(sources.as_documents(session.load(files)))["items"]
+    return found
 
 
 def _problems(session: Session, files: Sequence[Path]) -> tuple[Problem, ...]:

@@ -87,8 +87,9 @@ class Session:
         return sources.load(files)
 
     @contextmanager
-    def connect(self, home: Path | None) -> Iterator[Headgate]:
-        """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home."""
+    def connect(self, home: Path | None, role: Role = "look") -> Iterator[Headgate]:
+        """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home; with a
+        worker where the role is `run`."""
         from controlplane.client import Headgate
 
         found = settings.read(home)
@@ -101,7 +102,7 @@ class Session:
             with Headgate(held, _token(found)) as client:
                 yield client
             return
-        with self.means.start(found, "look") as own, Headgate(own.url, own.token) as client:
+        with self.means.start(found, role) as own, Headgate(own.url, own.token) as client:
             yield client
 
 

@@ -103,6 +103,14 @@ def why(value: Json) -> View:
     return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
 
 
+def connection(found: Json) -> str:
+    """One place that was tried."""
+    error = found.get("error")
+    if not error:
+        return f"{found['component']}: connected to {found['place']}"
+    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *_failure(error)])
+
+
 def _construct(found: Json) -> str:
     place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
     return f"{found['construct']} at {place}"

@@ -29,12 +29,17 @@ class Source:
 def validate(sources: Sequence[Source]) -> tuple[Problem, ...]:
     """All problems of a set of blueprints that stands alone, without a store; none is an empty tuple."""
     try:
-        blueprints = _parse(sources)
-        revisions = [_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)]
-        compile_cached(revisions, "default", _by_flow(blueprints))
+        compiled(sources)
     except InvalidBlueprint as e:
         return e.problems
     return ()
+
+
+def compiled(sources: Sequence[Source]) -> Desired:
+    """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
+    blueprints = _parse(sources)
+    revisions = [_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)]
+    return compile_cached(revisions, "default", _by_flow(blueprints))
 
 
 def _parse(sources: Sequence[Source]) -> list[Blueprint]:

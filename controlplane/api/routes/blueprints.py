@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -15,9 +16,18 @@ from controlplane.api.calls import Branch, Called, Dataflow, Expected, answer, e
 from controlplane.api.problems import Refused
 from controlplane.core.blueprint import parse
 from controlplane.operations import blueprints, look
+from controlplane.operations import connections as connecting
+from dataplane.contract import Json
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 PAGE = 100
+CONNECT_S = 60.0  # how long a worker may take to try all places
+LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
+NOBODY: Json = {
+    "connector": None,
+    "place": None,
+    "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
+}
 
 router = auth.router()
 
@@ -97,6 +107,24 @@ def validate(sources: Sources) -> Response:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     problems = blueprints.validate(sources)
     return answer({"valid": not problems, "errors": [asdict(p) for p in problems]})
+
+
+@router.post("/v1/connections", openapi_extra=BODY)
+def connections(call: Called, sources: Sources) -> Response:
+    """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
+    time has an error `no-worker`."""
+    context, wake = call.context, call.services.wake
+    asked = connecting.ask(context, sources)
+    found: dict[str, Json] = {}
+    deadline = time.monotonic() + CONNECT_S
+    while len(found) < len(asked) and (left := deadline - time.monotonic()) > 0 and not call.services.stopping.is_set():
+        seen = wake.count
+        found = connecting.answers(context, asked)
+        if len(found) < len(asked):
+            wake.wait(min(left, LOOK_AGAIN_S), seen)
+    connecting.forget(context, asked)
+    items = [{"component": name, **(found.get(name) or NOBODY)} for name in asked]
+    return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
 @router.get("/v1/branches/{branch}/dataflows")
