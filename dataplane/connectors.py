@@ -55,6 +55,10 @@ Checker: TypeAlias = Callable[[Job], None]
 
 def lister(connector: str) -> Lister:
     match connector:
+        case "delta":
+            from dataplane.read.delta_files import partitions as of_delta
+
+            return of_delta
         case "jdbc":
             from dataplane.jdbc.slices import partitions
 
@@ -65,6 +69,10 @@ def lister(connector: str) -> Lister:
 
 def reader(connector: str) -> Reader:
     match connector:
+        case "delta":
+            from dataplane.read.delta import reading as reading_delta
+
+            return reading_delta
         case "jdbc":
             from dataplane.jdbc.reading import reading
 
@@ -79,6 +87,10 @@ def writer(connector: str) -> Writer:
             from dataplane.write.files import writing
 
             return writing
+        case "delta":
+            from dataplane.write.delta import writing as writing_delta
+
+            return writing_delta
         case "jdbc":
             from dataplane.jdbc import writing as jdbc
 
@@ -93,6 +105,10 @@ def checker(connector: str) -> Checker:
             from dataplane.listing import check_folder
 
             return check_folder
+        case "delta":
+            from dataplane.read.delta_files import check as check_delta
+
+            return check_delta
         case "jdbc":
             from dataplane.jdbc.checking import check
 

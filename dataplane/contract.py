@@ -290,6 +290,7 @@ class SourceObject(TypedDict):
     modified_ms: int
     version: str
     columns: list[str] | None  # own columns in file order, fields of structs by NESTED paths; None: cannot be told
+    detail: NotRequired[Json]  # what its connector alone has to know to read it
 
 
 class ListedPartition(TypedDict):
@@ -403,6 +404,7 @@ class TaskSpec(TypedDict):
     files: NotRequired[list[str]]  # write: the partition's files
     remove: NotRequired[bool]  # write: the partition is to go
     generation: NotRequired[int]  # write: of the dataset when it was asked for; never goes down
+    fragments: NotRequired[list[Json]]  # write of a whole generation: id, copies and files of each
 
 
 class Claim(TypedDict):

@@ -164,19 +164,30 @@ class Executor:
 
 
 def _parsed(attempt: Attempt) -> list[TaskResult]:
-    """Objects of a connector other than `files`. What has changed since it was listed gives no fragment."""
-    tasks = attempt.claim["tasks"]
+    """Objects of a connector other than `files`."""
     try:
         with reading_of(attempt) as source:
-            outcomes, void = parse_objects(attempt, source)
-            measured: Mapping[str, Fragment | TaskError] = _measured(attempt, outcomes)
-            found = [_result(t, VOID if t["task"] in void else measured[task_label(t)]) for t in tasks]
-            return [_typed(attempt, source, t, result) for t, result in zip(tasks, found, strict=True)]
+            return _parsed_from(attempt, source)
     except Cancelled:
         raise
-    except Exception as e:  # noqa: BLE001  # a place that cannot be read is the outcome of all of them
+    except Exception as e:  # noqa: BLE001  # a source that cannot be opened is the outcome of all tasks
         attempt.check()
-        return [_result(t, _explain_reading(attempt, e)) for t in tasks]
+        error = e.error if isinstance(e, Failed) else _explain_reading(attempt, e)
+        return [_result(t, error) for t in attempt.claim["tasks"]]
+
+
+def _parsed_from(attempt: Attempt, source: Reading) -> list[TaskResult]:
+    """What has changed since it was listed gives no fragment."""
+    outcomes, void = parse_objects(attempt, source)
+    measured = _measured(attempt, outcomes)
+    results = []
+    for task in attempt.claim["tasks"]:
+        is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
+        if is_void and isinstance(outcome, Written):
+            for one in filter(None, (outcome, outcome.taken_out)):
+                shutil.rmtree(one.folder, ignore_errors=True)
+        results.append(_typed(attempt, source, task, _result(task, VOID if is_void else measured[task_label(task)])))
+    return results
 
 
 def _typed(attempt: Attempt, source: Reading, task: TaskSpec, result: TaskResult) -> TaskResult:

@@ -128,6 +128,11 @@ class Versions:
         return connection
 
 
+def cache_file(home: str | None) -> Path | None:
+    """Where a worker of this home keeps what it has seen."""
+    return Path(home) / "cache" / "versions.db" if home else None
+
+
 _TABLE = """
 CREATE TABLE IF NOT EXISTS seen (
     reading TEXT NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,

@@ -20,7 +20,7 @@ from dataplane.failure import TaskFailure, error_of
 from dataplane.listing import list_files
 from dataplane.secrets import without_secrets_in
 from dataplane.sheet import Sheet
-from dataplane.versions import Versions
+from dataplane.versions import Versions, cache_file
 
 
 class Pulls(Protocol):
@@ -52,10 +52,6 @@ def step(client: Pulls, cache: Versions) -> bool:
             with suppress(Fenced):
                 client.report(claim["attempt"], results)
     return orders.drain
-
-
-def cache_file(home: str | None) -> Path | None:
-    return Path(home) / "cache" / "versions.db" if home else None
 
 
 # --- tasks --------------------------------------------------------------------------------------

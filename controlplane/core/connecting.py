@@ -18,6 +18,21 @@ def is_files(body: Read | Write) -> bool:
     return body.connector == FILES
 
 
+def is_path(body: Read | Write) -> bool:
+    """Whether `path` is one of files, which may be relative to the blueprint's."""
+    return is_files(body) or body.connector == "delta"
+
+
+def is_whole(write: Write) -> bool:
+    """Whether a generation is written by one task, all its partitions at once."""
+    return write.connector == "delta"
+
+
+def has_columns(read: Read) -> bool:
+    """Whether the source can tell its columns while nothing is in it."""
+    return read.connector == "delta"
+
+
 def logic_options(read: Read) -> dict[str, str]:
     """Options that can change rows: not those that refer to secrets."""
     return {name: text for name, text in read.options if is_files(read) or not text.startswith("secret://")}
@@ -52,6 +67,11 @@ def told(body: Read | Write) -> dict[str, Json]:
     if is_files(body):
         return {}
     return {"connector": body.connector, "settings": {k: _plain(v) for k, v in body.settings}}
+
+
+def reading_job(read: Read, location: str) -> dict[str, Json]:
+    """As `told`, and where it is read; nothing for `files`, whose objects say so."""
+    return {} if is_files(read) else {**told(read), "location": location}
 
 
 def listing_job(read: Read) -> dict[str, Json]:

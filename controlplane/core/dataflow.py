@@ -363,7 +363,7 @@ class _Compiler:
         self.problems.append(Problem(at.file, at.line, at.column, code, message, hint))
 
     def _source(self, dataset: str, component: Component, read: Read) -> Source | None:
-        location = self._absolute(component, read.path) if connecting.is_files(read) else read.path
+        location = self._absolute(component, read.path) if connecting.is_path(read) else read.path
         declared = None
         try:
             declared = parse_ddl(read.schema) if read.schema else None
@@ -411,7 +411,7 @@ class _Compiler:
         return expectations.compiled(component, self._spark, self.semantics, self.problems)
 
     def _sink(self, dataset: str, component: Component, write: Write) -> Sink | None:
-        path = self._absolute(component, write.path) if connecting.is_files(write) else write.path
+        path = self._absolute(component, write.path) if connecting.is_path(write) else write.path
         (source,) = self.graph.inputs(dataset).values()
         if path is None:
             return None

@@ -19,7 +19,7 @@ from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
-from controlplane.operations import listings, packing, runs
+from controlplane.operations import copies, listings, packing, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
 from controlplane.ports import ObjectStore, Tx
@@ -91,7 +91,7 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     if "fold" in job:
         tasks = runs.without_known(tx, attempt, tasks)
-    tasks = _with_parts(tx, tasks, job.pop("pairs", {}))
+    tasks = copies.with_fragments(tx, _with_parts(tx, tasks, job.pop("pairs", {})))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
         job["shared"] = {name: packing.files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
@@ -378,21 +378,12 @@ class _Recording:
         """Move the target's root to what these tasks wrote."""
         if not keys:
             return
-        component = self.tasks[keys[0]].dataset
+        tasks = [self.tasks[key] for key in keys]
         for branch, name in self.tx.demanding(keys[0]):
             target = self.tx.targets(branch).get(name)
-            if target is not None and name == component:
-                edits = sorted((self._entry(k) for k in keys), key=lambda e: e[0].encode())
-                self.tx.put_target(replace(target, root=tree.edit(self.tx, target.root, edits), error=None))
-        self._count("partitions.written", len(keys))
-
-    def _entry(self, key: bytes) -> tuple[str, tree.Entry | None]:
-        task = self.tasks[key]
-        if "fragment" not in task.spec:
-            return task.partition, None
-        fragment = bytes.fromhex(task.spec["fragment"])
-        content = self.tx.fragments([fragment])[fragment].content
-        return task.partition, tree.Entry(task.partition, fragment, content)
+            if target is not None and name == tasks[0].dataset:
+                self.tx.put_target(copies.synced(self.tx, target, tasks))
+        self._count("partitions.written", copies.written(tasks))
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind != "list" and error["kind"] == "infrastructure":

@@ -21,14 +21,12 @@ from dataplane.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_r
 from dataplane.contract import Json, Schema, TaskSpec, encode_key
 from dataplane.failure import TaskFailure
 from dataplane.listing import local_path
+from dataplane.write.marker import MARKER, TEMPORARY, VERSION, owner_of, put_synced, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARKER = "_headgate.json"
-TEMPORARY = "_headgate-"  # starts the names of folders on their way in or out
 ABANDONED_S = 86_400.0
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +79,7 @@ class FilesTarget:
     def open(self, now_s: float) -> None:
         """Make the folder ours, or fail with `target-owned`; sweep what a crash left behind a day ago."""
         self.root.mkdir(parents=True, exist_ok=True)
-        body = dumps({"owner": self.owner, "version": VERSION})
-        marker = self.root / MARKER
-        if not _put_if_absent(marker, body) and (other := _owner(marker)) != self.owner:
-            raise TaskFailure("target-owned", f"{self.root} belongs to {other}; it is not written to")
+        take(self.root, self.owner)
         for folder in self.root.glob(f"{TEMPORARY}*"):
             if folder.stat().st_mtime < now_s - ABANDONED_S:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -98,7 +93,7 @@ class FilesTarget:
             file = fresh / self._file_name()
             rows = _WRITERS[self.format](file, batches(paths, arrow_schema(self.schema)), self.schema, self.options)
             size = file.stat().st_size
-            _synced(fresh / MARKER, dumps({"owner": self.owner, "version": VERSION, "files": [file.name]}))
+            put_synced(fresh / MARKER, dumps({"owner": self.owner, "version": VERSION, "files": [file.name]}))
             self._clear(final)
             fresh.rename(final)
         finally:
@@ -131,7 +126,7 @@ class FilesTarget:
 
     def _strange(self, folder: Path) -> Path | None:
         marker = folder / MARKER
-        if folder.is_symlink() or not marker.is_file() or _owner(marker) != self.owner:
+        if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return folder
         ours = {MARKER, *json.loads(marker.read_text("utf-8"))["files"]}
         return next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
@@ -150,32 +145,6 @@ def write_tasks(job: Mapping[str, Json], lake: Path, task: TaskSpec) -> Json:
     if task.get("remove"):
         return target.remove(task["partition"])
     return target.replace(task["partition"], [str(lake / f) for f in task["files"]])
-
-
-def _owner(marker: Path) -> str | None:
-    try:
-        return str(json.loads(marker.read_text("utf-8"))["owner"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _put_if_absent(path: Path, body: str) -> bool:
-    temporary = path.with_name(f"{TEMPORARY}{uuid4().hex}")
-    try:
-        _synced(temporary, body)
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
-
-
-def _synced(path: Path, body: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 # --- formats ------------------------------------------------------------------------------------

@@ -146,6 +146,10 @@ class Workspace:
         """Sums of all events of this home by kind."""
         return dict(self.query("SELECT kind, sum(n) FROM events GROUP BY kind"))
 
+    def listed(self) -> int:
+        """Listings that were taken in, or failed, in the whole life of this home."""
+        return int(self.query("SELECT count(*) FROM events WHERE kind LIKE 'listing.%'")[0][0])
+
     def assert_tidy(self) -> None:
         """Every attempt's folder holds a fragment that is known, and no attempt is open."""
         assert self.query("SELECT id FROM attempts") == []

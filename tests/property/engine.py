@@ -378,6 +378,11 @@ class Engine:
             target.pop(task["partition"], None)
             return {"rows": 0, "bytes": 0}
         columns = column_names(job["schema"])
+        if "fragments" in task:  # a whole generation
+            files = [e["path"] for f in task["fragments"] for e in f["files"] * f["copies"]]
+            target.clear()
+            target[""] = tuple(r for p in files for r in self.fragment(p).under(columns))
+            return {"rows": len(target[""]), "bytes": 0}
         target[task["partition"]] = tuple(r for p in task["files"] for r in self.fragment(p).under(columns))
         return {"rows": len(target[task["partition"]]), "bytes": 0}
 

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import jdbc
+from controlplane.core.blueprint import delta, jdbc
 from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
-from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.sections import Fields, Key, Nested
+from controlplane.core.blueprint.shared import section
 
 T = TypeVar("T")
 
-READS: Mapping[str, Nested[Read]] = MappingProxyType({"jdbc": jdbc.READ})
-WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"jdbc": jdbc.WRITE})
+READS: Mapping[str, Nested[Read]] = MappingProxyType({"delta": delta.READ, "jdbc": jdbc.READ})
+WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,6 @@ class ByConnector(Generic[T]):
 
 def _only(connector: str, schema: JsonSchema) -> JsonSchema:
     return {**schema, "properties": {**schema["properties"], "connector": {"const": connector}}}
-
-
-def section(keys: tuple[Key[object], ...], **more: tuple[str, ...]) -> Section:
-    """The section of a connector."""
-    return Section(keys, first="connector", may_hold_secrets=True, **more)
 
 
 def by_connector(

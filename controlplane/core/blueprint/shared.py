@@ -10,8 +10,8 @@ from controlplane.core.blueprint.kinds import Choice, Options, Refresh, Share, T
 from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 
-READERS = Choice(("files", "jdbc"), ("delta", "kafka", "python"))
-WRITERS = Choice(("files", "jdbc"), ("delta", "kafka", "python"))
+READERS = Choice(("files", "delta", "jdbc"), ("kafka", "python"))
+WRITERS = Choice(("files", "delta", "jdbc"), ("kafka", "python"))
 NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 
 READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required=True)
@@ -30,3 +30,8 @@ SCHEMA_CHANGE = Key(
 MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)
+
+
+def section(keys: tuple[Key[object], ...], **more: tuple[str, ...]) -> Section:
+    """The section of a connector."""
+    return Section(keys, first="connector", may_hold_secrets=True, **more)

@@ -221,14 +221,15 @@ def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decisio
     """The schema that Spark infers from these partitions, or the decision to ask for it."""
     node = case.node
     objects = [o for _, part in sorted(parts.items()) for o in part.objects]
-    if not objects:
+    if not objects and not connecting.has_columns(node.read):
         return struct(())
     options = dict(node.read.options)
-    key = ids.inference_key(node.read.format, options, node.timezone, [p.source for p in parts.values()])
+    sources = [p.source for p in parts.values()] or [node.listing]
+    key = ids.inference_key(node.read.format, options, node.timezone, sources)
     _, memos = yield from asking.remembered([], [key])
     if key in memos:
         return memos[key]["schema"]  # type: ignore[no-any-return]
-    told = connecting.told(node.read)
+    told = connecting.reading_job(node.read, node.location)
     job = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
     spec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)

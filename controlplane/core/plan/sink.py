@@ -77,8 +77,11 @@ def _sync(
     is_told = not connecting.is_files(node.write)
     if is_told:  # the uid tells apart components of one name in two installations
         job |= {"keyed": list(node.keyed), "owner": f"{node.dataset} {node.uid}"}
-    more = {"generation": state.generation} if is_told else {}
-    tasks = tuple(_task(node, ids.job_id(job), target, c, more) for c in changes)
+    if changes and connecting.is_whole(node.write):
+        tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), target, state, len(changes)),)
+    else:
+        more = {"generation": state.generation} if is_told else {}
+        tasks = tuple(_task(node, ids.job_id(job), target, c, more) for c in changes)
     wanted = {t.key for t in tasks}
     known = [t for t in (yield from asking.tasks(list(wanted))).values() if t.key in wanted]
     failed = [t for t in known if t.state == "failed"]
@@ -88,7 +91,7 @@ def _sync(
     because = (Because(node.source, target.root, state.root),)
     item = Item(node.dataset, "sync", "sync", True, len(tasks), listed(c.key for c in changes), 0, because)
     error = failed[0].error if failed else None
-    reason = f"{len(failed)} of {len(tasks)} partitions failed" if failed else ""
+    reason = f"{len(failed)} of {len(tasks)} writes failed" if failed else ""
     keys = [c.key for c in changes]
     yield from asking.nodes([(target.root, keys)])
     noted = replace(target, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
@@ -104,3 +107,11 @@ def _task(node: Sink, job: bytes, target: Target, change: tree.Change, more: Map
     spec: Json = {**more, **({"remove": True} if after is None else {"fragment": after.fragment.hex()})}
     rows = after.content.rows if after else 0
     return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)
+
+
+def _whole(node: Sink, job: bytes, target: Target, state: State, changes: int) -> Task:
+    """One task for all of a generation: readers of the target see it at once."""
+    fields = {"root": state.root, "generation": state.generation}
+    key = digest("write-whole/1", target=target.identity, **fields, job=job)
+    spec: Json = {"root": state.root.hex(), "generation": state.generation, "changes": changes}
+    return Task(key, "write", node.dataset, "", job, spec, state.rows, priority=node.component.priority)

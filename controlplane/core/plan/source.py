@@ -223,7 +223,7 @@ def _job(node: Source) -> dict[str, Json]:
         "metadata": sorted(node.read.metadata),
         "on_bad_record": node.read.on_bad_record,
         "timezone": node.timezone,
-        **connecting.told(node.read),
+        **connecting.reading_job(node.read, node.location),
     }
     expect = drop_job(node.checks, node.spark)
     return {**job, "expect": expect} if expect else job

@@ -12,7 +12,13 @@ from controlplane.core.blueprint import json_schema
 from tests.unit.blueprint.texts import READ, component, problems_of
 
 COMPONENTS = json_schema()["properties"]["components"]["additionalProperties"]["properties"]
-FIXED = {"path": "a", "format": "csv", "from": "x", "url": "jdbc:postgresql://h/d", "table": "t"}
+FIXED = {
+    "path": "a",
+    "format": "csv",
+    "from": "x",
+    "url": "jdbc:postgresql://h/d",
+    "table": "t",
+}
 SECTIONS = [(part, one) for part in ("read", "write") for one in COMPONENTS[part]["oneOf"]]
 
 
@@ -31,9 +37,10 @@ def required(schema: Mapping[str, Any]) -> dict[str, str]:
 
 TOGETHER = {"upsert": {"key": ["a"]}}  # words that other keys must go with
 CASES = [
-    (part, {**required(one), key: word, **TOGETHER.get(word, {})})
+    (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{given['connector']} {word}", {})})
     for part, one in SECTIONS
     for key, word in choices(one)
+    if (given := required(one))
 ]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from dataplane.client import Ended, Fenced, Heartbeat, Reported
 from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
-from dataplane.versions import Versions
-from dataplane.worker import Orders, cache_file, perform, run, step
+from dataplane.versions import Versions, cache_file
+from dataplane.worker import Orders, perform, run, step
 
 
 def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: float = 60.0) -> Claim:

@@ -1,0 +1,56 @@
+"""The keys of `connector: delta`: an external Delta table as a source, or as a copy.
+
+Does not belong here: keys that connectors share.
+"""
+
+from __future__ import annotations
+
+from controlplane.core.blueprint import checks
+from controlplane.core.blueprint.kinds import Reading, Share, Text, Whole
+from controlplane.core.blueprint.model import Read, Write
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.shared import (
+    FROM,
+    READ_CONNECTOR,
+    REFRESH,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    WRITE_CONNECTOR,
+    section,
+)
+
+PATH = Key("path", Text((checks.path, checks.no_glob)), "", "Folder of the table.", is_required=True)
+VERSION: Key[int | None] = Key(
+    "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed."
+)
+# Who removes files from a table does so on purpose, and rewriting all of them is ordinary.
+MAX = Key("max", Share(), 1.0, "Share of the files that a listing may lose without confirmation.")
+DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 1.0, "When a loss of files is held back.")
+
+
+def _read(fields: Fields, _: Reading) -> Read:
+    version = fields[VERSION]
+    return Read(
+        connector="delta",
+        path=fields[PATH],
+        format="delta",
+        options=(),
+        schema=fields[SCHEMA],
+        refresh_s=fields[REFRESH],
+        partition=None,
+        metadata=(),
+        on_bad_record="fail",
+        schema_change=fields[SCHEMA_CHANGE],
+        deletes_max=fields[DELETES],
+        settings=() if version is None else (("version", version),),
+    )
+
+
+READ = Nested(section((READ_CONNECTOR, PATH, VERSION, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)), _read)
+
+
+def _write(fields: Fields, _: Reading) -> Write:
+    return Write("delta", fields[FROM], fields[PATH], "delta", ())
+
+
+WRITE = Nested(section((WRITE_CONNECTOR, FROM, PATH)), _write)
