@@ -63,6 +63,10 @@ def lister(connector: str) -> Lister:
             from dataplane.jdbc.slices import partitions
 
             return partitions
+        case "kafka":
+            from dataplane.read.kafka_slices import partitions as of_kafka
+
+            return of_kafka
         case _:
             raise _unknown(connector)
 
@@ -77,6 +81,10 @@ def reader(connector: str) -> Reader:
             from dataplane.jdbc.reading import reading
 
             return reading
+        case "kafka":
+            from dataplane.read.kafka import reading as reading_kafka
+
+            return reading_kafka
         case _:
             raise _unknown(connector)
 
@@ -113,6 +121,10 @@ def checker(connector: str) -> Checker:
             from dataplane.jdbc.checking import check
 
             return check
+        case "kafka":
+            from dataplane.read.kafka_slices import check as check_kafka
+
+            return check_kafka
         case _:
             raise _unknown(connector)
 

@@ -1,4 +1,4 @@
-"""Jars with which Spark itself reads Delta tables. Headgate needs none; tests read its tables with them.
+"""Jars with which Spark itself reads Delta tables, and those of servers. Headgate needs none; tests do.
 
 They are fetched once per user, by Maven if it is installed, else by Spark's own resolver, which is slower.
 """
@@ -31,17 +31,22 @@ DELTA_CONF = {
 
 def delta_classpath() -> str:
     """For `spark.driver.extraClassPath` of a JVM that is still to start; `DELTA_CONF` is to be set as well."""
+    return os.pathsep.join(sorted(map(str, fetched(POM).glob("*.jar"))))
+
+
+def fetched(pom: Path) -> Path:
+    """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
-    folder = cache / f"jars-{sha256(POM.read_bytes()).hexdigest()[:16]}"
+    folder = cache / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
-        _fetch(folder)
-    return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
+        _fetch(pom, folder)
+    return folder
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(pom: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
-        found = (_by_maven if shutil.which("mvn") else _by_spark)(Path(scratch))
+        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch))
         try:
             found.rename(folder)
         except OSError:
@@ -49,27 +54,28 @@ def _fetch(folder: Path) -> None:
                 raise
 
 
-def _by_maven(scratch: Path) -> Path:
+def _by_maven(pom: Path, scratch: Path) -> Path:
     target = scratch / "jars"
-    command = ["mvn", "-B", "-ntp", "-q", "-f", str(POM), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+    command = ["mvn", "-B", "-ntp", "-q", "-f", str(pom), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
     subprocess.run(command, check=True, stdout=sys.stderr)
     return target
 
 
-def _by_spark(scratch: Path) -> Path:
-    """Takes no more than the POM names: what these jars depend on, PySpark has, in versions of its own."""
-    subprocess.run(
-        [sys.executable, "-c", RESOLVE, ",".join(coordinates()), str(scratch)], check=True, stdout=sys.stderr
-    )
+def _by_spark(pom: Path, scratch: Path) -> Path:
+    """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
+    wanted = coordinates(pom)
+    subprocess.run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch)], check=True, stdout=sys.stderr)
+    if b"<exclusion>" not in pom.read_bytes():
+        return scratch / "jars"
     target = scratch / "wanted"
     target.mkdir()
-    for group, artifact, version in (coordinate.split(":") for coordinate in coordinates()):
+    for group, artifact, version in (coordinate.split(":") for coordinate in wanted):
         (scratch / "jars" / f"{group}_{artifact}-{version}.jar").rename(target / f"{artifact}-{version}.jar")
     return target
 
 
-def coordinates() -> list[str]:
-    """`group:artifact:version` of each jar in the POM."""
-    project = ElementTree.parse(POM).getroot()
+def coordinates(pom: Path = POM) -> list[str]:
+    """`group:artifact:version` of each jar in a POM."""
+    project = ElementTree.parse(pom).getroot()
     parts = ("groupId", "artifactId", "version")
     return [":".join(d.findtext(part, "") for part in parts) for d in project.findall("./dependencies/dependency")]

@@ -214,13 +214,17 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """How often to list: seconds, or None for `manual`."""
+    """How often to list: seconds, or None for `manual`. `continuous_s`: what `continuous` comes to, where it may be."""
+
+    continuous_s: float | None = None
 
     def read(self, node: Node, reading: Reading) -> float | None:
         wanted = "a duration such as 30s, 5m, 1h or 1d, or manual"
         text = node.text if isinstance(node, Scalar) else text_of(node, reading, wanted)
         if text == "manual":
             return None
+        if text == "continuous" and self.continuous_s is not None:
+            return self.continuous_s
         if text == "continuous" or text.startswith("cron:"):
             message = f"refresh {shown(text)} comes with a later release"
             raise reading.refuse(node, "not-supported", message, f"use {wanted}")
@@ -230,7 +234,8 @@ class Refresh:
         return int(match[1]) * _SECONDS[match[2]]
 
     def schema(self) -> JsonSchema:
-        return {"type": "string", "pattern": "^([0-9]{1,6}[smhd]|manual)$"}
+        more = "" if self.continuous_s is None else "|continuous"
+        return {"type": "string", "pattern": f"^([0-9]{{1,6}}[smhd]|manual{more})$"}
 
 
 @dataclass(frozen=True, slots=True)

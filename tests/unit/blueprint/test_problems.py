@@ -111,7 +111,7 @@ CASES = [
     ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
     ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
     # later releases
-    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("kafka", "python")),
+    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("python",)),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("kafka",)),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     # folds

@@ -18,6 +18,8 @@ FIXED = {
     "from": "x",
     "url": "jdbc:postgresql://h/d",
     "table": "t",
+    "servers": "a:1",
+    "topic": "t",
 }
 SECTIONS = [(part, one) for part in ("read", "write") for one in COMPONENTS[part]["oneOf"]]
 
@@ -35,7 +37,7 @@ def required(schema: Mapping[str, Any]) -> dict[str, str]:
     return {k: FIXED[k] for k in needed if k in FIXED} | connector
 
 
-TOGETHER = {"upsert": {"key": ["a"]}}  # words that other keys must go with
+TOGETHER = {"upsert": {"key": ["a"]}, "kafka json": {"schema": "a INT"}}  # words that other keys must go with
 CASES = [
     (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{given['connector']} {word}", {})})
     for part, one in SECTIONS

@@ -1,0 +1,179 @@
+"""A Kafka topic as a source: every message once, in slices that never change, whatever happens to the server.
+
+Steps of one story, told to one service.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from controlplane.client import Headgate
+from tests.e2e.conftest import closing
+from tests.e2e.workspace import Service, Workspace, until
+from tests.jars import fetched
+from tests.servers.kafka import Kafka
+
+JARS = Path(__file__).parents[1] / "spark-kafka.xml"
+BLUEPRINT = """\
+dataflow: shop
+components:
+  orders:
+    read: {{connector: kafka, servers: "{servers}", topic: orders, schema: "id INT, item STRING", refresh: manual}}
+  bytes:
+    read: {{connector: kafka, servers: "{servers}", topic: orders, format: raw, refresh: manual, slice: 5}}
+  items:
+    transform: {{sql: "SELECT item, id FROM orders"}}
+  total:
+    transform: {{sql: "SELECT count(*) AS n, sum(id) AS ids FROM orders"}}
+"""
+PARTITIONS = 2
+
+
+class Story:
+    """The server, a topic on it, a service that reads it, and the work done so far."""
+
+    def __init__(self, kafka: Kafka, workspace: Workspace, service: Service, api: Headgate) -> None:
+        self.kafka, self.workspace, self.service, self.api = kafka, workspace, service, api
+        self.admin = AdminClient({"bootstrap.servers": kafka.servers})
+        self.executed = 0
+
+    def send(self, ids: Iterable[int], value: str | None = None, *, commit: bool | None = None) -> None:
+        """Messages to both partitions in turn; in a transaction that ends well or not, if told."""
+        more = {} if commit is None else {"transactional.id": "test"}
+        producer = Producer({"bootstrap.servers": self.kafka.servers, **more})
+        if commit is not None:
+            producer.init_transactions()
+            producer.begin_transaction()
+        for id in ids:
+            text = json.dumps({"id": id, "item": f"item {id}"}) if value is None else value
+            headers = [("source", b"test")]
+            producer.produce("orders", text.encode(), str(id).encode(), partition=id % PARTITIONS, headers=headers)
+        assert producer.flush() == 0
+        if commit is not None:
+            (producer.commit_transaction if commit else producer.abort_transaction)()
+
+    def refreshed(self, *, code: int = 0, accept_deletes: bool = False) -> str:
+        """Look again, and wait until nothing is left to do: the state of the read component."""
+        before = self.workspace.listed()
+        self.api.refresh("shop", accept_deletes=accept_deletes)
+        until(lambda: self.workspace.listed() >= before + 2, lambda: "the read components were not listed")
+        self.workspace.call("wait", "shop", "--home", self.workspace.home, code=code)
+        return str(self.api.dataset("shop.orders")["state"])
+
+    def work(self) -> int:
+        """Tasks executed since this was asked last."""
+        before, self.executed = self.executed, self.workspace.counted().get("task.executed", 0)
+        return self.executed - before
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        with self.api.records(f"shop.{name}") as parts:
+            found: list[dict[str, Any]] = json.loads(b"".join(parts))
+        return found
+
+    def assert_equals(self, ids: Iterable[int]) -> None:
+        wanted = sorted(ids)
+        assert sorted(row["id"] for row in self.rows("orders")) == wanted
+        assert sorted(row["id"] for row in self.rows("items")) == wanted
+        assert len(self.rows("bytes")) == len(wanted)
+        assert self.rows("total") == [{"n": len(wanted), "ids": sum(wanted) if wanted else None}]
+
+    def end(self) -> int:
+        """The offset behind the last message of the first partition."""
+        place = TopicPartition("orders", 0)
+        return int(self.admin.list_offsets({place: OffsetSpec.latest()})[place].result().offset)
+
+    def forget(self, offset: int) -> None:
+        """Let the first partition hold nothing before an offset, as if its time were over."""
+        (done,) = self.admin.delete_records([TopicPartition("orders", 0, offset)]).values()
+        done.result()
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    server = Kafka().start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
+    admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
+    admin.create_topics([NewTopic("orders", PARTITIONS)])["orders"].result()
+    jars = os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
+    with closing(Workspace(module_folder)) as workspace:
+        workspace.write("shop.yaml", BLUEPRINT.format(servers=kafka.servers))
+        conf = json.dumps({"spark.driver.extraClassPath": jars})
+        with workspace.serving(HEADGATE_SPARK_CONF=conf) as service:
+            workspace.ask("apply", "shop.yaml", "--wait")
+            with service.client() as api:
+                yield Story(kafka, workspace, service, api)
+
+
+def test_an_empty_topic_is_an_empty_dataset(story: Story) -> None:
+    story.assert_equals([])
+    story.work()
+
+
+def test_messages_come_once(story: Story) -> None:
+    story.send(range(10))
+    assert story.refreshed() == "up_to_date"
+    story.assert_equals(range(10))
+    assert story.work() == 2 + 1 + 1, "a slice of each read component, and what is downstream of one"
+    (first, *_) = sorted(story.rows("orders"), key=lambda row: row["id"])
+    assert (first["_key"], first["_partition"], first["_offset"]) == ("0", 0, 0)
+    assert first["_headers"] == [{"key": "source", "value": "dGVzdA=="}]
+    story.refreshed()
+    assert story.work() == 0
+
+
+def test_later_messages_are_further_slices(story: Story) -> None:
+    story.send(range(10, 30))
+    story.refreshed()
+    story.assert_equals(range(30))
+    assert story.work() == 1 + 2 + 1 + 1, "of five offsets of each partition, the second one"
+    assert story.api.dataset("shop.orders")["partitions"] == 2
+    assert story.api.dataset("shop.bytes")["partitions"] == 3
+
+
+def test_only_transactions_that_ended_well_count(story: Story) -> None:
+    story.send(range(100, 104), commit=False)
+    story.send(range(30, 34), commit=True)
+    story.refreshed()
+    story.assert_equals(range(34))
+
+
+def test_a_server_that_is_away_loses_nothing(story: Story) -> None:
+    story.kafka.stop()
+    assert story.refreshed(code=1) == "failed"
+    story.assert_equals(range(34))
+    assert "does not answer" in story.api.why("shop.orders")["error"]["message"]
+    story.kafka.start()
+    story.send(range(34, 36))
+    assert story.refreshed() == "up_to_date"
+    story.assert_equals(range(36))
+
+
+def test_messages_that_nobody_read_in_time(story: Story) -> None:
+    end = story.end()
+    story.send(range(36, 40))
+    story.forget(end + 1)
+    assert story.refreshed(code=1) == "failed"
+    assert story.api.why("shop.orders")["error"]["condition"] == "offsets-expired"
+    story.assert_equals(range(36))
+    story.refreshed(accept_deletes=True)
+    story.assert_equals(set(range(40)) - {36})
+
+
+def test_a_message_that_is_none_fails_its_slice(story: Story) -> None:
+    before = story.rows("orders")
+    story.send([1], value="{no JSON")
+    assert story.refreshed(code=1) == "failed"
+    assert story.rows("orders") == before

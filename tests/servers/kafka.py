@@ -1,0 +1,112 @@
+"""A throw-away Kafka on a free loopback port: one node that is broker and controller, from jars of Maven's.
+
+Does not belong here: clients.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from uuid import uuid4
+
+from tests.jars import fetched
+
+POM = Path(__file__).with_name("kafka.xml")
+JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+READY = "Kafka Server started"
+SETTINGS = {  # of one node: each internal topic has one replica, and few partitions
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "log.cleaner.enable": "false",
+    "log.retention.check.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+}
+LOGGING = """\
+<Configuration><Appenders><Console name="out"><PatternLayout pattern="%m%n%throwable"/></Console></Appenders>
+<Loggers><Root level="warn"><AppenderRef ref="out"/></Root><Logger name="kafka.server" level="info"/></Loggers>
+</Configuration>
+"""
+
+
+class Kafka:
+    """`stop` and `start` again keep data and port; `remove` ends it for good."""
+
+    def __init__(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="kafka-"))
+        self.port, controller = _free_ports(2)
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}"
+        own = {
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+            "log.dirs": str(self.home / "data"),
+        }
+        self._settings = self.home / "server.properties"
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **own}.items()))
+        (self.home / "log4j2.xml").write_text(LOGGING)
+        self._log = self.home / "out.log"
+        self._server: subprocess.Popen[bytes] | None = None
+        cluster = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        format_storage = ("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", self._settings)
+        subprocess.run(self._java(*format_storage), check=True, stdout=subprocess.DEVNULL)
+
+    @property
+    def servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Kafka:
+        read, write = os.pipe()
+        self._server = subprocess.Popen(
+            self._java("kafka.Kafka", self._settings), stdout=write, stderr=subprocess.STDOUT
+        )
+        os.close(write)
+        with os.fdopen(read, errors="replace") as lines, self._log.open("a") as log:
+            for line in lines:
+                log.write(line)
+                if READY in line:
+                    break
+        if self._server.poll() is not None:
+            raise RuntimeError(f"Kafka did not start: {self._log.read_text()[-3000:]}")
+        return self
+
+    def stop(self) -> None:
+        """As a crash would: at once."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _java(self, main: str, *arguments: object) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
+        return ["java", *JVM, logging, "-cp", f"{fetched(POM)}/*", main, *map(str, arguments)]
+
+
+def _free_ports(number: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,0 +1,71 @@
+"""Slices of a topic: what comes next, and what is told where it is not there any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dataplane.contract import SourceObject
+from dataplane.failure import TaskFailure
+from dataplane.read.kafka import together
+from dataplane.read.kafka_slices import Bounds, Topic, ends_of, object_of, slices
+
+TOPIC = Topic("t", "A", (Bounds(0, 0, 7), Bounds(1, 0, 3)))
+
+
+def ranges(topic: Topic, ends: dict[int, int], most: int = 100) -> list[list[tuple[int, int]]]:
+    return [[(b.first, b.end) for b in one] for one in slices(topic, ends, most)]
+
+
+def ended(topic: Topic = TOPIC, *ends: int) -> list[SourceObject]:
+    """The objects of a last slice that ended there."""
+    return [object_of(topic, Bounds(p, 0, end)) for p, end in enumerate(ends)]
+
+
+def test_all_there_is_and_nothing_twice() -> None:
+    assert ranges(TOPIC, {}) == [[(0, 7), (0, 3)]]
+    assert ranges(TOPIC, {0: 7, 1: 3}) == []
+    assert ranges(TOPIC, {0: 5, 1: 3}) == [[(5, 7), (3, 3)]]
+    assert ranges(TOPIC, {0: 7}) == [[(7, 7), (0, 3)]], "a partition that the topic got later"
+
+
+def test_much_is_several_slices() -> None:
+    assert ranges(TOPIC, {}, most=3) == [[(0, 3), (0, 3)], [(3, 6), (3, 3)], [(6, 7), (3, 3)]]
+
+
+def test_the_last_slice_says_where_the_next_one_begins() -> None:
+    assert ends_of(ended(TOPIC, 5, 3), TOPIC, accept=False) == {0: 5, 1: 3}
+    assert ends_of([], TOPIC, accept=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("topic", "condition", "accepted"),
+    [
+        (Topic("t", "A", (Bounds(0, 6, 7), Bounds(1, 0, 3))), "offsets-expired", [[(6, 7), (3, 3)]]),
+        (Topic("t", "A", (Bounds(0, 0, 4), Bounds(1, 0, 3))), "offsets-expired", [[(0, 4), (3, 3)]]),
+        (Topic("t", "B", (Bounds(0, 0, 9), Bounds(1, 0, 3))), "topic-recreated", [[(0, 9), (0, 3)]]),
+    ],
+)
+def test_what_is_gone_is_told_and_passed_over_only_if_accepted(topic: Topic, condition: str, accepted: Any) -> None:
+    last = ended(TOPIC, 5, 3)
+    with pytest.raises(TaskFailure) as failure:
+        ends_of(last, topic, accept=False)
+    assert failure.value.condition == condition
+    assert "--accept-deletes" in failure.value.message
+    assert ranges(topic, dict(ends_of(last, topic, accept=True))) == accepted
+
+
+def test_a_slice_is_named_by_the_topic_itself() -> None:
+    mine, other = (object_of(Topic("t", id, ()), Bounds(0, 1, 2)) for id in "AB")
+    assert mine["uri"] != other["uri"]
+    assert (mine["version"], mine["size"]) == ("offsets:1-2", 1)
+
+
+def test_ranges_that_follow_each_other_are_read_as_one() -> None:
+    def one(partition: int, first: int, end: int) -> dict[str, int]:
+        return {"partition": partition, "first": first, "end": end}
+
+    some = [one(0, 0, 5), one(1, 0, 2), one(0, 5, 9), one(0, 20, 30), one(1, 2, 3)]
+    assert list(together(some)) == [{0: (0, 9), 1: (0, 3)}, {0: (20, 30)}]
+    assert list(together([])) == []
