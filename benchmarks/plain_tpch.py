@@ -12,15 +12,18 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from dataplane.content import content_query
+from dataplane.contract import LABEL
 from dataplane.session import conf_from_environment, start, stop
 from tests import tpch
 
@@ -49,6 +52,15 @@ class Script:
         self._spark.read.parquet(f"{self._folder}/parts/*/*.parquet").createOrReplaceTempView("parts")
         return self._timed(lambda: self._write("rowwise", self._spark.sql(ROW_WISE)))
 
+    def hashed(self, names: Iterable[str]) -> float:
+        """All that was written, read again and hashed as Headgate does with what it writes."""
+        return round(sum(self._timed(lambda name=name: self._hash(name)) for name in names), 3)  # type: ignore[misc]
+
+    def _hash(self, name: str) -> None:
+        rows = self._spark.read.parquet(str(self._out / name))
+        rows.withColumn(LABEL, F.lit(name)).createOrReplaceTempView("written")
+        self._spark.sql(content_query(rows.schema.jsonValue(), "written")).collect()
+
     def _write(self, name: str, rows: DataFrame) -> None:
         shutil.rmtree(self._out / name, ignore_errors=True)
         rows.write.parquet(str(self._out / name))
@@ -69,6 +81,7 @@ def main(folder: str, out: str, scale: str, rounds: str) -> None:
         found["tables"] = script.tables()
         found["first"] = script.queries(float(scale))
         found["again"] = [script.queries(float(scale)) for _ in range(int(rounds))]
+        found["hashed"] = script.hashed([*tpch.TABLES, *found["first"]])
         found["parts"] = [script.parts() for _ in range(int(rounds) + 1)][1:]
         stop(spark)
     print(json.dumps(found))
