@@ -221,7 +221,7 @@ dataflow: ^Flights
 timezone: ^"not a zone"
 components:
   ^A:
-    read: {connector: ^delta}
+    read: {connector: ^python}
   b:
     pin: ^x
     transform:

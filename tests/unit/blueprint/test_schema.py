@@ -37,7 +37,10 @@ def required(schema: Mapping[str, Any]) -> dict[str, str]:
     return {k: FIXED[k] for k in needed if k in FIXED} | connector
 
 
-TOGETHER = {"upsert": {"key": ["a"]}, "kafka json": {"schema": "a INT"}}  # words that other keys must go with
+TOGETHER: dict[str, dict[str, Any]] = {
+    "upsert": {"key": ["a"]},
+    "kafka json": {"schema": "a INT"},
+}  # words that need others
 CASES = [
     (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{given['connector']} {word}", {})})
     for part, one in SECTIONS
