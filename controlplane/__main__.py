@@ -17,10 +17,22 @@ if TYPE_CHECKING:
 
 def main() -> None:
     collect_rarely()
+    os.environ |= _mounted()
     code = run(sys.argv[1:], Bootstrap())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # all that we began is ended; taking every module apart would cost a short run a tenth of its time
+
+
+def _mounted() -> dict[str, str]:
+    """Credentials of the lake, for this process and its children."""
+    from controlplane.settings import BadSetting, mounted
+
+    try:
+        return mounted(os.environ)
+    except BadSetting as e:
+        sys.stderr.write(f"error: {e}\n")
+        sys.exit(1)
 
 
 class Bootstrap:

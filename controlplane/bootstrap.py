@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
-from urllib.parse import unquote, urlsplit
 
 from controlplane import logs
 from controlplane.home import Home
@@ -67,6 +65,7 @@ class Server:
             self.home.prepare()
         else:
             self._ends.callback(self.home.lock().release)
+            self._check_lake()
         bound = self._ends.enter_context(_bind(*self._address))
         self.url = _url(*bound.getsockname()[:2])
         self._ends.callback(self.store.close)
@@ -82,6 +81,12 @@ class Server:
         if self.role == "serve":
             self._ends.callback(self._start_loop().join)
         self._ends.callback(self.interrupt)
+
+    def _check_lake(self) -> None:
+        """One that cannot be used is told now, and not by every task."""
+        from controlplane.lake.objects import check_lake
+
+        check_lake(self.settings.lake)
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
@@ -175,7 +180,7 @@ class Server:
         from controlplane.lake.records import stream
 
         lake = open_lake(self.settings.lake)
-        render = partial(stream, Path(unquote(urlsplit(lake.uri).path)))
+        render = partial(stream, lake.uri)
         return Services(
             self.store, lake, self.wake, render, self.counters, stopping=self.stopping, is_ready=self._is_working
         )

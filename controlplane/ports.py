@@ -365,7 +365,7 @@ class ObjectStore(Protocol):
         """The bytes of an object piece by piece. NotFound if there is none, before the first piece."""
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
-        """False, and nothing is changed, if there is one already. Atomic among any number of writers."""
+        """False, and nothing is changed, if there is another one already. Atomic among any number of writers."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Path -> size in bytes of every object below a prefix; none is an empty mapping; a failure raises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,13 +38,41 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     return Settings(
         home=place,
         database_url=given.get("DATABASE_URL", f"sqlite:///{place / 'metadata.db'}"),
-        lake=given.get("LAKE", (place / "lake").as_uri()),
+        lake=_lake(given.get("LAKE", (place / "lake").as_uri())),
         pool=_one_of(given.get("POOL", "local"), "HEADGATE_POOL", ("local", "none")),
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         url=given.get("URL"),
         token=given.get("TOKEN"),
     )
+
+
+def mounted(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables for the object store, from the folder that HEADGATE_LAKE_CREDENTIALS names: files are called like them.
+
+    So does a mounted secret look. BadSetting if it cannot be read.
+    """
+    folder = environ.get("HEADGATE_LAKE_CREDENTIALS")
+    if not folder:
+        return {}
+    try:
+        files = [file for file in Path(folder).iterdir() if file.name.startswith(_OF_STORES)]
+        return {file.name: file.read_text(encoding="utf-8").strip() for file in files}
+    except (OSError, UnicodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "not UTF-8"
+        raise BadSetting(f"HEADGATE_LAKE_CREDENTIALS is {folder!r}, which cannot be read: {reason}") from None
+
+
+_OF_STORES = ("AWS_", "AZURE_", "GOOGLE_")
+
+
+def _lake(uri: str) -> str:
+    """Readers of tables take names in an object store apart in ways of their own, so only plain ones are let in."""
+    if "://" not in uri or uri.startswith("file:"):
+        return uri
+    if not re.fullmatch(r"[a-z][a-z0-9]*://[0-9A-Za-z._@-]+(/[0-9A-Za-z._=-]+)*/?", uri):
+        raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like s3://bucket/prefix, of letters, digits and ._=-")
+    return uri.rstrip("/")
 
 
 def _one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -74,15 +74,16 @@ def _plain_type(kind: Json) -> pa.DataType:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def batches(paths: Iterable[str], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
-    """All rows of Parquet files, in order, under one schema; columns that a file lacks are NULL.
+def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
+    """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema; columns that a file
+    lacks are NULL.
 
     The first `skip` rows are left out, whole files of them unread.
     """
     from pyarrow.parquet import ParquetFile
 
-    for path in paths:
-        with ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    for source in files:
+        with ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
             rows = file.metadata.num_rows
             if skip >= rows:
                 skip -= rows

@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Json, TaskError, TaskSpec, label_of
+from dataplane.lake import Lake
 from dataplane.links import Links, labels_in
 from dataplane.session import claim_thread
 
@@ -44,7 +45,7 @@ class Attempt:
 
     claim: Claim
     spark: SparkSession
-    lake: Path
+    lake: Lake
     scratch: Path
     threads: Threads
     cancelled: threading.Event
@@ -57,8 +58,8 @@ class Attempt:
         return job
 
     @property
-    def prefix(self) -> Path:
-        return self.lake / self.claim["prefix"]
+    def prefix(self) -> str:
+        return self.claim["prefix"]
 
     def links(self) -> Links:
         made = Links(self.scratch / f"links-{next(self._numbers)}")
@@ -69,9 +70,9 @@ class Attempt:
         """A text, such as an error's, with the paths of files in place of those of links."""
         return reduce(lambda found, links: links.renamed(found), self._made, text)
 
-    def staging(self) -> Path:
+    def staging(self) -> str:
         """A folder for one job's output; hidden from anybody who lists fragments."""
-        return self.prefix / f"_job-{next(self._numbers)}"
+        return f"{self.prefix}/_job-{next(self._numbers)}"
 
     def enter(self) -> None:
         """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""

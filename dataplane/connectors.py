@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskError, TaskSpec
 from dataplane.failure import TaskFailure
+from dataplane.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ Lister: TypeAlias = Callable[[Job], Iterator[ListedPartition]]
 
 # Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or nothing, and may be
 # asked to do it again. TaskFailure where the target is another writer's.
-Writer: TypeAlias = Callable[[Job, Path], AbstractContextManager[Callable[[TaskSpec], Json]]]
+Writer: TypeAlias = Callable[[Job, Lake], AbstractContextManager[Callable[[TaskSpec], Json]]]
 
 
 class Reading(Protocol):

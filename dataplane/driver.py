@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import signal
 import threading
@@ -22,9 +23,11 @@ from dataplane.attempt import Cancelled
 from dataplane.client import Client, Ended, Fenced, Refused
 from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.executor import Executor
+from dataplane.jars import NoJars
 from dataplane.java import NoJava, require_java
+from dataplane.lake import open_lake
 from dataplane.manifest import write_manifest
-from dataplane.read.inspect import local_file
+from dataplane.s3a import conf_for, together
 from dataplane.scratch import open_scratch, sweep
 from dataplane.session import conf_from_environment, is_alive, start, stop
 
@@ -50,7 +53,7 @@ def run(client: Client) -> int:
 
 def _start(scratch: Path) -> SparkSession:
     require_java()
-    return start(scratch, conf_from_environment())
+    return start(scratch, together(conf_for(os.environ.get("HEADGATE_LAKE", "")), conf_from_environment()))
 
 
 class Driver:
@@ -105,8 +108,8 @@ class Driver:
         began = time.monotonic()
         try:
             self._spark.set_result(self._start_spark())
-        except NoJava as e:
-            log.error("event=no-java reason=%s", json.dumps(str(e)))
+        except (NoJava, NoJars) as e:
+            log.error("event=%s reason=%s", e.condition, json.dumps(str(e)))
             self._spark.set_exception(e)  # each task is answered with it: waiting would help nobody
             return
         except BaseException as e:
@@ -118,7 +121,7 @@ class Driver:
         spark = self._spark.result()
         with self._lock:
             if lake not in self._executors:
-                self._executors[lake] = Executor(spark, Path(local_file(lake)), self._scratch)
+                self._executors[lake] = Executor(spark, open_lake(lake), self._scratch)
             return self._executors[lake]
 
     def _stop_spark(self) -> None:
@@ -186,7 +189,7 @@ class Driver:
     def _execute(self, claim: Claim) -> dict[str, int]:
         try:
             executor = self._executor(claim["lake"])
-        except NoJava as e:
+        except (NoJava, NoJars) as e:
             self._report(claim, [_refusal(t, e) for t in claim["tasks"]])
             return {"failed": len(claim["tasks"])}
         with self._lock:
@@ -202,7 +205,7 @@ class Driver:
     def _hand_in(self, claim: Claim, results: Sequence[TaskResult]) -> None:
         if claim["kind"] in MANIFEST_KINDS:
             failpoint("driver-before-manifest")
-            write_manifest(Path(local_file(claim["lake"])), claim, results)
+            write_manifest(self._executor(claim["lake"]).lake, claim, results)
             failpoint("driver-after-manifest")
         failpoint("driver-before-report")
         self._report(claim, results)
@@ -219,7 +222,7 @@ class Driver:
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
 
 
-def _refusal(task: TaskSpec, reason: NoJava) -> TaskResult:
+def _refusal(task: TaskSpec, reason: NoJava | NoJars) -> TaskResult:
     """A failure that trying again does not mend; a later `run` or `retry` tries again."""
     return {
         "task": task["task"],
@@ -227,7 +230,7 @@ def _refusal(task: TaskSpec, reason: NoJava) -> TaskResult:
         "state": "failed",
         "error": {
             "kind": "user",
-            "condition": "java-missing",
+            "condition": reason.condition,
             "sqlstate": None,
             "message": str(reason),
             "file": None,

@@ -25,6 +25,7 @@ from dataplane.connectors import Reading
 from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.expectations import TAKEN_OUT
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
+from dataplane.lake import Lake
 from dataplane.leaks import Surroundings, forget
 from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
@@ -48,10 +49,10 @@ Outcomes = dict[str, Stored | TaskError]  # by label
 
 
 class Executor:
-    """Runs claims over the lake below `lake_root`. Several threads may run claims at the same time."""
+    """Runs claims over a lake. Several threads may run claims at the same time."""
 
-    def __init__(self, spark: SparkSession, lake_root: Path, scratch: Path | None = None) -> None:
-        self._spark, self._lake = spark, lake_root
+    def __init__(self, spark: SparkSession, lake: Lake, scratch: Path | None = None) -> None:
+        self._spark, self.lake = spark, lake
         self._scratch = scratch or Path(tempfile.mkdtemp(prefix="headgate-executor-"))
         self._jobs = ThreadPoolExecutor(PARALLEL, "job")  # kept: a new Python thread is a new JVM thread
         self._looks = ThreadPoolExecutor(PARALLEL, "look")
@@ -100,7 +101,7 @@ class Executor:
         with self._lock:
             self._running[claim["attempt"]] = cancelled
         try:
-            yield Attempt(claim, self._spark, self._lake, scratch, self._looks, cancelled)
+            yield Attempt(claim, self._spark, self.lake, scratch, self._looks, cancelled)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
             with self._lock:
@@ -121,7 +122,7 @@ class Executor:
         for label, written in outcomes.items():
             if isinstance(written, Written) and seen[label] is not None:
                 for one in filter(None, (written, written.taken_out)):
-                    shutil.rmtree(one.folder, ignore_errors=True)
+                    self.lake.delete(one.files)
         tasks = attempt.claim["tasks"]
         return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
@@ -281,7 +282,7 @@ def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:
     attempt.enter()
     wrong = strays(attempt, written)
     for label in wrong:
-        shutil.rmtree(written[label].folder, ignore_errors=True)
+        attempt.lake.delete(written[label].files)
     return outcomes | wrong
 
 

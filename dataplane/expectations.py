@@ -6,23 +6,20 @@ rows that were written (check).
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 
-import pyarrow.parquet
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, Failed
 from dataplane.clustering import clustered, clustered_within
 from dataplane.content import quoted
 from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Written, folder_of, write_many, write_one
+from dataplane.fragments import Written, write_many, write_one
+from dataplane.reading import labelled_rows
 from dataplane.session import reading_session, settings_of, under
 from dataplane.spark_errors import Source, explain
 
@@ -76,35 +73,34 @@ def write_kept(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict
     """As `write_many`, without the rows that the job takes out."""
     expect = attempt.job.get("expect")
     if not expect:
-        return write_many(clustered_within(rows, attempt.job), attempt.prefix, labels, attempt.staging())
+        return write_many(attempt, clustered_within(rows, attempt.job), labels)
     return write_sorted_out(attempt, sorted_out(rows, expect), labels)
 
 
 def write_one_kept(attempt: Attempt, rows: DataFrame, label: str) -> Written:
     """One task's rows, without those that the job takes out."""
     if not attempt.job.get("expect"):
-        return write_one(clustered(rows, attempt.job), attempt.prefix, label)
+        return write_one(attempt, clustered(rows, attempt.job), label)
     return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
 
 
 def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
-    expect, prefix = attempt.job["expect"], attempt.prefix
+    expect = attempt.job["expect"]
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
     every = [*labels, *(label + mark for label in labels for _, mark in checks)]
-    written = write_many(clustered_within(rows, attempt.job), prefix, every, attempt.staging())
+    written = write_many(attempt, clustered_within(rows, attempt.job), every)
     quarantined = _quarantined(attempt, written, labels)
     for label in labels:
-        counts = {check["id"]: _taken_out(prefix, label + mark) for check, mark in checks}
+        counts = {check["id"]: _taken_out(attempt, written[label + mark]) for check, mark in checks}
         written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
 
-def _taken_out(prefix: Path, label: str) -> int:
+def _taken_out(attempt: Attempt, written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
-    folder = folder_of(prefix, label)
-    count: int = sum(pyarrow.parquet.read_metadata(f).num_rows for f in folder.glob("*.parquet"))
-    shutil.rmtree(folder, ignore_errors=True)
+    count: int = sum(attempt.lake.footer(path, size).num_rows for path, size in written.files.items())
+    attempt.lake.delete(written.files)
     return count
 
 
@@ -117,15 +113,15 @@ def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
 # --- keeping them elsewhere -----------------------------------------------------------------------
 
 
-def nothing_written(attempt: Attempt, schema: Schema, label: str) -> Written:
+def nothing_written(attempt: Attempt, schema: Schema) -> Written:
     """The fragments of a task without a row."""
-    second = _second(attempt, schema, label) if _quarantining(attempt) else None
-    return Written(schema, folder_of(attempt.prefix, label), taken_out=second)
+    second = Written(_with_reason(schema)) if _quarantining(attempt) else None
+    return Written(schema, taken_out=second)
 
 
-def _second(attempt: Attempt, schema: Schema, label: str) -> Written:
+def _with_reason(schema: Schema) -> Schema:
     reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
-    return Written({**schema, "fields": [*schema["fields"], reason]}, folder_of(attempt.prefix, label + TAKEN_OUT))
+    return {**schema, "fields": [*schema["fields"], reason]}
 
 
 def _quarantining(attempt: Attempt) -> dict[str, str]:
@@ -139,22 +135,17 @@ def _quarantined(attempt: Attempt, written: Mapping[str, Written], labels: Seque
     reasons = _quarantining(attempt)
     if not reasons:
         return {}
-    schema, links, size = written[labels[0]].schema, attempt.links(), 0
-    for label in labels:
-        for mark in reasons:
-            for file in folder_of(attempt.prefix, label + mark).glob("*.parquet"):
-                links.add(str(file), label + mark)
-                size += 1
-    if size:
-        rows = _with_reasons(attempt, schema, links.folder, reasons)
-        write_many(rows, attempt.prefix, [label + TAKEN_OUT for label in labels], attempt.staging())
-    return {label: _second(attempt, schema, label) for label in labels}
+    schema = written[labels[0]].schema
+    marked = [label + mark for label in labels for mark in reasons]
+    files = [(path, label) for label in marked for path in written[label].files]
+    if not files:
+        return {label: Written(_with_reason(schema)) for label in labels}
+    rows = _with_reasons(labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons)
+    found = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
+    return {label: replace(found[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
 
 
-def _with_reasons(attempt: Attempt, schema: Schema, folder: Path, reasons: Mapping[str, str]) -> DataFrame:
-    own = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
-    typed = StructType.fromJson({**schema, "fields": [*schema["fields"], own]})
-    rows = reading_session(attempt.spark).read.schema(typed).parquet(str(folder))
+def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:
     (first, name), *others = reasons.items()
     chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
     chosen = reduce(lambda when, one: when.when(F.col(LABEL).endswith(one[0]), F.lit(one[1])), others, chosen)

@@ -5,11 +5,8 @@ Does not belong here: where rows come from, statistics of files.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +16,8 @@ from dataplane.attempt import Attempt
 from dataplane.content import content_of, content_query, physical, unsupported
 from dataplane.contract import EMPTY, LABEL, Content, FileEntry, Json, Schema, canonical_schema
 from dataplane.failure import TaskFailure
-from dataplane.links import Links, with_label
+from dataplane.lake import fragment_folder
+from dataplane.reading import labelled_rows
 from dataplane.session import WRITING, reading_session
 from dataplane.statistics import file_entry
 
@@ -28,17 +26,17 @@ SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A task's fragment on disk, if it has any row. Canonical schema."""
+    """A task's fragment as it was stored: its files, with their sizes, if it has any row. Canonical schema."""
 
     schema: Schema
-    folder: Path
+    files: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, Json] = field(default_factory=dict)
     taken_out: Written | None = None  # the second fragment of the task
 
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """A task's fragments on disk, one for each key that its rows have; by label."""
+    """A task's stored fragments, one for each key that its rows have; by label."""
 
     schema: Schema
     keys: Mapping[str, str]
@@ -104,45 +102,40 @@ def _without_void(kind: Json) -> Json:
     }
 
 
-def folder_of(prefix: Path, label: str) -> Path:
-    return prefix / f"{LABEL}={label}"
+def write_one(attempt: Attempt, df: DataFrame, label: str) -> Written:
+    """One task's rows."""
+    schema = canonical_schema(df.schema.jsonValue())
+    job = attempt.staging()
+    found = _stored(attempt, job, fragment_folder(job, label), df)
+    return Written(schema, found.get(label, {}))
 
 
-def write_one(df: DataFrame, prefix: Path, label: str) -> Written:
-    """One task's rows, straight to where they belong."""
-    folder = folder_of(prefix, label)
-    shutil.rmtree(folder, ignore_errors=True)  # an earlier try of this same attempt
-    _configure(df.sparkSession)
-    df.write.parquet(str(folder))
-    return Written(canonical_schema(df.schema.jsonValue()), folder)
-
-
-def write_many(df: DataFrame, prefix: Path, labels: Sequence[str], staging: Path) -> dict[str, Written]:
+def write_many(attempt: Attempt, df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle."""
-    found = write_labelled(df, prefix, staging)
+    found = write_labelled(attempt, df)
     if strangers := found.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
     schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
-    return {label: found.get(label) or Written(schema, folder_of(prefix, label)) for label in labels}
+    return {label: found.get(label) or Written(schema) for label in labels}
 
 
-def write_labelled(df: DataFrame, prefix: Path, staging: Path) -> dict[str, Written]:
-    """A fragment for each value of the column `_fragment`, which are texts that may stand in a path.
-
-    The job has a folder of its own on the prefix's file system, so that no other job's commit sweeps it away.
-    """
+def write_labelled(attempt: Attempt, df: DataFrame) -> dict[str, Written]:
+    """A fragment for each value of the column `_fragment`, which are texts that may stand in a path."""
     schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
-    found: dict[str, Written] = {}
+    job = attempt.staging()
+    found = _stored(attempt, job, job, df, LABEL)
+    return {label: Written(schema, files) for label, files in found.items()}
+
+
+def _stored(attempt: Attempt, job: str, target: str, df: DataFrame, *by: str) -> dict[str, dict[str, int]]:
+    """Files by label. Each job has a folder of its own, so that no other job's commit sweeps it away."""
     try:
         _configure(df.sparkSession)
-        df.write.partitionBy(LABEL).parquet(str(staging))
-        for name in [entry.name for entry in os.scandir(staging) if entry.is_dir()]:
-            shutil.rmtree(prefix / name, ignore_errors=True)
-            os.rename(staging / name, prefix / name)
-            found[name.removeprefix(f"{LABEL}=")] = Written(schema, prefix / name)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return found
+        df.write.partitionBy(*by).mode(attempt.lake.begin(target)).parquet(attempt.lake.place(target))
+        return attempt.lake.settle(job, attempt.prefix)
+    except BaseException:
+        attempt.lake.delete_folder(job)
+        raise
 
 
 def _configure(session: SparkSession) -> None:
@@ -161,13 +154,10 @@ def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragm
     entries = _entries(attempt, written)
     contents = dict.fromkeys(written, EMPTY)
     for schema, labels in by_schema(written):
-        links, size_bytes = attempt.links(), 0
-        for label in labels:
-            for entry in entries[label]:
-                links.add(str(attempt.lake / entry["path"]), label)
-                size_bytes += entry["size"]
-        if links:
-            contents.update(_contents(attempt.spark, schema, links, is_small=size_bytes <= SMALL_BYTES))
+        files = [(entry["path"], label) for label in labels for entry in entries[label]]
+        size_bytes = sum(entry["size"] for label in labels for entry in entries[label])
+        if files:
+            contents.update(_contents(attempt, schema, files, is_small=size_bytes <= SMALL_BYTES))
     for label, found in entries.items():
         rows = sum(e["rows"] for e in found)
         if rows != contents[label].rows:
@@ -185,23 +175,26 @@ def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str
 
 
 def _entries(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, list[FileEntry]]:
-    paths = [(label, path) for label, one in written.items() for path in sorted(one.folder.glob("*.parquet"))]
-    entries = attempt.threads.map(lambda found: file_entry(found[1], attempt.lake, written[found[0]].schema), paths)
+    files = [(label, path, size) for label, one in written.items() for path, size in sorted(one.files.items())]
+    entries = attempt.threads.map(lambda f: file_entry(attempt.lake, f[1], f[2], written[f[0]].schema), files)
     result: dict[str, list[FileEntry]] = {label: [] for label in written}
-    for (label, path), entry in zip(paths, entries, strict=True):
+    empty: list[str] = []
+    for (label, path, _), entry in zip(files, entries, strict=True):
         if entry["rows"]:
             result[label].append(entry)
         else:
-            path.unlink()
+            empty.append(path)
+    attempt.lake.delete(empty)
     return result
 
 
-def _contents(spark: SparkSession, schema: Schema, links: Links, *, is_small: bool) -> dict[str, Content]:
+def _contents(
+    attempt: Attempt, schema: Schema, files: Sequence[tuple[str, str]], *, is_small: bool
+) -> dict[str, Content]:
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
-    session = reading_session(spark)
+    session = reading_session(attempt.spark)
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
-    typed = StructType.fromJson(with_label(physical(schema)))
-    files = session.read.schema(typed).parquet(str(links.folder))
-    (files.coalesce(1) if is_small else files).createTempView("written")
-    rows = session.sql(content_query(schema, "written")).collect()
-    return {row[0]: content_of(*row[1:]) for row in rows}
+    rows = labelled_rows(attempt, session, files, physical(schema))
+    (rows.coalesce(1) if is_small else rows).createTempView("written")
+    found = session.sql(content_query(schema, "written")).collect()
+    return {row[0]: content_of(*row[1:]) for row in found}

@@ -12,6 +12,8 @@ OLDEST = 17
 class NoJava(RuntimeError):
     """None is found, or one that is too old; the text says what to install."""
 
+    condition = "java-missing"
+
 
 def require_java() -> None:
     """Raise NoJava unless the Java that Spark will take ($JAVA_HOME, else PATH) is new enough."""

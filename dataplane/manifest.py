@@ -6,40 +6,26 @@ Does not belong here: adopting.
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import pyspark
 
 from dataplane.contract import CONTRACT, MANIFEST, Claim, Json, Manifest, TaskResult
+from dataplane.lake import Lake
 from dataplane.secrets import without_secrets
 
 
-def write_manifest(lake: Path, claim: Claim, results: Sequence[TaskResult]) -> bool:
+def write_manifest(lake: Lake, claim: Claim, results: Sequence[TaskResult]) -> bool:
     """Put `<prefix>/manifest.json` unless there is one; False if there is. It appears whole or not at all."""
-    folder = lake / claim["prefix"]
-    folder.mkdir(parents=True, exist_ok=True)
     manifest: Manifest = {
         "contract": CONTRACT,
         "attempt": claim["attempt"],
         "results": without_secrets(results),
         "versions": versions(),
     }
-    temporary = folder / f".{MANIFEST}.{os.getpid()}"
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            json.dump(manifest, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, folder / MANIFEST)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
+    return lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
 
 
 def versions() -> Json:

@@ -16,7 +16,7 @@ from dataplane.transform.inputs import read_files
 
 def pack_one(attempt: Attempt, task: TaskSpec) -> Written:
     rows = read_files(attempt, reading_session(attempt.spark), task["slots"][""], attempt.job["schema"])
-    return write_one(gathered(rows, attempt.job, task["into"]), attempt.prefix, task_label(task))
+    return write_one(attempt, gathered(rows, attempt.job, task["into"]), task_label(task))
 
 
 def proven(task: TaskSpec, outcome: Fragment | TaskError) -> Fragment | TaskError:

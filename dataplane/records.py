@@ -1,7 +1,7 @@
 """`python -m dataplane.records`: streams committed rows to stdout, in a process that ends when it is done.
 
-Reads one JSON request from stdin: `{paths, schema, limit, offset, format}`. Does not belong here: which files make up
-a dataset.
+Reads one JSON request from stdin: `{lake, paths, schema, limit, offset, format}`. Does not belong here: which files
+make up a dataset.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.contract import Json, Schema
+from dataplane.lake import open_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 def write(request: Json, out: BinaryIO) -> None:
     """Write the rows that are asked for, in their files' order, in one of three formats."""
-    schema: Schema = request["schema"]
-    rows = limited(batches(request["paths"], arrow_schema(schema), request["offset"]), request["limit"])
+    schema, lake = request["schema"], open_lake(request["lake"])
+    files = (lake.open(path) for path in request["paths"])
+    rows = limited(batches(files, arrow_schema(schema), request["offset"]), request["limit"])
     match request["format"]:
         case "json":
             _json(rows, schema, out)

@@ -30,6 +30,14 @@ _BROKEN_MACHINE = (
     "java.nio.file.FileSystemException",
     "java.nio.channels.ClosedByInterruptException",
 )
+_BROKEN_STORE = (  # classes of an object store's client, and of the network to it
+    "org.apache.hadoop.fs.s3a.",
+    "org.apache.hadoop.net.",
+    "org.apache.http.",
+    "software.amazon.",
+    "java.net.",
+    "java.nio.file.AccessDeniedException",
+)
 _BROKEN_WORDS = (
     "No space left on device",
     "Too many open files",
@@ -163,13 +171,14 @@ def _is_broken(causes: Sequence[Cause], source: Source) -> bool:
         return False
     if any(_runs_out(c) or (c.condition or "").startswith("INTERNAL_ERROR") for c in causes):
         return True
-    return source.reads == "lake" and any(c.startswith("FAILED_READ_FILE") for c in conditions)
+    return source.reads == "lake" and any(c.startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")) for c in conditions)
 
 
 def _runs_out(cause: Cause) -> bool:
     """Words count only where Spark gives no condition: a message with one may quote the user's data."""
     words = cause.condition is None and any(word in cause.message for word in _BROKEN_WORDS)
-    return words or cause.kind in _BROKEN_MACHINE or cause.condition == "SPARK_JOB_CANCELLED"
+    is_known = cause.kind in _BROKEN_MACHINE or cause.kind.startswith(_BROKEN_STORE)
+    return words or is_known or cause.condition == "SPARK_JOB_CANCELLED"
 
 
 def _message(told: Cause, causes: Sequence[Cause], source: Source) -> str:

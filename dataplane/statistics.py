@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
-
 from dataplane.contract import FileEntry, Json, Schema
+from dataplane.lake import Lake
 
 INDEXED = 32  # columns, as Delta does
 LONGEST = 32  # characters
@@ -34,12 +32,12 @@ class Column:
     leaf: int
 
 
-def file_entry(path: Path, lake: Path, schema: Schema) -> FileEntry:
+def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
     """One file of a fragment as its footer describes it."""
-    footer = pyarrow.parquet.read_metadata(path)
+    footer = lake.footer(path, size)
     return {
-        "path": path.relative_to(lake).as_posix(),
-        "size": path.stat().st_size,
+        "path": path,
+        "size": size,
         "rows": footer.num_rows,
         "stats": statistics(footer, schema),
     }

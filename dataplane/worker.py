@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote
 
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
 from dataplane.connectors import checker, lister, writer
 from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, label_of
-from dataplane.failure import TaskFailure, error_of
+from dataplane.failure import error_of
+from dataplane.lake import open_lake
 from dataplane.listing import list_files
 from dataplane.secrets import without_secrets_in
 from dataplane.sheet import Sheet
@@ -90,13 +90,13 @@ def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[Tas
     connector = job.get("connector", "files")
     match claim["kind"]:
         case "list" if connector == "files":
-            return nullcontext(lambda task: list_files(job, cache, lambda: listing_file(claim, task)))
+            return nullcontext(lambda task: _placed(claim, task, lambda place: list_files(job, cache, place)))
         case "list":
-            return nullcontext(lambda task: _listed(claim, connector, lambda: listing_file(claim, task)))
+            return nullcontext(lambda task: _placed(claim, task, lambda place: _listed(claim, connector, place)))
         case "connect":
             return nullcontext(lambda _: _tried(job, connector))
         case "write":
-            return writer(connector)(job, lake_folder(claim["lake"]))
+            return writer(connector)(job, open_lake(claim["lake"]))
         case other:
             raise ValueError(f"not the work of a worker: {other}")
 
@@ -121,17 +121,11 @@ def _tried(job: Json, connector: str) -> Json:
     return {"connector": connector, "place": job["place"], "error": error}
 
 
-def listing_file(claim: Claim, task: TaskSpec) -> Path:
-    """Where a listing goes that is too large for a report."""
-    return lake_folder(claim["lake"]) / claim["prefix"] / f"{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
-
-
-def lake_folder(uri: str) -> Path:
-    """The folder behind the URI of a lake; TaskFailure for lakes that are not local."""
-    path = uri.removeprefix("file://")
-    if "://" in path:
-        raise TaskFailure("not-supported", f"files can be written from a local lake only, not {uri}")
-    return Path(path if path == uri else unquote(path))
+def _placed(claim: Claim, task: TaskSpec, work: Callable[[Callable[[], Path]], ListingResult]) -> ListingResult:
+    """A listing that is too large for a report goes to a file of the attempt."""
+    path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
+    with open_lake(claim["lake"]).new_file(path) as file:
+        return work(lambda: file)
 
 
 # --- heartbeats ---------------------------------------------------------------------------------

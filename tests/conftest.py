@@ -23,7 +23,7 @@ settings.load_profile("default")
 
 
 def pytest_configure() -> None:
-    for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
+    for name in [name for name in os.environ if name.startswith(("HEADGATE_", "AWS_"))]:
         del os.environ[name]
 
 

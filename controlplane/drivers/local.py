@@ -221,6 +221,8 @@ _PRIVATE = ("HEADGATE_", "PG")
 _SHARED = (
     "HEADGATE_SECRET",  # resolved in the data plane, and only there
     "HEADGATE_DRIVER_MEMORY",
+    "HEADGATE_JARS",
+    "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_FAILPOINTS",
 )

@@ -1,4 +1,4 @@
-"""The lake as an object store: local folders, and through obstore everything else.
+"""The lake as an object store: local folders here, everything else in `remote`.
 
 Does not belong here: what the objects mean; Delta logs (the publisher writes those).
 """
@@ -8,17 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from controlplane.core.errors import NotFound
+from controlplane.lake.paths import safe
+from controlplane.lake.remote import RemoteObjects, open_remote
 from controlplane.ports import ObjectStore
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore as Backend
 
 TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
 PIECE_BYTES = 1 << 18
@@ -31,16 +28,14 @@ def open_lake(uri: str) -> ObjectStore:
         return LocalObjects(Path(unquote(parts.path)))
     if "://" not in uri:
         return LocalObjects(Path(uri))
-    from obstore.store import from_url  # an extra, and slow to import
-
-    return RemoteObjects(uri, from_url(uri))
+    return open_remote(uri)
 
 
-def safe(path: str) -> str:
-    """The path itself, if it stays below the root whatever it is joined to; ValueError otherwise."""
-    if not path or path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"not a path in the lake: {path!r}")
-    return path
+def check_lake(uri: str) -> None:
+    """Raise LakeRefused for an object store that cannot be a lake; OSError if it cannot be asked."""
+    lake = open_lake(uri)
+    if isinstance(lake, RemoteObjects):
+        lake.check()
 
 
 class LocalObjects:
@@ -76,7 +71,7 @@ class LocalObjects:
             _write_synced(temporary, body)
             os.link(temporary, target)
         except FileExistsError:
-            return False
+            return target.read_bytes() == body
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(target.parent)
@@ -140,79 +135,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class RemoteObjects:
-    """Objects in S3, GCS, Azure or memory, by obstore. Conditional puts are the server's own."""
-
-    def __init__(self, uri: str, backend: Backend) -> None:
-        self._uri = uri.rstrip("/")
-        self._backend = backend
-
-    @property
-    def uri(self) -> str:
-        return self._uri
-
-    def read(self, path: str) -> bytes:
-        import obstore
-
-        with _faults(path):
-            return bytes(obstore.get(self._backend, safe(path)).bytes())
-
-    def stream(self, path: str) -> Iterator[bytes]:
-        import obstore
-
-        with _faults(path):
-            for piece in obstore.get(self._backend, safe(path)).stream(min_chunk_size=PIECE_BYTES):
-                yield bytes(piece)
-
-    def put_if_absent(self, path: str, body: bytes) -> bool:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
-        with _faults(path):
-            try:
-                obstore.put(self._backend, safe(path), body, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                return False
-            return True
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        import obstore
-
-        with _faults(prefix):
-            listed = obstore.list(self._backend, prefix=safe(prefix) if prefix else None)
-            return {o["path"]: o["size"] for chunk in listed for o in chunk}
-
-    def link(self, source: str, target: str) -> None:
-        import obstore
-
-        with _faults(source):
-            obstore.copy(self._backend, safe(source), safe(target))
-
-    def delete_prefix(self, prefix: str) -> None:
-        import obstore
-
-        paths = [*self.sizes(safe(prefix))]
-        with _faults(prefix):
-            obstore.delete(self._backend, paths)
-
-    def folders(self, prefix: str) -> Iterator[str]:
-        import obstore
-
-        with _faults(prefix):
-            listed = obstore.list_with_delimiter(self._backend, prefix=safe(prefix) if prefix else None)
-            return iter(sorted(p.rstrip("/").rpartition("/")[2] for p in listed["common_prefixes"]))
-
-
-@contextmanager
-def _faults(path: str) -> Iterator[None]:
-    """Translate obstore's errors: what is not there is NotFound, all else an OSError that may be tried again."""
-    from obstore.exceptions import BaseError, NotFoundError
-
-    try:
-        yield
-    except (FileNotFoundError, NotFoundError) as e:
-        raise NotFound(f"no object {path}") from e
-    except BaseError as e:
-        raise OSError(f"{path}: {e}") from e

@@ -32,6 +32,7 @@ from controlplane.lake.difference import (
     wanted_files,
 )
 from controlplane.lake.objects import open_lake
+from controlplane.lake.remote import storage_options
 from controlplane.ports import ObjectStore
 from dataplane.contract import FileEntry, failpoint
 
@@ -55,6 +56,7 @@ class Publication:
         self.lake: ObjectStore = open_lake(request["lake"])
         self.path: str = request["table"]
         self.location = _location(self.lake.uri, self.path)
+        self.options = storage_options(self.lake.uri)
         self.schema_json = request["schema"]
         self.schema = _schema(request["schema"])
         fragments = [WantedFragment(f["id"], tuple(f["files"])) for f in request["fragments"]]
@@ -76,9 +78,9 @@ class Publication:
         raise OSError(f"others keep committing to {self.location}: {conflict}")
 
     def _once(self) -> int:
-        if not DeltaTable.is_deltatable(self.location):
+        if not DeltaTable.is_deltatable(self.location, self.options):
             return self._create("error", difference(self.wanted, {}))
-        table = DeltaTable(self.location)
+        table = self._open()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
             case "other":
                 return self._create("overwrite", replacement(self.wanted, _active(table)))
@@ -96,9 +98,13 @@ class Publication:
             mode=mode,
             configuration=PROPERTIES,
             commit_properties=self.commit,
+            storage_options=self.options,
         )
         failpoint("publish-after-log")
-        return DeltaTable(self.location).version()
+        return self._open().version()
+
+    def _open(self) -> DeltaTable:
+        return DeltaTable(self.location, storage_options=self.options)
 
     def _widen(self, table: DeltaTable) -> None:
         """A commit of metadata alone: rows that are there already show NULL in the new columns."""

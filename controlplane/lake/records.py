@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from dataplane.contract import Json, Schema
@@ -27,15 +26,21 @@ MEDIA_TYPES: dict[Format, str] = {
 
 
 def stream(
-    lake_root: Path, files: Sequence[str], schema: Schema, *, limit: int | None = None, offset: int = 0, format: Format
+    lake_uri: str, files: Sequence[str], schema: Schema, *, limit: int | None = None, offset: int = 0, format: Format
 ) -> Generator[bytes, None, None]:
     """Rows `offset` to `offset + limit` of the files (paths in the lake), in their order, under the dataset's schema.
 
     JSON is one array of objects; decimals, times and binary values (base64) are text in it. OSError, after some bytes
     perhaps, if a file cannot be read. Closing the iterator early ends the process.
     """
-    paths = [str(lake_root / f) for f in files]
-    request = {"paths": paths, "schema": schema, "limit": limit, "offset": offset, "format": format}
+    request = {
+        "lake": lake_uri,
+        "paths": list(files),
+        "schema": schema,
+        "limit": limit,
+        "offset": offset,
+        "format": format,
+    }
     with tempfile.TemporaryFile() as errors:
         yield from _run(request, errors)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection, sql
@@ -20,6 +19,7 @@ from dataplane.failure import TaskFailure
 from dataplane.jdbc.layout import Layout, column_types
 from dataplane.jdbc.notes import Notes
 from dataplane.jdbc.server import connected, in_words, names_of
+from dataplane.lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ STAGE = sql.Identifier("pg_temp", "_headgate_stage")
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Path) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
     """What does the `write` tasks of a claim, over one connection."""
     with connected(job) as connection:
         target = _opened(connection, job)
@@ -120,12 +120,12 @@ class Target:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def write(self, task: TaskSpec, lake: Path) -> Json:
+    def write(self, task: TaskSpec, lake: Lake) -> Json:
         """One partition, all or nothing. Result: `{rows, bytes}`."""
         partition, generation, is_gone = task["partition"], task.get("generation", 0), task.get("remove", False)
         with self.connection.transaction():
             self._fit(generation)
-        self._stage([] if is_gone else [str(lake / path) for path in task["files"]])
+        self._stage([] if is_gone else [lake.open(path) for path in task["files"]])
         failpoint("jdbc-staged")
         with self.connection.transaction():
             if self.notes.hold().layout != self.layout.text:
@@ -140,12 +140,12 @@ class Target:
         failpoint("jdbc-committed")
         return {"rows": rows, "bytes": 0}
 
-    def _stage(self, paths: Sequence[str]) -> None:
+    def _stage(self, files: Sequence[Any]) -> None:
         self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
         self.connection.execute(self.layout.stage(STAGE))
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(STAGE, self._names)
         with self.connection.cursor() as cursor, cursor.copy(copy) as into:
-            for batch in batches(paths, arrow_schema(self.schema)):
+            for batch in batches(files, arrow_schema(self.schema)):
                 into.write(as_csv(batch, self.schema))
 
     @property

@@ -101,7 +101,7 @@ class _Batch:
         session = reading_session(attempt.spark, attempt.job["timezone"])
         scans = self._scans(session, tasks)
         if not scans or not self._result["fields"]:
-            return {label: nothing_written(attempt, self._result, label) for label in labels}
+            return {label: nothing_written(attempt, self._result) for label in labels}
         read = [self._load(session, scan) for scan in scans]
         rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
         written = as_expected(attempt, rows, labels, self._result, self._lacking)

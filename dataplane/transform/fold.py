@@ -48,7 +48,7 @@ def _specs(attempt: Attempt, task: TaskSpec, written: Mapping[str, Stored | Task
     for one in task.get("then", ()):
         last = written[task_label(before)]
         assert isinstance(last, Written)
-        files = [str(path.relative_to(attempt.lake)) for path in sorted(last.folder.glob("*.parquet"))]
+        files = sorted(last.files)
         label = hashlib.sha256(f"{task['task']} {one['partition']}".encode()).hexdigest()  # its key is not known yet
         spec = {**one, "task": label, "epoch": task["epoch"], "slots": {**one["slots"], name: files}}
         before = cast("TaskSpec", spec)

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-
-from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.content import content_of, content_query, physical
 from dataplane.contract import Content, Json, TaskError, TaskSpec, column_key
 from dataplane.fragments import SMALL_BYTES
 from dataplane.key_texts import key_texts
-from dataplane.links import with_label
+from dataplane.reading import labelled_rows
 from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
 
@@ -53,15 +50,13 @@ def _index(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Held]:
 
 
 def _rows(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Sequence[Sequence[Json]]:
-    job, links, size_bytes = attempt.job, attempt.links(), 0
-    for task, path in chain.from_iterable(((t, p) for p in t["slots"][""]) for t in tasks):
-        links.add(str(attempt.lake / path), task_label(task))
-        size_bytes += (attempt.lake / path).stat().st_size
-    if not links:
+    job = attempt.job
+    files = [(path, task_label(task)) for task in tasks for path in task["slots"][""]]
+    if not files:
         return []
     session = reading_session(attempt.spark, job["timezone"])
     session.conf.set("spark.sql.parquet.ignoreVariantAnnotation", "true")
-    typed = StructType.fromJson(with_label(physical(job["schema"])))
-    files = session.read.schema(typed).parquet(str(links.folder))
-    (files.coalesce(1) if size_bytes <= SMALL_BYTES else files).createTempView("parts")
+    rows = labelled_rows(attempt, session, files, physical(job["schema"]))
+    is_small = attempt.lake.size_bytes((path for path, _ in files), SMALL_BYTES) <= SMALL_BYTES
+    (rows.coalesce(1) if is_small else rows).createTempView("parts")
     return session.sql(content_query(job["schema"], "parts", key_texts(job["schema"], job["key"]))).collect()

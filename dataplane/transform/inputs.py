@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from dataplane.attempt import Attempt, task_label
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.links import with_label
+from dataplane.reading import labelled_rows, rows_of
 from dataplane.transform.keyed import any_of, only
 
 
@@ -59,29 +60,19 @@ def inputs_of_batch(attempt: Attempt, session: SparkSession, tasks: Sequence[Tas
 
 def read_files(attempt: Attempt, session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
     """Rows of files of the lake; a column that a file lacks is NULL in its rows."""
-    return _read(attempt, session, [(path, None) for path in paths], schema)
+    found = list(paths)
+    return rows_of(attempt, session, found, schema) if found else empty(session, schema)
 
 
 def read_labelled(
-    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str | None]], schema: Schema
+    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
 ) -> DataFrame:
     """As `read_files`, with the column `_fragment` at the end: the label that was given with each path."""
-    return _read(attempt, session, files, with_label(schema))
+    return labelled_rows(attempt, session, files, schema) if files else empty(session, with_label(schema))
 
 
 def empty(session: SparkSession, schema: Schema) -> DataFrame:
     return session.createDataFrame([], StructType.fromJson(schema))
-
-
-def _read(
-    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str | None]], schema: Schema
-) -> DataFrame:
-    if not files:
-        return empty(session, schema)
-    links = attempt.links()
-    for path, label in files:
-        links.add(str(attempt.lake / path), label)
-    return session.read.schema(StructType.fromJson(schema)).parquet(str(links.folder))
 
 
 def add_views(inputs: Mapping[str, DataFrame], job: Mapping[str, Json]) -> None:

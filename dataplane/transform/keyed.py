@@ -6,12 +6,10 @@ Does not belong here: how a key's text is made.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyspark.sql.functions as F
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
 
 from dataplane.attempt import Attempt, task_label
 from dataplane.clustering import clustered_within
@@ -25,12 +23,13 @@ from dataplane.contract import (
     canonical_schema,
     column_key,
     column_texts,
+    select_columns,
 )
 from dataplane.expectations import write_one_kept
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Dealt, Stored, Written, by_schema, folder_of, write_labelled
+from dataplane.fragments import Dealt, Stored, Written, by_schema, write_labelled
 from dataplane.key_texts import exact, key_texts, spelled
-from dataplane.links import with_label
+from dataplane.reading import labelled_rows
 from dataplane.session import reading_session
 from dataplane.spark_errors import explain
 
@@ -68,13 +67,11 @@ def is_by_key(job: Mapping[str, Json]) -> bool:
 def store_together(attempt: Attempt, rows: DataFrame, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
     """The results of several tasks by key, told apart by the keys of their rows. TaskFailure if one is nobody's."""
     dealt = _deal(attempt, rows, tasks[0])
-    folders = {t["partition"]: folder_of(attempt.prefix, task_label(t)) for t in tasks}
-    for label, key in dealt.keys.items():
-        if key not in folders:
-            raise _stray(", ".join(list(folders)[:3]), key)
-        shutil.rmtree(folders[key], ignore_errors=True)
-        dealt.written[label].folder.rename(folders[key])
-    return {task_label(t): Written(dealt.schema, folders[t["partition"]]) for t in tasks}
+    wanted = {t["partition"]: task_label(t) for t in tasks}
+    if strange := next((key for key in dealt.keys.values() if key not in wanted), None):
+        raise _stray(", ".join(list(wanted)[:3]), strange)
+    found = {wanted[key]: dealt.written[label] for label, key in dealt.keys.items()}
+    return {label: found.get(label) or Written(dealt.schema) for label in wanted.values()}
 
 
 def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
@@ -83,7 +80,7 @@ def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
         told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
-    written = write_labelled(clustered_within(told_apart, attempt.job), attempt.prefix, attempt.staging())
+    written = write_labelled(attempt, clustered_within(told_apart, attempt.job))
     return Dealt(schema, dict(_keys(attempt, schema, written)), written)
 
 
@@ -112,21 +109,14 @@ def _stray(own: str, key: str) -> TaskFailure:
 
 def _keys(attempt: Attempt, schema: Schema, written: Mapping[str, Written]) -> Iterator[tuple[str, str]]:
     """The keys of the rows that were written, with their labels."""
-    links, parts = attempt.links(), _parts(attempt, schema)
+    parts = _parts(attempt, schema)
     texts = key_texts(schema, parts)
-    for label, one in written.items():
-        for path in one.folder.glob("*.parquet"):
-            links.add(str(path), label)
-    if not links:
+    files = [(path, label) for label, one in written.items() for path in one.files]
+    if not files:
         return
     session = reading_session(attempt.spark, attempt.job["spark"]["timezone"])
-    rows = _read(session, schema, parts, str(links.folder)).selectExpr(LABEL, *texts).distinct().collect()
+    columns = {part["column"] for part in parts}
+    found = labelled_rows(attempt, session, files, select_columns(schema, columns))
+    rows = found.selectExpr(LABEL, *texts).distinct().collect()
     names = [part["name"] for part in parts]
     yield from ((row[0], column_key(names, list(row[1:]))) for row in rows)
-
-
-def _read(session: SparkSession, schema: Schema, parts: Sequence[KeyPart], folder: str) -> DataFrame:
-    wanted = {part["column"] for part in parts}
-    fields = [f for f in schema["fields"] if f["name"] in wanted]
-    typed = StructType.fromJson(with_label({**schema, "fields": fields}))
-    return session.read.schema(typed).parquet(folder)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from uuid import uuid4
 
 from dataplane.contract import FileEntry, Json, Schema, TaskSpec, canonical_schema, failpoint
 from dataplane.failure import TaskFailure
+from dataplane.lake import Lake
 from dataplane.listing import local_path
 from dataplane.write.marker import MARKER, TEMPORARY, take
 
@@ -36,7 +36,7 @@ _COPY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Path) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
     """What does the `write` tasks of a claim."""
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
     target.open()
@@ -58,7 +58,7 @@ class DeltaTarget:
     root: Path
     owner: str
     schema: Schema
-    lake: Path
+    lake: Lake
 
     def open(self) -> None:
         """Make the folder ours. `target-owned` if it is another writer's, `target-occupied` if it is a table without
@@ -125,7 +125,7 @@ class DeltaTarget:
         final.parent.mkdir(parents=True, exist_ok=True)
         fresh = final.parent / f"{TEMPORARY}{uuid4().hex}"
         try:
-            shutil.copyfile(self.lake / entry["path"], fresh)
+            self.lake.fetch(entry["path"], fresh)
             if fresh.stat().st_size != entry["size"]:
                 raise OSError(f"{entry['path']} is not there with {entry['size']} bytes")
             failpoint("write-delta-copying")

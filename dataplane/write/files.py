@@ -20,6 +20,7 @@ from uuid import uuid4
 from dataplane.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.contract import Json, Schema, TaskSpec, encode_key
 from dataplane.failure import TaskFailure
+from dataplane.lake import Lake
 from dataplane.listing import local_path
 from dataplane.write.marker import MARKER, TEMPORARY, VERSION, owner_of, put_synced, take
 
@@ -84,14 +85,14 @@ class FilesTarget:
             if folder.stat().st_mtime < now_s - ABANDONED_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def replace(self, partition: str, paths: Iterable[str]) -> Json:
+    def replace(self, partition: str, files: Iterable[Any]) -> Json:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         final = self._folder(partition)
         fresh = self.root / f"{TEMPORARY}{uuid4().hex}"
         fresh.mkdir()
         try:
             file = fresh / self._file_name()
-            rows = _WRITERS[self.format](file, batches(paths, arrow_schema(self.schema)), self.schema, self.options)
+            rows = _WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
             size = file.stat().st_size
             put_synced(fresh / MARKER, dumps({"owner": self.owner, "version": VERSION, "files": [file.name]}))
             self._clear(final)
@@ -133,18 +134,18 @@ class FilesTarget:
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Path) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
     """What does the `write` tasks of a claim."""
     yield lambda task: write_tasks(job, lake, task)
 
 
-def write_tasks(job: Mapping[str, Json], lake: Path, task: TaskSpec) -> Json:
+def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
     """The result of one `write` task."""
     target = FilesTarget(job)
     target.open(time.time())
     if task.get("remove"):
         return target.remove(task["partition"])
-    return target.replace(task["partition"], [str(lake / f) for f in task["files"]])
+    return target.replace(task["partition"], (lake.open(f) for f in task["files"]))
 
 
 # --- formats ------------------------------------------------------------------------------------

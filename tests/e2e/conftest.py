@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controlplane.demo.data import lay_out
 from tests.e2e.workspace import Workspace, example
+from tests.servers.s3 import S3
 
 Make = Callable[..., Workspace]
 
@@ -38,6 +40,36 @@ def flights(tmp_path: Path) -> Iterator[Workspace]:
     """The example's blueprint, without data."""
     with closing(example(tmp_path)) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    server = S3().start()
+    yield server
+    server.remove()
+
+
+def on_s3(server: S3, workspace: Workspace, secrets: Path) -> Workspace:
+    """The workspace with its lake on a server. `secrets`: a folder to be made, in which credentials lie."""
+    place = f"lake/{workspace.mark}"
+    secrets.mkdir()
+    environment = server.environment() | {
+        "HEADGATE_LAKE": f"s3://{place}",
+        "HEADGATE_LAKE_CREDENTIALS": str(secrets),
+    }
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        (secrets / name).write_text(environment.pop(name) + "\n")
+    return replace(workspace, elsewhere=server.home / "data" / place, environment=environment)
+
+
+LAKES = ("local", pytest.param("s3", marks=pytest.mark.soak))
+
+
+def placed(request: pytest.FixtureRequest, workspace: Workspace) -> Workspace:
+    """The workspace with the lake that one of LAKES asks for."""
+    if request.param == "local":
+        return workspace
+    return on_s3(request.getfixturevalue("s3"), workspace, workspace.folder.with_suffix(".secrets"))
 
 
 class closing:  # noqa: N801  # like contextlib's

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import LAKES, placed
 from tests.e2e.tables import DERIVED, Truth, by_deltalake
 from tests.e2e.workspace import Run, Workspace, add_days, ended, until
 
@@ -16,10 +17,10 @@ DAYS = (1, 2)
 DISTINCT = len(DAYS) * 4 + 9  # parse and three steps per day; four other files; five datasets as a whole
 
 
-@pytest.fixture
-def days(flights: Workspace, monthly: Path) -> Workspace:
+@pytest.fixture(params=LAKES)
+def days(request: pytest.FixtureRequest, flights: Workspace, monthly: Path) -> Workspace:
     add_days(flights, monthly, *DAYS)
-    return flights
+    return placed(request, flights)
 
 
 def manifests(workspace: Workspace) -> int:

@@ -34,10 +34,15 @@ LOOK_AGAIN_S = 0.1
 
 @dataclass
 class Workspace:
-    """`home` lies beside the blueprints, which are written with `write`."""
+    """`home` lies beside the blueprints, which are written with `write`.
+
+    `elsewhere`: the folder of a lake that is not in the home. `environment`: what all commands are told besides.
+    """
 
     folder: Path
     mark: str = field(default_factory=lambda: uuid4().hex)
+    elsewhere: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -45,7 +50,7 @@ class Workspace:
 
     @property
     def lake(self) -> Path:
-        return self.home / "lake"
+        return self.elsewhere or self.home / "lake"
 
     def write(self, name: str, text: str | bytes) -> Path:
         path = self.folder / name
@@ -75,7 +80,7 @@ class Workspace:
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
             cwd=self.folder,
-            env={**_environment(), "E2E_MARK": self.mark, **environment},
+            env={**_environment(), **self.environment, "E2E_MARK": self.mark, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=messages,
@@ -153,8 +158,9 @@ class Workspace:
     def assert_tidy(self) -> None:
         """Every attempt's folder holds a fragment that is known, and no attempt is open."""
         assert self.query("SELECT id FROM attempts") == []
-        folders = {path.name for path in self.lake.glob("*/*/*/_frags/??/*")}
-        assert folders <= {attempt for (attempt,) in self.query("SELECT attempt FROM fragments")}
+        known = {attempt for (attempt,) in self.query("SELECT attempt FROM fragments")}
+        left = [path for path in self.lake.glob("*/*/*/_frags/??/*") if path.name not in known]
+        assert [str(found) for path in left for found in (path, *path.rglob("*"))] == []
 
 
 @dataclass(frozen=True)

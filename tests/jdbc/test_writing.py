@@ -20,6 +20,7 @@ from dataplane.arrow import arrow_schema
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.failure import TaskFailure
 from dataplane.jdbc.writing import writing
+from dataplane.lake import LocalLake
 from tests.jdbc.conftest import Database
 
 
@@ -34,8 +35,9 @@ ONE = """
 import json, sys
 from pathlib import Path
 from dataplane.jdbc.writing import writing
+from dataplane.lake import LocalLake
 job, task, lake = json.loads(sys.argv[1])
-with writing(job, Path(lake)) as write:
+with writing(job, LocalLake(Path(lake))) as write:
     print(write(task))
 """
 
@@ -61,7 +63,7 @@ class World:
         return cast("TaskSpec", {"task": "", "epoch": 1, "partition": partition, "generation": generation} | work)
 
     def write(self, job: Json, partition: str, rows: list[dict[str, Any]] | None, generation: int = 1) -> Json:
-        with writing(job, self.lake) as write:
+        with writing(job, LocalLake(self.lake)) as write:
             return write(self.task(partition, rows, generation, job["schema"]))
 
     def dies(self, failpoint: str, job: Json, partition: str, rows: list[dict[str, Any]], generation: int) -> None:

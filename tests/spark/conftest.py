@@ -19,13 +19,17 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
 from dataplane.executor import Executor
+from dataplane.lake import LocalLake
+from dataplane.s3a import conf_for
 from dataplane.session import start, stop
 from tests.jars import delta_classpath
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    conf = {"spark.log.level": "OFF", "spark.driver.memory": "1g", "spark.driver.extraClassPath": delta_classpath()}
+    ours = {"spark.log.level": "OFF", "spark.driver.memory": "1g"}
+    conf = {**conf_for("s3://of-some-tests", {}), **ours}
+    conf["spark.driver.extraClassPath"] = f"{delta_classpath()}:{conf['spark.driver.extraClassPath']}"
     session = start(tmp_path_factory.mktemp("spark"), conf)
     yield session
     stop(session)
@@ -84,7 +88,7 @@ class Lake(Folders):
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(folder)
         self.spark = spark
-        self.executor = Executor(spark, self.root, folder / "scratch")
+        self.executor = Executor(spark, LocalLake(self.root), folder / "scratch")
 
     def run(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> list[TaskResult]:
         return self.executor.run(self.claim(kind, job, tasks))

@@ -28,6 +28,7 @@ from controlplane.ports import Tx
 from dataplane.contract import DRIVER_KINDS, Claim, Json, TaskResult
 from dataplane.driver import CLAIMERS
 from dataplane.executor import Executor
+from dataplane.lake import LocalLake
 from dataplane.session import start, stop
 from tests.property import model
 from tests.property.changes import Richer
@@ -127,7 +128,7 @@ class SparkWorld(World):
 
     def _engine(self) -> Engine:
         (self.home / "lake").mkdir(parents=True)
-        executor = Executor(self._spark, self.home / "lake", self.home / "scratch")
+        executor = Executor(self._spark, LocalLake(self.home / "lake"), self.home / "scratch")
         return SparkEngine(
             self.ctx,
             self.lake,

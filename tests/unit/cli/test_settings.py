@@ -26,3 +26,25 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(BadSetting, match=next(iter(given))):
         settings.read(environ=given)
+
+
+@pytest.mark.parametrize("lake", ["s3://", "s3://bucket/a b", "s3://bucket/../x%20", "s3://bucket//x", "S3://bucket"])
+def test_a_lake_in_an_object_store_has_a_plain_name(tmp_path: Path, lake: str) -> None:
+    with pytest.raises(BadSetting, match="HEADGATE_LAKE"):
+        settings.read(tmp_path, {"HEADGATE_LAKE": lake})
+
+
+def test_a_lake_elsewhere(tmp_path: Path) -> None:
+    found = settings.read(tmp_path, {"HEADGATE_LAKE": "s3://bucket/some/prefix=1/"})
+    assert found.lake == "s3://bucket/some/prefix=1"
+    assert settings.read(tmp_path, {"HEADGATE_LAKE": "file:///a%20b"}).lake == "file:///a%20b"
+
+
+def test_credentials_may_be_files(tmp_path: Path) -> None:
+    (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("secret\n")
+    (tmp_path / "LD_PRELOAD").write_text("evil.so")  # of a secret, only what is about stores
+    (tmp_path / "..data").mkdir()
+    assert settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path)}) == {"AWS_SECRET_ACCESS_KEY": "secret"}
+    assert settings.mounted({}) == {}
+    with pytest.raises(BadSetting, match="cannot be read: No such file"):
+        settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path / "none")})

@@ -252,6 +252,7 @@ def test_children_stay_when_the_thread_that_asked_for_them_ends(world: World) ->
 
 
 def test_what_children_inherit() -> None:
-    ours = {"HEADGATE_DATABASE_URL": "x", "HEADGATE_TOKEN": "x", "PGPASSWORD": "x", "HEADGATE_LAKE": "x"}
+    ours = {"HEADGATE_DATABASE_URL": "x", "HEADGATE_TOKEN": "x", "PGPASSWORD": "x", "HEADGATE_POOL": "x"}
     theirs = {"JAVA_HOME": "/java", "PATH": "/bin", "HEADGATE_SECRETS": "/s", "HEADGATE_SECRET_A_B": "y"}
+    theirs |= {"HEADGATE_LAKE": "s3://bucket/x", "HEADGATE_JARS": "/jars", "AWS_REGION": "r"}
     assert inherited(ours | theirs) == theirs

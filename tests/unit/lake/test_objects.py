@@ -10,7 +10,8 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LocalObjects, RemoteObjects, open_lake
+from controlplane.lake.objects import LocalObjects, open_lake
+from controlplane.lake.remote import RemoteObjects
 from controlplane.ports import ObjectStore
 
 

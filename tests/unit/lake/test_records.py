@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **limits: int) -> bytes:
-    return b"".join(stream(root, files, schema, format=format, **limits))
+    return b"".join(stream(root.as_uri(), files, schema, format=format, **limits))
 
 
 def test_json(tmp_path: Path, files: list[str]) -> None:
@@ -95,7 +95,9 @@ def test_arrow(tmp_path: Path, files: list[str]) -> None:
 def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, offset: int, expected: list[int]) -> None:
     out = io.BytesIO()
     paths = [str(tmp_path / f) for f in files]
-    write_rows({"paths": paths, "schema": SCHEMA, "limit": limit, "offset": offset, "format": format}, out)
+    write_rows(
+        {"lake": "file:///", "paths": paths, "schema": SCHEMA, "limit": limit, "offset": offset, "format": format}, out
+    )
     match format:
         case "json":
             found = [r["n"] for r in json.loads(out.getvalue())]
@@ -131,6 +133,6 @@ def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path, files: list[st
 
 def test_a_reader_that_goes_away_ends_the_process(tmp_path: Path) -> None:
     files = [write(tmp_path / "big.parquet", 0, 50_000)]
-    chunks = stream(tmp_path, files, SCHEMA, format="json")
+    chunks = stream(tmp_path.as_uri(), files, SCHEMA, format="json")
     assert next(chunks).startswith(b"[\n{")
     chunks.close()

@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.failure import TaskFailure
+from dataplane.lake import LocalLake
 from dataplane.write.delta import TRIES, difference, writing
 from dataplane.write.marker import MARKER
 from tests.unit.write.test_files import struct
@@ -27,9 +28,10 @@ FAILPOINTS = ("write-delta-copying", "write-delta-copied", "write-delta-committe
 DIES = """\
 import json, sys
 from pathlib import Path
+from dataplane.lake import LocalLake
 from dataplane.write.delta import writing
 job, lake, task = json.loads(sys.stdin.read())
-with writing(job, Path(lake)) as write:
+with writing(job, LocalLake(Path(lake))) as write:
     write(task)
 """
 
@@ -60,7 +62,7 @@ class World:
         return cast("TaskSpec", told)
 
     def write(self, *fragments: Json, generation: int | None = None, **job: Any) -> Json:
-        with writing(self.job(**job), self.lake) as write:
+        with writing(self.job(**job), LocalLake(self.lake)) as write:
             return write(self.task(*fragments, generation=generation))
 
     def dies(self, failpoint: str, task: TaskSpec) -> None:

@@ -17,6 +17,7 @@ import pytest
 from dataplane.arrow import arrow_schema
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.failure import TaskFailure
+from dataplane.lake import LocalLake
 from dataplane.write.files import ABANDONED_S, FilesTarget, write_tasks
 
 
@@ -74,7 +75,7 @@ class World:
 
     def _run(self, task: Json, kind: str, owner: str, options: Json) -> Json:
         job = {"path": str(self.target), "format": kind, "options": options, "owner": owner, "schema": SCHEMA}
-        return write_tasks(job, self.lake, cast("TaskSpec", {"task": "", "epoch": 1} | task))
+        return write_tasks(job, LocalLake(self.lake), cast("TaskSpec", {"task": "", "epoch": 1} | task))
 
     def files(self) -> dict[str, bytes]:
         """What a reader sees: paths without hidden files."""

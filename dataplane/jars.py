@@ -1,0 +1,93 @@
+"""Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where they lie.
+
+By Maven if it is installed, else by Spark's own resolver, which is slower. Does not belong here: what they are for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+S3 = Path(__file__).with_name("s3.pom.xml")
+GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+RESOLVE = """\
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder.config("spark.jars.excludes", sys.argv[3])
+builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.argv[2]).getOrCreate().stop()
+"""
+TOO_LARGE = "software.amazon.awssdk:bundle"  # all of the SDK, of which the POM names what is needed
+TOLD_LINES = 5
+
+
+class NoJars(RuntimeError):
+    """They could not be fetched; the text says why and what to do."""
+
+    condition = "jars-missing"
+
+
+def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """For `spark.driver.extraClassPath` of a JVM that is still to start."""
+    given = environ.get("HEADGATE_JARS")
+    folder = Path(given) if given else _cached(pom, environ)
+    return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
+
+
+def _cached(pom: Path, environ: Mapping[str, str]) -> Path:
+    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
+    folder = cache / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+    if not folder.is_dir():
+        _fetch(pom, folder)
+    return folder
+
+
+def _fetch(pom: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
+        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch))
+        try:
+            found.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+
+
+def _by_maven(pom: Path, scratch: Path) -> Path:
+    target = scratch / "jars"
+    _run(["mvn", "-B", "-ntp", "-q", "-f", str(pom), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"])
+    return target
+
+
+def _by_spark(pom: Path, scratch: Path) -> Path:
+    """Takes no more than the POM names: what these jars depend on, PySpark has, in versions of its own."""
+    wanted = coordinates(pom)
+    _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), TOO_LARGE])
+    target = scratch / "wanted"
+    target.mkdir()
+    for group, artifact, version in (coordinate.split(":") for coordinate in wanted):
+        (scratch / "jars" / f"{group}_{artifact}-{version}.jar").rename(target / f"{artifact}-{version}.jar")
+    return target
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        words = "\n".join(done.stdout.strip().splitlines()[:TOLD_LINES])
+        raise NoJars(
+            f"jars that Spark needs could not be fetched; put them into a folder named by HEADGATE_JARS: {words}"
+        )
+
+
+def coordinates(pom: Path) -> list[str]:
+    """`group:artifact:version` of each jar in a POM."""
+    project = ElementTree.parse(pom).getroot()
+    parts = ("groupId", "artifactId", "version")
+    return [":".join(d.findtext(part, "") for part in parts) for d in project.findall("./dependencies/dependency")]

@@ -1,0 +1,77 @@
+"""Files of the lake as rows, told apart by labels where that is asked for.
+
+In a local folder Spark reads them through links that carry the label. An object store has no links: there a file's own
+path is joined to its labels, as often as a file is asked for. Does not belong here: source files, what rows are for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.attempt import Attempt
+from dataplane.contract import LABEL, Schema
+from dataplane.lake import LocalLake
+from dataplane.links import with_label
+
+# Thousands of paths are looked at by a Spark job rather than one after the other.
+LISTING = {
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "32",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+}
+
+
+def rows_of(attempt: Attempt, session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
+    """Rows of files, of one that is named twice twice; a column that a file lacks is NULL in its rows."""
+    found = list(paths)
+    if isinstance(attempt.lake, LocalLake):
+        return _linked(attempt, attempt.lake, session, [(path, None) for path in found], schema)
+    repeated = Counter(found)
+    rows = _scan(attempt, session, list(repeated), schema)
+    if len(repeated) == len(found):
+        return rows
+    return _labelled(attempt, session, [(path, "") for path in found], schema).drop(LABEL)
+
+
+def labelled_rows(
+    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+) -> DataFrame:
+    """As `rows_of`, with the column `_fragment` at the end: the label that was given with each path."""
+    if isinstance(attempt.lake, LocalLake):
+        return _linked(attempt, attempt.lake, session, files, with_label(schema))
+    return _labelled(attempt, session, files, schema)
+
+
+def _linked(
+    attempt: Attempt,
+    lake: LocalLake,
+    session: SparkSession,
+    files: Sequence[tuple[str, str | None]] | Sequence[tuple[str, str]],
+    schema: Schema,
+) -> DataFrame:
+    links = attempt.links()
+    for path, label in files:
+        links.add(lake.place(path), label)
+    return session.read.schema(StructType.fromJson(schema)).parquet(str(links.folder))
+
+
+def _scan(attempt: Attempt, session: SparkSession, paths: Sequence[str], schema: Schema) -> DataFrame:
+    for name, value in LISTING.items():
+        session.conf.set(name, value)
+    return session.read.schema(StructType.fromJson(schema)).parquet(*map(attempt.lake.place, paths))
+
+
+def _labelled(attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema) -> DataFrame:
+    """A file that has no label would lose its rows, so that is an error."""
+    place = f"_path_{uuid4().hex}"
+    named = [(attempt.lake.place(path), label) for path, label in files]
+    labels = F.broadcast(session.createDataFrame(named, f"{place} STRING, {LABEL} STRING"))
+    scan = _scan(attempt, session, list(dict.fromkeys(path for path, _ in files)), schema)
+    placed = scan.withColumn(place, scan.metadataColumn("_metadata")["file_path"])
+    found = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(place))).cast("string"))
+    return placed.join(labels, place, "left").withColumn(LABEL, found).drop(place)

@@ -1,0 +1,178 @@
+"""The lake in an object store, by obstore. Conditional puts are the server's own.
+
+Nothing is renamed there: what a job wrote stays in the job's own folder. Does not belong here: how Spark finds its way
+to the store (s3a).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import from_url
+
+from dataplane.lake import PARQUET, by_label
+from dataplane.s3a import endpoint_of
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Backend
+
+TAIL_BYTES = 1 << 16  # of a Parquet file, in which its footer surely ends and mostly begins
+BUFFER_BYTES = 1 << 20
+RETRY_S = 60.0
+BEGUN = "_begun"
+MOST_ASKED = 16  # files whose size is asked for one by one
+
+
+class RemoteLake:
+    """`uri` names bucket and prefix; region, endpoint and credentials are in the environment, by the usual names."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._store = open_store(self._uri, os.environ)
+
+    def place(self, path: str) -> str:
+        return f"{re.sub('^s3:', 's3a:', self._uri)}/{path}"
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        with faults(folder):
+            found = [o for chunk in obstore.list(self._store, prefix=folder) for o in chunk]
+        return {o["path"]: o["size"] for o in sorted(found, key=_path) if o["path"].endswith(PARQUET)}
+
+    def size_bytes(self, paths: Iterable[str], enough: int) -> int:
+        total = 0
+        for number, path in enumerate(paths):
+            if total > enough or number == MOST_ASKED:
+                return enough + 1
+            with faults(path):
+                total += obstore.head(self._store, path)["size"]
+        return total
+
+    def open(self, path: str, size: int | None = None) -> Any:
+        with faults(path):
+            size = obstore.head(self._store, path)["size"] if size is None else size
+        return io.BufferedReader(_Object(self._store, path, size), BUFFER_BYTES)
+
+    def fetch(self, path: str, to: Path) -> None:
+        with faults(path), to.open("wb") as file:
+            for piece in obstore.get(self._store, path).stream(min_chunk_size=BUFFER_BYTES):
+                file.write(piece)
+
+    def footer(self, path: str, size: int) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        tail = self._tail(path, size, TAIL_BYTES)
+        needed = int.from_bytes(tail[-8:-4], "little") + 8
+        if needed > len(tail):
+            tail = self._tail(path, size, needed)
+        return pyarrow.parquet.read_metadata(pa.BufferReader(tail))
+
+    def _tail(self, path: str, size: int, length: int) -> bytes:
+        with faults(path):
+            return bytes(obstore.get_range(self._store, path, start=max(0, size - length), end=size))
+
+    def put_if_absent(self, path: str, body: bytes) -> bool:
+        """An answer may be lost and the put repeated, so that what is there already may be ours."""
+        with faults(path):
+            try:
+                obstore.put(self._store, path, body, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return bytes(obstore.get(self._store, path).bytes()) == body
+            return True
+
+    @contextmanager
+    def new_file(self, path: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="headgate-") as folder:
+            file = Path(folder) / path.rpartition("/")[2]
+            yield file
+            if file.is_file():
+                with faults(path):
+                    obstore.put(self._store, path, file)
+
+    def begin(self, folder: str) -> str:
+        """With something in it S3A puts no object for the folder itself, `<folder>/`, which only S3A could delete."""
+        self.put_if_absent(f"{folder}/{BEGUN}", b"")
+        return "append"
+
+    def settle(self, job: str, prefix: str) -> dict[str, dict[str, int]]:  # noqa: ARG002
+        return by_label(self.sizes(job))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        gone = list(paths)
+        with faults(", ".join(gone[:1])), suppress(FileNotFoundError):
+            obstore.delete(self._store, gone)
+
+    def delete_folder(self, folder: str) -> None:
+        with faults(folder):
+            found = [o["path"] for chunk in obstore.list(self._store, prefix=folder) for o in chunk]
+            obstore.delete(self._store, found)
+
+
+class _Object(io.RawIOBase):
+    """An object as a file, read in ranges."""
+
+    def __init__(self, store: Backend, path: str, size: int) -> None:
+        self._store, self._path, self._size = store, path, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        with faults(self._path):
+            found = obstore.get_range(self._store, self._path, start=self._at, end=end)
+        buffer[: len(found)] = memoryview(found)
+        self._at += len(found)
+        return len(found)
+
+
+def _path(found: Mapping[str, Any]) -> str:
+    return str(found["path"])
+
+
+def open_store(uri: str, environ: Mapping[str, str]) -> Backend:
+    """Retries with growing pauses for up to a minute: 5xx, connections cut, no answer."""
+    retry = {"max_retries": 10, "retry_timeout": timedelta(seconds=RETRY_S)}
+    client = {"allow_http": endpoint_of(environ).startswith("http://")}
+    found: Backend = from_url(uri, client_options=client, retry_config=retry)  # type: ignore[call-overload]  # by scheme
+    return found
+
+
+@contextmanager
+def faults(path: str) -> Iterator[None]:
+    """Errors of the store in words, as OSError. No part of a request, which may hold a key's name, is in them."""
+    try:
+        yield
+    except (FileNotFoundError, BaseError) as e:
+        raise OSError(f"{path}: {in_words(str(e))}") from None
+
+
+def in_words(text: str) -> str:
+    """What a server says of an error, else the first line of what the client says."""
+    code, message = (re.search(f"<{name}>([^<]*)</{name}>", text) for name in ("Code", "Message"))
+    if code:
+        return f"{code[1]}: {message[1]}" if message else code[1]
+    return text.strip().partition("\n")[0][:300]

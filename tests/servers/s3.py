@@ -1,0 +1,98 @@
+"""A throw-away S3 server on a free loopback port: versitygw, built once from Go modules and kept in the user's cache.
+
+It checks signatures and honours conditional puts. Needs Go for the first time. Does not belong here: faults (faulty).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+VERSION = "v1.8.0"
+MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret-4711", "AWS_REGION": "us-east-1"}
+LOOK_AGAIN_S = 0.02
+
+
+def binary() -> Path:
+    """The server, built if it is not there yet; minutes on two cores."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
+    program = cache / f"versitygw-{VERSION}" / "versitygw"
+    if not program.exists():
+        _build(program)
+    return program
+
+
+def _build(program: Path) -> None:
+    if shutil.which("go") is None:
+        raise RuntimeError("no Go here to build an S3 server with: apt-get install golang, or put `go` on PATH")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with open(program.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait, and find it done
+        if not program.exists():
+            with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
+                environment = {**os.environ, "GOBIN": scratch, "GOFLAGS": "-trimpath"}
+                subprocess.run(["go", "install", MODULE], check=True, env=environment, cwd=scratch)
+                os.replace(Path(scratch) / "versitygw", program)
+
+
+class S3:
+    """One server with a bucket named `lake`. `stop` and `start` again keep data and port; `remove` ends it for good."""
+
+    def __init__(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="s3-"))
+        self.port = _free_port()
+        self._server: subprocess.Popen[bytes] | None = None
+        (self.home / "data" / "lake").mkdir(parents=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self, url: str | None = None) -> dict[str, str]:
+        """What a client finds this server by, or by way of `url`."""
+        return {**CREDENTIALS, "AWS_ENDPOINT_URL": url or self.url}
+
+    def start(self) -> S3:
+        owner = {
+            "ROOT_ACCESS_KEY": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            "ROOT_SECRET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        }
+        command = [str(binary()), "-p", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.home / "data")]
+        with (self.home / "log").open("ab") as log:
+            self._server = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **owner})
+        while not self._answers():
+            if self._server.poll() is not None:
+                raise RuntimeError(f"the S3 server did not start: {(self.home / 'log').read_text()[-2000:]}")
+            threading.Event().wait(LOOK_AGAIN_S)
+        return self
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+            return True
+        return False
+
+    def stop(self) -> None:
+        """As a crash would."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
