@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
+from controlplane.core.model import Size
+from controlplane.core.scaling import Share
 from controlplane.home import Home
-from controlplane.settings import Settings
+from controlplane.settings import BadSetting, Settings
 
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
@@ -76,7 +79,7 @@ class Server:
         if self.role != "look":
             self._ends.callback(self.pool.close)
             self.home.announce(self.url)
-            self.pool.scale("worker", 1)  # it starts while we go on, and waits at the socket
+            self._start_pool()
         self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._start_loop().join)
@@ -87,6 +90,11 @@ class Server:
         from controlplane.lake.objects import check_lake
 
         check_lake(self.settings.lake)
+
+    def _start_pool(self) -> None:
+        """A worker starts while we go on, and waits at the socket."""
+        if not self.pool.outlives:
+            self.pool.scale("worker", 1)
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
@@ -135,9 +143,26 @@ class Server:
     def pool(self) -> Watched:
         if self.settings.pool == "none":
             return Watched(Elsewhere())
+        if self.settings.pool == "kubernetes":
+            return Watched(self._kubernetes())
         from controlplane.drivers.local import LocalPool
 
         return Watched(LocalPool(self.url, self.home.path, self._mint))
+
+    def _kubernetes(self) -> DriverPool:
+        from controlplane.drivers import pools
+        from controlplane.drivers.cluster import Api
+        from controlplane.drivers.kubernetes import KubernetesPool
+
+        if self.settings.pools is None:
+            raise BadSetting("HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools")
+        try:
+            cluster = pools.read(self.settings.pools.read_text(encoding="utf-8"))
+        except (OSError, pools.BadPools) as e:
+            raise BadSetting(f"HEADGATE_POOLS: {self.settings.pools}: {e}") from e
+        api = Api.open(cluster.namespace, self.settings.kubeconfig)
+        named = replace(cluster, url=cluster.url or self.url)
+        return KubernetesPool(named, api, self._mint, keep=self.role == "serve", nudge=self.wake.notify)
 
     def _mint(self, driver: str) -> str:
         """A token for one driver of the pool."""
@@ -209,12 +234,12 @@ class Watched:
     """
 
     def __init__(self, pool: DriverPool) -> None:
-        self._pool, self.name = pool, pool.name
+        self._pool, self.name, self.outlives, self.shares = pool, pool.name, pool.outlives, pool.shares
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
         self.drivers: set[str] = set()
 
-    def scale(self, kind: str, wanted: int) -> None:
-        self._hand.submit(self._pool.scale, kind, wanted).result()
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+        self._hand.submit(self._pool.scale, kind, wanted, size).result()
 
     def poll(self) -> tuple[Driver, ...]:
         found = self._pool.poll()
@@ -230,8 +255,10 @@ class Elsewhere:
     """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
 
     name = "none"
+    outlives = True
+    shares: tuple[Share, ...] = ()
 
-    def scale(self, kind: str, wanted: int) -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
         """Not ours to start."""
 
     def poll(self) -> tuple[Driver, ...]:

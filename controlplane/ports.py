@@ -11,6 +11,7 @@ from typing import Protocol
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
 from controlplane.core.model import (
+    SIZES,
     Answer,
     Attempt,
     Building,
@@ -21,6 +22,7 @@ from controlplane.core.model import (
     Listing,
     Publication,
     Revision,
+    Size,
     SourcePartition,
     State,
     Table,
@@ -30,6 +32,7 @@ from controlplane.core.model import (
     Token,
     Trace,
 )
+from controlplane.core.scaling import Share
 from dataplane.contract import Json, Kind, TaskError
 
 
@@ -242,7 +245,8 @@ class Tx(Upkeep, Protocol):
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
         """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
-        demand for all of them; priority becomes the maximum. Returns how many became queued."""
+        demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
+        Returns how many became queued that were not there, or done."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
@@ -259,15 +263,24 @@ class Tx(Upkeep, Protocol):
 
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
 
-    def backlog(self) -> dict[Kind, int]:
-        """Queued (and due) plus running tasks by kind."""
+    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
+        """Queued (and due) plus running tasks of these sizes by kind."""
 
     def claim(
-        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+        self,
+        attempt: str,
+        driver: str,
+        kinds: Sequence[Kind],
+        *,
+        max_tasks: int,
+        max_bytes: int,
+        lease_s: float,
+        sizes: Sequence[Size] = SIZES,
     ) -> Attempt | None:
-        """Take the due queued task of highest priority (oldest first) and more of the same job and dataset, within the
-        limits (at least one); each becomes running with a raised epoch and this attempt. The prefix is
-        `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`. None: nothing to do."""
+        """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
+        job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this
+        attempt. The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`.
+        None: nothing to do."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""
@@ -381,18 +394,22 @@ class ObjectStore(Protocol):
 
 
 class DriverPool(Protocol):
-    """Where drivers and workers run. Level-triggered: `scale` states what is wanted, `poll` what is."""
+    """Where drivers and workers run. Level-triggered: `scale` states what is wanted, `poll` what is. Both raise
+    PoolUnavailable where that cannot be known or done at present; it is never taken for "nothing runs"."""
 
     name: str
+    outlives: bool  # drivers go on without this process, and another one of its kind finds them
 
-    def scale(self, kind: str, wanted: int) -> None:
+    shares: tuple[Share, ...]  # what may run in it
+
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
         """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless."""
 
     def poll(self) -> tuple[Driver, ...]:
         """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
 
     def close(self) -> None:
-        """End all, and wait until they are gone."""
+        """End all that does not outlive us, and wait until it is gone."""
 
 
 class Publisher(Protocol):

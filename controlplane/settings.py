@@ -23,6 +23,8 @@ class Settings:
     database_url: str
     lake: str
     pool: str = "local"
+    pools: Path | None = None
+    kubeconfig: Path | None = None
     secrets: Path | None = None
     semantics: int = 0
     url: str | None = None
@@ -39,7 +41,9 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         home=place,
         database_url=given.get("DATABASE_URL", f"sqlite:///{place / 'metadata.db'}"),
         lake=_lake(given.get("LAKE", (place / "lake").as_uri())),
-        pool=_one_of(given.get("POOL", "local"), "HEADGATE_POOL", ("local", "none")),
+        pool=_one_of(given.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")),
+        pools=Path(given["POOLS"]) if "POOLS" in given else None,
+        kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         url=given.get("URL"),

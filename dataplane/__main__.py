@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 from dataplane import lifeline
@@ -31,6 +32,9 @@ def main(arguments: list[str]) -> int:
         return driver.run(client)
     from dataplane import worker
 
+    signal.signal(
+        signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM)
+    )  # unsaid, a container's first process stays
     worker.run(client)
     return 0
 

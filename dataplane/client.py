@@ -53,7 +53,9 @@ class Reported:
 class Client:
     """Safe to use from several threads. Every call is repeated until it is answered or the client is closed."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, sizes: Sequence[str] = ()) -> None:
+        """`sizes` of the tasks to claim; all by default."""
+        self._sizes = {"sizes": list(sizes)} if sizes else {}
         self._closed = threading.Event()
         self._http = httpx2.Client(
             base_url=url,
@@ -64,13 +66,13 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Client:
-        """By HEADGATE_URL and HEADGATE_TOKEN_FILE."""
+        """By HEADGATE_URL, HEADGATE_TOKEN_FILE and, if it is set, HEADGATE_SIZES (separated by commas)."""
         token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
-        return cls(os.environ["HEADGATE_URL"], token)
+        return cls(os.environ["HEADGATE_URL"], token, [s for s in os.environ.get("HEADGATE_SIZES", "").split(",") if s])
 
     def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S) -> Claim | None:
         """The next attempt of one of these kinds; None if there was none within `wait_s`. Raises Ended."""
-        answer = self._post("claim", {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s})
+        answer = self._post("claim", {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes})
         claim: Claim | None = None if answer.status_code == 204 else answer.json()
         return claim
 

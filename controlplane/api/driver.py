@@ -25,7 +25,7 @@ from controlplane.api.access import authenticate, require
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import Token
+from controlplane.core.model import SIZES, Size, Token
 from controlplane.operations import work
 from controlplane.operations.context import Context
 from dataplane.contract import Claim, Kind, TaskResult
@@ -110,18 +110,19 @@ def _claim(call: Call) -> Response:
     contract = call.take("contract", _is_count)
     kinds = call.take("kinds", lambda v: isinstance(v, list) and bool(v) and all(k in KINDS for k in v))
     wait_s = call.take("wait_s", lambda v: isinstance(v, int | float) and 0 <= v <= WAIT_LIMIT_S, 0)
-    found = _wait_for(call, contract, kinds, wait_s)
+    sizes = call.take("sizes", lambda v: isinstance(v, list) and bool(v) and all(s in SIZES for s in v), list(SIZES))
+    found = _wait_for(call, contract, kinds, sizes, wait_s)
     call.services.counters.add("claims", "work" if found else "nothing")
     return JSONResponse(found) if found else Response(status_code=204)
 
 
-def _wait_for(call: Call, contract: int, kinds: list[Kind], wait_s: float) -> Claim | None:
+def _wait_for(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], wait_s: float) -> Claim | None:
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
     end = time.monotonic() + wait_s
     wake, stopping = call.services.wake, call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count
-        found = work.claim(call.context, call.driver, contract, kinds, lake=call.services.lake.uri)
+        found = work.claim(call.context, call.driver, contract, kinds, sizes=sizes, lake=call.services.lake.uri)
         left = end - time.monotonic()
         if found is not None or left <= 0:
             return found

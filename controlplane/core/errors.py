@@ -91,3 +91,9 @@ class HomeLocked(HeadgateError):
     """Another process holds this home folder."""
 
     code = "home-locked"
+
+
+class PoolUnavailable(HeadgateError):
+    """What runs in a pool cannot be known, or changed, at present: nothing is to be concluded, it is asked again."""
+
+    code = "pool-unavailable"

@@ -16,6 +16,10 @@ AWAITED = "awaited"  # in `Listing.held`
 TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
 
 
+Size: TypeAlias = Literal["small", "standard", "large"]  # how much of a machine a task may need
+SIZES: tuple[Size, ...] = ("small", "standard", "large")
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """One accepted text of a dataflow. `files` are the texts that it names; `uids` its components' immutable ids."""
@@ -158,6 +162,7 @@ class Task:
     failures: int = 0  # infrastructure failures so far
     not_before: float = 0.0
     error: TaskError | None = None
+    size: Size = "standard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +180,18 @@ class Attempt:
     at: float
 
 
+Fault: TypeAlias = Literal[
+    "", "crashed", "memory", "deadline", "evicted", "disrupted", "quota", "refused", "image", "unschedulable"
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` tells if it has a JVM."""
+    """A child or pod that pulls work. `pool` is `local` or `kubernetes`; `kind` tells if it has a JVM.
+
+    `reason` says why it ended, or what it waits for. The `fault` is what its attempts ended of; it and
+    the `size` are not stored.
+    """
 
     id: str
     pool: str
@@ -186,6 +200,8 @@ class Driver:
     seen: float
     ended: bool = False
     reason: str = ""
+    fault: Fault = field(default="", compare=False)
+    size: Size = field(default="standard", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

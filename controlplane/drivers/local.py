@@ -15,18 +15,22 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 from uuid import uuid4
 
-from controlplane.core.model import Driver
+from controlplane.core.model import SIZES, Driver, Size
+from controlplane.core.scaling import Limits, Share
+from controlplane.drivers.backoff import Backoff
 
 Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
-SHORT_LIFE_S = 10.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 LOG_TAIL_BYTES = 8192
+SHARES: tuple[Share, ...] = (  # one session serves all sizes
+    Share("worker", "standard", SIZES, Limits(1, 1)),
+    Share("driver", "standard", SIZES, Limits(0, 1, idle_s=900.0, tasks_each=1)),
+)
 
 
 @dataclass(slots=True)
@@ -41,23 +45,12 @@ class Child:
     stopping: bool = False
 
 
-@dataclass(slots=True)
-class Backoff:
-    """How often in a row children of a kind died young, and until when none is started."""
-
-    deaths: int = 0
-    until: float = field(default=float("-inf"))
-
-    def after(self, lived_s: float, now: float) -> None:
-        self.deaths = self.deaths + 1 if lived_s < SHORT_LIFE_S else 0
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** (self.deaths - 1), LONGEST_PAUSE_S) if self.deaths else 0.0
-        self.until = now + pause_s
-
-
 class LocalPool:
     """Starts `python -m dataplane worker | driver`. Safe to use from many threads."""
 
     name = "local"
+    outlives = False
+    shares = SHARES
 
     def __init__(
         self,
@@ -82,7 +75,9 @@ class LocalPool:
         )  # children may be told to end with the thread that started them
         self._closed = False
 
-    def scale(self, kind: str, wanted: int) -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+        if size != "standard":
+            return
         with self._lock:
             running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
             for child in running[wanted:]:

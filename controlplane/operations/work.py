@@ -18,7 +18,7 @@ from types import MappingProxyType
 from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
-from controlplane.core.model import Attempt, By, Event, Fragment, Task, Trace
+from controlplane.core.model import SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
 from controlplane.operations import copies, listings, packing, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
@@ -48,6 +48,7 @@ MAX_BYTES = 256 << 20
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 BUDGET = 4  # infrastructure failures that a task may have
 BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
+LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driver-deadline"}
 
 
 class UnknownContract(HeadgateError):
@@ -69,12 +70,15 @@ _under_way: set[str] = set()  # attempts whose reports this process is taking in
 # --- claim ----------------------------------------------------------------------------------------
 
 
-def claim(ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, lake: str = "") -> Claim | None:
+def claim(
+    ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, sizes: Sequence[Size] = SIZES, lake: str = ""
+) -> Claim | None:
     """Hand out a batch of queued tasks with all that it takes to run them, or None."""
     if contract != CONTRACT:
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
     with ctx.store.begin(ctx.namespace) as tx:
-        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, max_tasks=MAX_TASKS, max_bytes=MAX_BYTES, lease_s=LEASE_S)
+        limits = {"max_tasks": MAX_TASKS, "max_bytes": MAX_BYTES}
+        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes)
         if attempt is None:
             return None
         answer = _claim(tx, attempt, lake)
@@ -412,14 +416,14 @@ class _Recording:
         for id in {self.tasks[k].spec["listing"] for k in keys}:
             listings.ask(self.tx, bytes.fromhex(id))
 
-    def _release(self, keys: list[bytes], error: TaskError) -> None:
+    def _release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
         for key in keys:
             failures = self.tasks[key].failures
-            if failures + 1 >= BUDGET:
+            if burn and failures + 1 >= BUDGET:
                 self._give_up(key, error)
             else:
                 later = self.tx.now() + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=True)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=burn)
                 self._count("task.retried", 1, {"message": error["message"]})
 
     def _count(self, kind: str, n: int, body: Json = None) -> None:
@@ -430,12 +434,12 @@ class _Recording:
 # --- rescue ---------------------------------------------------------------------------------------
 
 
-def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str) -> bool:
+def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
     """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
     manifest = read_manifest(lake, attempt)
     results = manifest["results"] if manifest and manifest["attempt"] == attempt.id else []
     if not results:
-        _abandon(ctx, attempt, reason)
+        _abandon(ctx, attempt, reason, fault)
         lake.delete_prefix(attempt.prefix)
         return False
     try:
@@ -452,11 +456,13 @@ def read_manifest(lake: ObjectStore, attempt: Attempt) -> Manifest | None:
     return found
 
 
-def _abandon(ctx: Context, attempt: Attempt, reason: str) -> None:
+def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> None:
+    """What took the driver away for reasons of its own does not count against its tasks."""
     with ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
             return
         recording = _Recording(tx, attempt, "adopted")
-        recording._release(sorted(attempt.tasks), infrastructure_error("driver-lost", reason))
+        error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
+        recording._release(sorted(attempt.tasks), error, burn=fault != "disrupted")
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)

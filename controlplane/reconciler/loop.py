@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
 from controlplane.core.dataflow import Desired, Source
-from controlplane.core.errors import HeadgateError, InvalidBlueprint
-from controlplane.core.model import Attempt, Driver, State
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
+from controlplane.core.model import Attempt, Driver, Fault, Size, State
 from controlplane.core.plan import Status, worst
+from controlplane.core.scaling import Level, Share
 from controlplane.operations import listings, publish, work
 from controlplane.operations.collect import Collecting
 from controlplane.operations.context import Context
@@ -26,12 +27,11 @@ from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.wake import Wake
-from dataplane.contract import DRIVER_KINDS
+from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
-DRIVER_IDLE_S = 900.0
 WINDOW = 20_000  # tasks that are asked for at a time of one dataset
 PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
 log = logs.get("reconciler")
@@ -69,7 +69,7 @@ class Reconciler:
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, branch, flows=flows, window=WINDOW)
         self._settling = Settling(store, self._planner, namespace, branch, since_trace=self._newest_trace())
-        self._driver_wanted_at = 0.0
+        self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._known_drivers: dict[str, Driver] = {}
         self._first = True
         self._idle_s = IDLE_S  # until the next listing is due
@@ -88,7 +88,6 @@ class Reconciler:
 
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop`: faults are logged and the next pass tries again."""
-        self.pool.scale("worker", 1)
         collecting = Collecting(self.store, self.namespace)
         while not stop.is_set():
             seen = self.wake.count
@@ -107,7 +106,6 @@ class Reconciler:
 
         `again` is asked then: True says that it has found more to do.
         """
-        self.pool.scale("worker", 1)
         while not stop.is_set():
             seen = self.wake.count
             if not self.tick() and self._is_over() and not again() and not self._pack(is_idle=True):
@@ -119,7 +117,8 @@ class Reconciler:
 
     def _pack(self, *, is_idle: bool) -> bool:
         """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
-        may_start = self.flows is None or self._driver_wanted_at > 0
+        wanted = any(kind == "driver" and level.kept for (kind, _), level in self._levels.items())
+        may_start = self.flows is None or wanted
         observed = self._planner.observed()
         if not is_idle or not may_start or observed is None or self.last is None or self.last.under_way:
             return False
@@ -137,6 +136,8 @@ class Reconciler:
     def close(self) -> None:
         """Stop publishing, and note that the drivers of this pool, closed before, ended with it."""
         self._publishing.close()
+        if self.pool.outlives:
+            return
         with self.store.begin(self.namespace) as tx:
             for driver in tx.drivers():
                 if driver.id in self._known_drivers:
@@ -225,7 +226,11 @@ class Reconciler:
 
     def _look_after_drivers(self) -> None:
         """Record what the pool says, and end the attempts of those who are gone or silent."""
-        present = {d.id: d for d in self.pool.poll()}
+        try:
+            present = {d.id: d for d in self.pool.poll()}
+        except PoolUnavailable as e:
+            log.warning("the pool cannot be looked at", reason=str(e))
+            return
         moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
         with self.store.read(self.namespace) as tx:
             attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
@@ -242,7 +247,7 @@ class Reconciler:
                 log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
         for attempt in attempts.values():
             if reason := self._lost(attempt, present, now):
-                work.adopt(self.context, attempt, self.lake, reason=reason)
+                work.adopt(self.context, attempt, self.lake, reason=reason, fault=_fault(present.get(attempt.driver)))
                 log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
         if self._first and (gone or attempts):  # the last process here did not end in order
             sweep(self.store, self.namespace, self.lake)
@@ -251,7 +256,7 @@ class Reconciler:
     def _lost(self, attempt: Attempt, present: dict[str, Driver], now: float) -> str:
         """Why an attempt is over although nobody reported it; empty if it may go on."""
         driver = present.get(attempt.driver)
-        if driver is None and self.pool.name == "local":
+        if driver is None and not self.pool.outlives:
             return "its driver belonged to an earlier control plane"
         if driver is not None and driver.ended:
             return f"its driver ended: {driver.reason}"
@@ -260,17 +265,26 @@ class Reconciler:
         return ""
 
     def _scale(self) -> None:
-        """A worker always; a driver once a task needs Spark, until it has been idle for long."""
+        """As many workers and drivers as what waits and runs is worth."""
         with self.store.read(self.namespace) as tx:
-            backlog = tx.backlog()
-        self.pool.scale("worker", 1)
-        now = time.monotonic()
-        if any(backlog.get(kind) for kind in DRIVER_KINDS):
-            self._driver_wanted_at = now
-            self.pool.scale("driver", 1)
-        elif self._driver_wanted_at and now - self._driver_wanted_at > DRIVER_IDLE_S:
-            self._driver_wanted_at = 0.0
-            self.pool.scale("driver", 0)
+            backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
+        try:
+            for share in self.pool.shares:
+                self._fit(share, backlog[share.serves])
+        except PoolUnavailable as e:
+            log.warning("the pool cannot be scaled", reason=str(e))
+
+    def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
+        """At first as many are kept as there are."""
+        now, of = time.monotonic(), (share.kind, share.size)
+        tasks = sum(backlog.get(kind, 0) for kind in (WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS))
+        running = sum((d.kind, d.size) == of and not d.ended for d in self._known_drivers.values())
+        self._levels[of] = self._levels.get(of, Level(running, now)).after(share.limits, tasks, now)
+        self.pool.scale(share.kind, self._levels[of].kept, share.size)
+
+
+def _fault(driver: Driver | None) -> Fault:
+    return driver.fault if driver is not None and driver.fault else "crashed"
 
 
 def _collect(collecting: Collecting) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.core.model import Attempt, Task, TaskState
-from controlplane.store.rules import attempt_prefix, within
+from controlplane.core.model import SIZES, Attempt, Size, Task, TaskState
+from controlplane.store.rules import attempt_prefix, larger, within
 from controlplane.store.shelf import K, Shelf, Space, V
 from dataplane.contract import Json, Kind, TaskError
 
@@ -64,12 +64,21 @@ class MemoryQueue(MemoryPart):
         priority = max(task.priority, old.priority) if old else task.priority
         if old and old.state != "done":
             self._space.tasks[task.key] = replace(old, priority=priority)
+            self._raise_size(old, task)
             return False
         epoch = old.epoch if old else 0
         fresh = replace(task, state="queued", attempt=None, failures=0, error=None)
         self._space.tasks[task.key] = replace(fresh, priority=priority, epoch=epoch)
         self._space.queued_us[task.key] = queued_us
         return True
+
+    def _raise_size(self, old: Task, asked: Task) -> None:
+        """A task that failed in a smaller driver is tried in the larger one."""
+        if (size := larger(asked.size, old.size)) == old.size or asked.kind != old.kind:
+            return
+        self._set([old.key], size=size)
+        if old.state == "failed":
+            self._set([old.key], state="queued", attempt=None, failures=0, not_before=0.0, error=None)
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
@@ -127,10 +136,10 @@ class MemoryQueue(MemoryPart):
 
     # --- claims
 
-    def backlog(self) -> dict[Kind, int]:
+    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
         counts: dict[Kind, int] = {}
         for task in self._space.tasks.values():
-            if task.state == "running" or self._is_due(task):
+            if task.size in sizes and (task.state == "running" or self._is_due(task)):
                 counts[task.kind] = counts.get(task.kind, 0) + 1
         return counts
 
@@ -138,13 +147,22 @@ class MemoryQueue(MemoryPart):
         return task.state == "queued" and task.not_before <= self._now
 
     def claim(
-        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+        self,
+        attempt: str,
+        driver: str,
+        kinds: Sequence[Kind],
+        *,
+        max_tasks: int,
+        max_bytes: int,
+        lease_s: float,
+        sizes: Sequence[Size] = SIZES,
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
-        head = next((task for task in due if task.kind in kinds), None)
+        head = next((task for task in due if task.kind in kinds and task.size in sizes), None)
         if head is None:
             return None
-        same = [t for t in due if (t.job, t.dataset, t.kind) == (head.job, head.dataset, head.kind)]
+        alike = (head.job, head.dataset, head.kind, head.size)
+        same = [t for t in due if (t.job, t.dataset, t.kind, t.size) == alike]
         batch = within(same[: max(1, max_tasks)], max_bytes)
         for task in batch:
             self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)

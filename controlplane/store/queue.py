@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
-from controlplane.core.model import Attempt, Task, TaskState
+from controlplane.core.model import SIZES, Attempt, Size, Task, TaskState
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump, dump_optional, load_optional
-from controlplane.store.rules import attempt_prefix, within
+from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from dataplane.contract import Json, Kind, TaskError
 
 ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
@@ -52,7 +52,9 @@ class Queue(Part):
         again = [k for k, state in found.items() if state == "done"]
         self._insert_tasks(row for k, row in rows.items() if k not in found)
         self._requeue(rows[k] for k in again)
-        self._raise_priorities([task for k, task in asked.items() if k in found])
+        again_asked = [task for k, task in asked.items() if k in found]
+        self._raise_priorities(again_asked)
+        self._raise_sizes(again_asked)
         self._insert(db.demands, [{"branch": branch, "dataset": dataset, "task": k} for k in asked])
         self._mark(branch, dataset)
         return len(asked) - len(found) + len(again)
@@ -76,6 +78,21 @@ class Queue(Part):
         for rank, keys in ranks.items():
             lower = update(db.tasks).where(self._mine(db.tasks), db.tasks.c.rank > rank)
             self._change_among(lower.values(rank=rank), db.tasks.c.key, keys)
+
+    def _raise_sizes(self, asked: Sequence[Task]) -> None:
+        """A task that failed in a smaller driver is tried in the larger one."""
+        kinds: dict[tuple[Kind, Size], list[bytes]] = {}
+        for task in asked:
+            kinds.setdefault((task.kind, task.size), []).append(task.key)
+        for (kind, size), keys in kinds.items():
+            smaller = [kind_text(kind, s) for s in SIZES[: SIZES.index(size)]]
+            if not smaller:
+                continue
+            theirs = self._mine(db.tasks) & db.tasks.c.kind.in_(smaller)
+            fresh = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
+            failed = update(db.tasks).where(theirs, db.tasks.c.state == "failed").values(fresh)
+            self._change_among(failed, db.tasks.c.key, keys)
+            self._change_among(update(db.tasks).where(theirs).values(kind=kind_text(kind, size)), db.tasks.c.key, keys)
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         theirs = (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key)
@@ -139,16 +156,30 @@ class Queue(Part):
 
     # --- claims
 
-    def backlog(self) -> dict[Kind, int]:
+    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
         task = db.tasks.c
         waiting = (task.state == "running") | ((task.state == "queued") & (task.not_before <= self.now()))
         counts = select(task.kind, func.count().label("n")).where(self._mine(db.tasks), waiting).group_by(task.kind)
-        return {row.kind: row.n for row in self._rows(counts)}
+        found: dict[Kind, int] = {}
+        for row in self._rows(counts):
+            kind, size = kind_and_size(row.kind)
+            if size in sizes:
+                found[kind] = found.get(kind, 0) + row.n
+        return found
 
     def claim(
-        self, attempt: str, driver: str, kinds: Sequence[Kind], *, max_tasks: int, max_bytes: int, lease_s: float
+        self,
+        attempt: str,
+        driver: str,
+        kinds: Sequence[Kind],
+        *,
+        max_tasks: int,
+        max_bytes: int,
+        lease_s: float,
+        sizes: Sequence[Size] = SIZES,
     ) -> Attempt | None:
-        head = self._row(self._due().where(db.tasks.c.kind.in_(list(kinds))).limit(1))
+        stored = [kind_text(kind, size) for kind in kinds for size in sizes]
+        head = self._row(self._due().where(db.tasks.c.kind.in_(stored)).limit(1))
         if head is None:
             return None
         task = db.tasks.c
@@ -159,7 +190,7 @@ class Queue(Part):
             id=attempt,
             dataset=head.dataset,
             driver=driver,
-            kind=head.kind,
+            kind=kind_and_size(head.kind)[0],
             job=head.job,
             prefix=attempt_prefix(self._namespace, head.dataset, attempt),
             tasks={row.key: row.epoch + 1 for row in batch},
@@ -233,7 +264,7 @@ class Queue(Part):
 def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
     return {
         "key": task.key,
-        "kind": task.kind,
+        "kind": kind_text(task.kind, task.size),
         "dataset": task.dataset,
         "partition": task.partition,
         "job": task.job,
@@ -250,9 +281,11 @@ def _queued_row(task: Task, queued_us: int) -> dict[str, Any]:
 
 
 def _task(row: Row[Any]) -> Task:
+    kind, size = kind_and_size(row.kind)
     return Task(
         key=row.key,
-        kind=row.kind,
+        kind=kind,
+        size=size,
         dataset=row.dataset,
         partition=row.partition,
         job=row.job,

@@ -6,7 +6,10 @@ Does not belong here: anything that needs a database.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
+
+from controlplane.core.model import SIZES, Size
+from dataplane.contract import Kind
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
 K = TypeVar("K")
@@ -35,6 +38,20 @@ def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
             break
         taken.append(candidate)
     return taken
+
+
+def kind_text(kind: Kind, size: Size) -> str:
+    """How a task's kind and size are stored in one column; of the standard size it is the kind alone."""
+    return kind if size == "standard" else f"{kind}/{size}"
+
+
+def kind_and_size(text: str) -> tuple[Kind, Size]:
+    kind, _, size = text.partition("/")
+    return cast("Kind", kind), cast("Size", size or "standard")
+
+
+def larger(one: Size, other: Size) -> Size:
+    return max(one, other, key=SIZES.index)
 
 
 def firsts(keyed: Iterable[tuple[K, V]]) -> list[V]:

@@ -110,10 +110,10 @@ class Workspace:
         self.assert_alone()
 
     @contextmanager
-    def serving(self, **environment: str) -> Iterator[Service]:
+    def serving(self, port: int = 0, **environment: str) -> Iterator[Service]:
         """A service on this home, killed at the end if it has not ended before. Its messages go to `serve.log`."""
         with (self.folder / "serve.log").open("ab") as log:
-            process = self._start(("serve", "--home", self.home, "--port", 0), environment, log)
+            process = self._start(("serve", "--home", self.home, "--port", port), environment, log)
         with ended(process):
             yield Service(self, process)
 

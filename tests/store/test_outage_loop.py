@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Driver, Table
+from controlplane.core.model import SIZES, Driver, Size, Table
+from controlplane.core.scaling import Limits, Share
 from controlplane.operations import blueprints, operate
 from controlplane.operations.context import Context
 from controlplane.operations.fsck import fsck
@@ -65,7 +66,10 @@ class Pool:
     polls: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     name: str = "local"
 
-    def scale(self, kind: str, wanted: int) -> None:
+    outlives: bool = False
+    shares: tuple[Share, ...] = (Share("worker", "standard", SIZES, Limits(1, 1)),)
+
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
         """They are always there."""
 
     def poll(self) -> tuple[Driver, ...]:

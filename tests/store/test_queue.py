@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.model import Attempt, Task
+from controlplane.core.model import Attempt, Size, Task
 from controlplane.ports import Tx
 from dataplane.contract import Kind
 from tests.store.conftest import World
@@ -57,6 +57,38 @@ def test_the_highest_priority_counts(world: World) -> None:
         tx.enqueue("main", DAILY, [task(1, priority=5), task(2, priority=5)])
         tx.enqueue("main", "flights.other", [task(1, priority=3), task(2, priority=7)])
         assert {k: t.priority for k, t in tx.tasks([d(1), d(2)]).items()} == {d(1): 5, d(2): 7}
+
+
+def test_the_largest_size_counts(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")])
+        tx.enqueue("main", "flights.other", [task(1), task(2), task(3, size="large")])
+        assert {n: tx.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {1: "standard", 2: "large", 3: "large"}
+
+
+def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="small")])
+        claim(tx)
+        for n in (1, 2):
+            tx.fail("a1", d(n), error())
+        tx.enqueue("main", "flights.other", [task(1, size="large"), task(2, size="small")])
+        assert states(tx, 1, 2) == ["queued", "failed"]
+        assert tx.tasks([d(1)])[d(1)] == task(1, size="large", epoch=1)
+
+
+def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, size="large"), task(2), task(3, size="large"), task(4, kind="list")])
+        assert (tx.backlog(["large"]), tx.backlog(["small"])) == ({"transform": 2}, {})
+        assert tx.backlog() == {"transform": 3, "list": 1}
+        wanted: list[list[Size]] = [["small"], ["small", "standard"], ["standard", "large"]]
+        made = [
+            tx.claim(f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes)
+            for n, sizes in enumerate(wanted)
+        ]
+    assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
+    assert {found.kind for found in made if found} == {"transform"}
 
 
 def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.kept import Expired
-from controlplane.core.model import Answer
+from controlplane.core.model import SIZES, Answer, Size
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind
@@ -58,12 +58,14 @@ def call(build: Callable[..., Call], *arguments: st.SearchStrategy[Any]) -> st.S
     return st.builds(build, *arguments)
 
 
-def tasks_of(ns: list[int], priority: int, kind: str, size: int, not_before: float) -> list[Any]:
-    more = {"priority": priority, "kind": kind, "size_bytes": size, "not_before": not_before}
+def tasks_of(
+    ns: list[int], priority: int, kind: str, size_bytes: int, not_before: float, size: Size = "standard"
+) -> list[Any]:
+    more = {"priority": priority, "kind": kind, "size_bytes": size_bytes, "not_before": not_before, "size": size}
     return [task(n, job=d(n % 2), **more) for n in ns]
 
 
-tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times)
+tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times, st.sampled_from(SIZES))
 
 DESIRED = [
     call(
@@ -111,11 +113,12 @@ REMEMBERED = [
 ]
 CLAIMS = [
     call(
-        lambda a, k, n, s: lambda tx: tx.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5),
+        lambda a, k, n, s, z: lambda tx: tx.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5, sizes=z),
         attempts,
         st.sampled_from([KINDS, KINDS, KINDS[:1], ()]),
         small,
         small,
+        st.sampled_from([SIZES, SIZES, SIZES[:1], SIZES[1:]]),
     ),
 ]
 QUEUE = [
@@ -182,7 +185,7 @@ def look(tx: Tx) -> list[object]:
         [tx.source_partitions(k, map(str, range(4))) for k in ALL],
         [tx.publications("main"), tx.publications("main", ["flights.a"]), tx.targets("main")],
         [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL)],
-        [tx.tasks(ALL), tx.backlog(), tx.attempts(), [tx.demanding(k) for k in ALL]],
+        [tx.tasks(ALL), tx.backlog(), tx.backlog(["large"]), tx.attempts(), [tx.demanding(k) for k in ALL]],
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(0), tx.events(1, 2), tx.last_event(), tx.count_events(1)],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from typing import cast
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
@@ -38,6 +39,7 @@ from controlplane.core.blueprint.shared import (
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
+from controlplane.core.model import Size
 
 ANY = Text()
 NO_TEXTS: tuple[str, ...] = ()
@@ -166,7 +168,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         tags=fields[TAGS],
         paused=fields[PAUSED],
         priority=fields[PRIORITY],
-        resources=fields[RESOURCES],
+        resources=cast("Size", fields[RESOURCES]),
         retention=fields[RETENTION],
         expect=fields[EXPECT],
         volatile=fields[VOLATILE],

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from controlplane.core.model import Size
+
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
 
@@ -193,7 +195,7 @@ class Component:
     tags: tuple[str, ...] = ()
     paused: bool = False
     priority: int = 0
-    resources: str = "standard"
+    resources: Size = "standard"
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
     volatile: str = ""  # true | daily | hourly

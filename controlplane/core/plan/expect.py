@@ -54,10 +54,10 @@ class _Look:
         job = _job(self.node, check, self.state.schema)
         if shared is not None:
             job["shared"] = shared
-        digest, priority = ids.job_id(job), self.node.component.priority
+        digest, of, cost = ids.job_id(job), self.node.component, rows * ROW_COST
         self.jobs[digest] = job
         self.tasks[key] = Task(
-            key, "check", self.node.dataset, partition, digest, spec, rows * ROW_COST, priority=priority
+            key, "check", self.node.dataset, partition, digest, spec, cost, priority=of.priority, size=of.resources
         )
 
 

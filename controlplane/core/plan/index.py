@@ -171,7 +171,8 @@ def _memo(found: Following, entry: tree.Entry) -> bytes:
 def _task(node: Transform, job: bytes, key: bytes, entry: tree.Entry) -> Task:
     spec = {"slots": {"": [entry.fragment.hex()]}}
     cost = entry.content.rows * ROW_COST
-    return Task(key, "index", node.dataset, entry.key, job, spec, cost, priority=node.component.priority)
+    of = node.component
+    return Task(key, "index", node.dataset, entry.key, job, spec, cost, priority=of.priority, size=of.resources)
 
 
 # --- the trees ------------------------------------------------------------------------------------

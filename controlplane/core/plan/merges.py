@@ -84,7 +84,8 @@ def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Ta
     node = merging.found.case.node
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
     cost = cost_of(totals.content.rows, is_batched=True)
-    return Task(key, "transform", node.maker, "", job, {}, cost, priority=node.component.priority)
+    of = node.component
+    return Task(key, "transform", node.maker, "", job, {}, cost, priority=of.priority, size=of.resources)
 
 
 def _logic(found: Following, job: Json) -> bytes:

@@ -181,7 +181,8 @@ def _task(found: Following, job: bytes, entry: tree.Entry) -> Task:
     key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
     spec = {"slots": {slot: [entry.fragment.hex()]}}
     cost = cost_of(entry.content.rows, is_batched=found.query.split.labelled is not None)
-    return Task(key, "transform", node.maker, entry.key, job, spec, cost, priority=node.component.priority)
+    of = node.component
+    return Task(key, "transform", node.maker, entry.key, job, spec, cost, priority=of.priority, size=of.resources)
 
 
 def compute(found: Following) -> Decision:

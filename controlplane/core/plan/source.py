@@ -275,7 +275,8 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
         spec["lacking"] = absent
     size = sum(o["size"] for o in part.objects)
     key = task_key(node.parse, {"objects": part.source, **slots}, salt_of(part.key))
-    return Task(key, "parse", node.maker, part.key, job, spec, size, priority=node.component.priority)
+    of = node.component
+    return Task(key, "parse", node.maker, part.key, job, spec, size, priority=of.priority, size=of.resources)
 
 
 def _compute(case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:

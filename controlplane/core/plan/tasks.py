@@ -78,4 +78,5 @@ def task_of(
     rows = sum(e.content.rows for e in reads.values() if e)
     cost = cost_of(rows, is_batched=is_batched)
     task = task_key(node.task_logic, slots, salt_of(key))
-    return Task(task, "transform", node.maker, key, job, spec, cost, priority=node.component.priority)
+    of = node.component
+    return Task(task, "transform", node.maker, key, job, spec, cost, priority=of.priority, size=of.resources)

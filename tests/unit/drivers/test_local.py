@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from controlplane.core.model import Driver
-from controlplane.drivers.local import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff, LocalPool, inherited
+from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
+from controlplane.drivers.local import LocalPool, inherited
 
 HERE = Path(__file__).parent
 FAILSAFE_MS = 60_000  # a broken pool is to fail its tests, not to hang them

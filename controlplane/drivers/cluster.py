@@ -1,0 +1,155 @@
+"""The API of a cluster as plain JSON: a few calls, every failure told apart. The one user of the Kubernetes client.
+
+The client finds addresses, certificates and tokens (and renews them); its thousands of models are not used.
+Does not belong here: what is asked for, and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3.exceptions import HTTPError
+from urllib3.util.retry import Retry
+
+from controlplane.core.errors import HeadgateError, PoolUnavailable
+
+Json: TypeAlias = dict[str, Any]
+JOBS, PODS, SECRETS, EVENTS = "batch/v1/jobs", "v1/pods", "v1/secrets", "v1/events"
+PAGE = 500
+# When to try again is decided above; but a kept connection may turn out to be closed at its next use.
+ONCE_MORE = Retry(
+    None, connect=0, read=1, status=0, other=0, allowed_methods=("GET",), respect_retry_after_header=False
+)
+CONNECT_S, ANSWER_S, WATCH_S = 5.0, 30.0, 240.0
+
+
+class Refused(HeadgateError):
+    """The cluster does not take what it was asked to create."""
+
+    code = "cluster-refused"
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Api:
+    """One namespace of a cluster. Raises PoolUnavailable where nothing can be known or done, Refused where what is to
+    be created is not taken."""
+
+    def __init__(self, namespace: str, configuration: Configuration) -> None:
+        configuration.retries = ONCE_MORE
+        self._namespace, self._client = namespace, ApiClient(configuration)
+
+    @classmethod
+    def open(cls, namespace: str, kubeconfig: Path | None) -> Api:
+        """By a kubeconfig file, or by what a pod is given."""
+        configuration = Configuration()
+        try:
+            if kubeconfig is None:
+                load_incluster_config(client_configuration=configuration)
+            else:
+                load_kube_config(str(kubeconfig), client_configuration=configuration)
+        except (ConfigException, OSError) as e:
+            raise PoolUnavailable(f"no way to the cluster: {e}") from e
+        return cls(namespace, configuration)
+
+    def list(self, resource: str, labels: str = "", fields: str = "") -> list[Json]:
+        """All of them, or an error: never a part."""
+        found: list[Json] = []
+        token = ""
+        while True:
+            query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE), "continue": token}
+            try:
+                page = self._call("GET", self._path(resource, query))
+            except Refused as e:
+                if e.status != 410 or not token:
+                    raise PoolUnavailable(f"{resource} cannot be listed: {e}") from e
+                found, token = [], ""  # the snapshot has grown too old on the way
+                continue
+            found += page.get("items") or []
+            token = page.get("metadata", {}).get("continue", "")
+            if not token:
+                return found
+
+    def create(self, resource: str, body: Json) -> Json | None:
+        """None if there is one of that name."""
+        try:
+            return self._call("POST", self._path(resource), body)
+        except Refused as e:
+            if e.status == 409:
+                return None
+            raise
+
+    def delete(self, resource: str, name: str, uid: str) -> None:
+        """With all that it owns, before it goes itself; gone already is fine, also if the name is another one's now."""
+        order = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
+        try:
+            self._call("DELETE", self._path(resource, name=name), order)
+        except Refused as e:
+            if e.status not in (404, 409):
+                raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
+
+    def watch(self, resource: str, labels: str) -> Iterator[None]:
+        """Something may have happened. Ends after a while, or raises PoolUnavailable."""
+        query = {"labelSelector": labels, "watch": "1", "timeoutSeconds": str(int(WATCH_S))}
+        answer = self._answer("GET", self._path(resource, query), None, WATCH_S + ANSWER_S)
+        try:
+            for _ in answer.response.stream(4096):
+                yield
+        except (HTTPError, OSError) as e:
+            raise PoolUnavailable(f"a watch broke off: {e}") from e
+        finally:
+            answer.response.release_conn()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _path(self, resource: str, query: Mapping[str, str] | None = None, *, name: str = "") -> str:
+        group, _, kind = resource.rpartition("/")
+        root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+        path = f"{root}/namespaces/{quote(self._namespace)}/{kind}" + (f"/{quote(name)}" if name else "")
+        said = {k: v for k, v in (query or {}).items() if v}
+        return f"{path}?{urlencode(said)}" if said else path
+
+    def _call(self, method: str, path: str, body: Json | None = None) -> Json:
+        answer = self._answer(method, path, body, ANSWER_S)
+        try:
+            found: Json = json.loads(answer.read())
+        except (ValueError, HTTPError, OSError) as e:
+            raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
+        return found
+
+    def _answer(self, method: str, path: str, body: Json | None, answer_s: float) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        request = self._client.param_serialize(
+            method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        try:
+            answer = self._client.call_api(*request, _request_timeout=(CONNECT_S, answer_s))
+        except (ApiException, HTTPError, OSError) as e:
+            raise PoolUnavailable(f"the API server does not answer: {_words(e)}") from e
+        if answer.status >= 400:
+            raise _error(answer.status, answer.read())
+        return answer
+
+
+def _error(status: int, body: bytes) -> HeadgateError:
+    try:
+        message = str(json.loads(body).get("message") or status)
+    except (ValueError, AttributeError):
+        message = body.decode(errors="replace")[:300] or str(status)
+    if status == 429 or status >= 500:
+        return PoolUnavailable(f"the API server answers {status}: {message}")
+    return Refused(status, message)
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

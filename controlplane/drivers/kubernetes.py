@@ -1,0 +1,303 @@
+"""The pool of Jobs in a cluster. What there is, the cluster knows: this process may end, and another one goes on.
+
+Each pool has as many slots as it may have Jobs. A Job's name is its slot and a number, so that whoever launches into a
+slot that somebody else has just taken is told so: there are never more Jobs than slots, however many processes try.
+Does not belong here: what is asked for (`manifests`), what it means (`verdicts`), how to ask (`cluster`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, cast
+from uuid import uuid4
+
+from controlplane import logs
+from controlplane.core.errors import PoolUnavailable
+from controlplane.core.model import Driver, Size
+from controlplane.drivers import manifests
+from controlplane.drivers.backoff import Backoff
+from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, Refused
+from controlplane.drivers.manifests import Launch
+from controlplane.drivers.pools import Cluster, Pool
+from controlplane.drivers.verdicts import Verdict, awaits_pod, judge, time_of
+from dataplane.contract import failpoint
+
+START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long
+WATCH_PAUSE_S = 5.0
+LOOK_AGAIN_S = 0.2
+log = logs.get("pool")
+
+
+class Asks(Protocol):
+    """What the pool needs of `cluster.Api`."""
+
+    def list(self, resource: str, labels: str = "", fields: str = "") -> list[dict[str, Any]]: ...
+
+    def create(self, resource: str, body: dict[str, Any]) -> dict[str, Any] | None: ...
+
+    def delete(self, resource: str, name: str, uid: str) -> None: ...
+
+    def watch(self, resource: str, labels: str) -> Iterable[None]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A Job as it was last found."""
+
+    job: str
+    uid: str
+    launch: Launch
+    at: float
+    verdict: Verdict
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.verdict.state in ("waiting", "running")
+
+    @property
+    def driver(self) -> Driver:
+        """`seen` moves once, when it ends: what did not change is not to be stored again."""
+        ended = self.verdict.state == "ended"
+        kind = cast("Literal['driver', 'worker']", self.launch.kind)
+        at = self.verdict.at if ended else self.at
+        told, size = self.verdict, self.launch.size
+        return Driver(self.launch.driver, "kubernetes", kind, self.at, at, ended, told.reason, told.fault, size)
+
+
+class KubernetesPool:
+    """Safe to use from many threads. With `keep`, Jobs go on when it is closed, and the next one adopts them."""
+
+    name = "kubernetes"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        api: Asks,
+        mint_token: Callable[[str], str],
+        *,
+        keep: bool = True,
+        nudge: Callable[[], None] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`mint_token` gives the token of the driver with an id. `nudge` is called when something may have happened."""
+        self._cluster, self._api, self._mint_token = cluster, api, mint_token
+        self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
+        self._seen: dict[str, Seen] | None = None  # by uid of the Job; None: nothing is known yet
+        self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
+        self._asked: set[str] = set()  # uids of Jobs that were told to end
+        self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
+        self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
+        self._backoff: dict[str, Backoff] = defaultdict(Backoff)
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        if nudge is not None:
+            threading.Thread(target=self._watch, args=(nudge,), name="pods", daemon=True).start()
+
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+        with self._lock:
+            known = self._known()
+            pool = self._cluster.pool(kind, size)
+            mine = [s for s in known.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
+            running = sorted((s for s in mine if s.is_wanted), key=_last_to_end)
+            for seen in running[wanted:]:
+                self._end(seen)
+            if self._monotonic() >= self._backoff[pool.name].until:
+                for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
+                    self._launch(pool, slot, mine)
+
+    def poll(self) -> tuple[Driver, ...]:
+        with self._lock:
+            before = self._seen or {}
+            now = self._look()
+            self._seen = {seen.uid: seen for seen in now}
+            gone = [s for s in before.values() if s.uid not in self._seen and s.verdict.state != "ended"]
+            for seen in now:
+                self._follow(seen, before.get(seen.uid))
+            self._forget()
+            drivers = [seen.driver for seen in now] + [self._gone(seen) for seen in gone]
+            return (*drivers, *self._held_up())
+
+    def seen(self) -> tuple[Seen, ...]:
+        """Everything as of the last look."""
+        with self._lock:
+            return tuple((self._seen or {}).values())
+
+    def close(self) -> None:
+        self._closed.set()
+        if not self.outlives:
+            with self._lock:
+                self._end_all()
+        self._api.close()
+
+    def _end_all(self) -> None:
+        """As far as the cluster lets us; a Job that stays ends at its deadline."""
+        pools = self._cluster.pools.values()
+        deadline = self._monotonic() + max(pool.grace_s for pool in pools)
+        try:
+            for seen in self._look():
+                self._api.delete(JOBS, seen.job, seen.uid)
+            while self._look() and self._monotonic() < deadline:
+                time.sleep(LOOK_AGAIN_S)
+        except (PoolUnavailable, Refused) as e:
+            log.warning("Jobs are left behind", reason=str(e))
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _known(self) -> dict[str, Seen]:
+        if self._seen is None:
+            self._seen = {seen.uid: seen for seen in self._look()}
+        return self._seen
+
+    def _look(self) -> list[Seen]:
+        """Everything of ours in the cluster. A list that fails raises: it is never an empty one."""
+        labels = manifests.selector(self._cluster)
+        jobs = self._api.list(JOBS, labels)
+        pods = _by_job(self._api.list(PODS, labels))
+        events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["name"], ()))])
+        return [_seen(j, pods.get(j["metadata"]["name"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+
+    def _events(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+        """Of these Jobs and their pods; they are asked for where nothing else tells."""
+        found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        if not jobs:
+            return found
+        uids = {j["metadata"]["name"]: j["metadata"]["uid"] for j in jobs}
+        for event in self._api.list(EVENTS, fields="type!=Normal") + self._api.list(EVENTS, fields="reason=Preempted"):
+            about = event.get("involvedObject", {})
+            name = str(about.get("name", ""))
+            job = name if about.get("kind") == "Job" else name.rpartition("-")[0]
+            if job in uids and (about.get("kind") == "Pod" or about.get("uid") == uids[job]):
+                found[uids[job]].append(event)
+        return found
+
+    def _follow(self, seen: Seen, before: Seen | None) -> None:
+        """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
+        state = seen.verdict.state
+        if state == "waiting":
+            self._give(seen)
+            if not seen.verdict.mends:
+                since = self._since.setdefault(seen.uid, self._monotonic())
+                if self._monotonic() - since > START_S:
+                    self._end(seen)
+        else:
+            self._since.pop(seen.uid, None)
+        if state == "ended" and before is not None and before.verdict.state != "ended":
+            pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
+            self._backoff[pool.name].after(max(0.0, seen.verdict.at - seen.at), self._monotonic())
+
+    def _gone(self, seen: Seen) -> Driver:
+        asked = seen.uid in self._asked or seen.verdict.state == "ending"
+        reason = "ended as asked" if asked else "its Job was deleted"
+        return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
+
+    def _forget(self) -> None:
+        present = set(self._seen or ())
+        self._given &= present
+        self._asked &= present
+        self._since = {uid: since for uid, since in self._since.items() if uid in present}
+
+    # --- doing ------------------------------------------------------------------------------------
+
+    def _launch(self, pool: Pool, slot: int, mine: Iterable[Seen]) -> None:
+        """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
+        number = 1 + max((s.launch.number for s in mine if s.launch.slot == slot), default=0)
+        launch = Launch(f"{pool.kind}-{uuid4().hex[:12]}", pool.kind, pool.size, slot, number)
+        job = self._created(pool, JOBS, manifests.job(self._cluster, launch))
+        if not job:
+            return  # refused, or somebody else was faster, and the next look finds it
+        failpoint("after-job-created")
+        seen = _seen(job, (), ())
+        self._known()[seen.uid] = seen
+        self._give(seen)
+        log.info("launched", job=seen.job, driver=launch.driver)
+
+    def _created(self, pool: Pool, resource: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        """What was created; empty if it is there already, None if it was refused."""
+        try:
+            made = self._api.create(resource, body)
+        except Refused as e:
+            log.warning("launch refused", pool=pool.name, reason=str(e))
+            self._refuse(pool, str(e))
+            return None
+        self._accepted(pool)
+        return made or {}
+
+    def _give(self, seen: Seen) -> None:
+        """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
+        if seen.uid in self._given:
+            return
+        token = self._mint_token(seen.launch.driver)
+        secret = manifests.secret(self._cluster, seen.launch, token, {"name": seen.job, "uid": seen.uid})
+        pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
+        if self._created(pool, SECRETS, secret) is not None:
+            self._given.add(seen.uid)
+
+    def _end(self, seen: Seen) -> None:
+        self._api.delete(JOBS, seen.job, seen.uid)
+        self._asked.add(seen.uid)
+        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", "is being ended"))
+
+    def _refuse(self, pool: Pool, reason: str) -> None:
+        """Shown as a driver that does not come to be."""
+        now = time.time()
+        at = self._refused[pool.name].at if pool.name in self._refused else now
+        kind = cast("Literal['driver', 'worker']", pool.kind)
+        words = f"cannot be launched: {reason}"
+        self._refused[pool.name] = Driver(f"{pool.name}-refused", self.name, kind, at, at, reason=words)
+        self._backoff[pool.name].after(0.0, self._monotonic())
+
+    def _accepted(self, pool: Pool) -> None:
+        if pool.name in self._refused:
+            self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason="launched after all")
+
+    def _held_up(self) -> list[Driver]:
+        """Launches that the cluster does not take; one that it took after all comes once more."""
+        told = list(self._refused.values())
+        self._refused = {name: d for name, d in self._refused.items() if not d.ended}
+        return told
+
+    def _watch(self, nudge: Callable[[], None]) -> None:
+        """A hint only: what is lost here, the next look finds."""
+        while not self._closed.is_set():
+            try:
+                for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
+                    nudge()
+            except (PoolUnavailable, Refused):
+                self._closed.wait(WATCH_PAUSE_S)
+
+
+def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> Seen:
+    about = job["metadata"]
+    labels, number = about["labels"], about["name"].rpartition("-")[2]
+    launch = Launch(
+        about["annotations"][manifests.DRIVER],
+        labels[manifests.KIND],
+        cast("Size", labels[manifests.SIZE]),
+        int(labels[manifests.SLOT]),
+        int(number),
+    )
+    at = time_of(about["creationTimestamp"])
+    return Seen(about["name"], about["uid"], launch, at, judge(job, pods, events))
+
+
+def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for pod in pods:
+        found[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name", "")].append(pod)
+    return found
+
+
+def _last_to_end(seen: Seen) -> tuple[bool, int]:
+    """Who has not begun goes first, then the higher slot."""
+    return seen.verdict.state == "waiting", seen.launch.slot
+
+
+def _free(mine: Iterable[Seen], maximum: int) -> list[int]:
+    taken = {s.launch.slot for s in mine if s.verdict.state != "ended"}
+    return [slot for slot in range(maximum) if slot not in taken]

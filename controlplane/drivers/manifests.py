@@ -1,0 +1,275 @@
+"""What a cluster is asked for: pure functions of the pools' settings and of one launch, to plain JSON.
+
+Does not belong here: asking, and what comes of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from controlplane.core.model import Size
+from controlplane.drivers.pools import Cluster, Executors, Place, Pool, mebibytes
+
+Manifest: TypeAlias = dict[str, Any]
+
+OURS = "headgate.dev"
+DRIVER = f"{OURS}/driver"  # annotation of a Job: the id that its process goes by
+SLOT = f"{OURS}/slot"
+KIND, SIZE = f"{OURS}/kind", f"{OURS}/size"
+INSTANCE = "app.kubernetes.io/instance"
+CONTAINER = "headgate"
+RUN_AS = 185  # as Spark's own images
+GIVEN = "/var/run/headgate"  # what the control plane hands to a pod
+HOME = "/var/lib/headgate"
+SECRETS = "/var/run/headgate-secrets"
+DRIVER_PORT, BLOCK_PORT = 7078, 7079
+HEAP = 0.6  # of a driver's memory: the rest is Python's, and the JVM's beside its heap
+
+UNPRIVILEGED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+POD_SECURITY = {
+    "runAsNonRoot": True,
+    "runAsUser": RUN_AS,
+    "runAsGroup": RUN_AS,
+    "fsGroup": RUN_AS,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+# A pod that the cluster takes away fails its Job with these words, also once the pod itself has gone.
+DISRUPTED = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One driver or worker that is to be. The `number` counts launches in a slot, so that names come once only."""
+
+    driver: str
+    kind: str
+    size: Size
+    slot: int
+    number: int
+
+    def name(self, cluster: Cluster, pool: Pool) -> str:
+        """The same for everybody who finds the same slot free: the second one to create it is told so."""
+        return f"{cluster.instance}-{pool.name}-{self.slot}-{self.number}"
+
+
+def selector(cluster: Cluster) -> str:
+    """Of everything that belongs to one installation."""
+    return f"{INSTANCE}={cluster.instance},app.kubernetes.io/managed-by=headgate"
+
+
+def job(cluster: Cluster, launch: Launch) -> Manifest:
+    pool = cluster.pool(launch.kind, launch.size)
+    labels = _labels(cluster, launch)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": launch.name(cluster, pool),
+            "namespace": cluster.namespace,
+            "labels": labels,
+            "annotations": {DRIVER: launch.driver},
+        },
+        "spec": {
+            "backoffLimit": 0,  # trying again is ours
+            "activeDeadlineSeconds": pool.deadline_s,
+            "ttlSecondsAfterFinished": cluster.keep_s,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {"rules": [DISRUPTED]},
+            "template": {
+                "metadata": {
+                    "labels": labels,
+                    "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", DRIVER: launch.driver},
+                },
+                "spec": _pod(cluster, pool, launch.name(cluster, pool)),
+            },
+        },
+    }
+
+
+def secret(cluster: Cluster, launch: Launch, token: str, owner: Mapping[str, str]) -> Manifest:
+    """What a pod must not be told in its manifest; gone with the Job that owns it (`owner`: its name and uid)."""
+    pool = cluster.pool(launch.kind, launch.size)
+    given = {"token": token}
+    if pool.executors:
+        given["executor.json"] = json.dumps(executor(cluster, pool.executors), sort_keys=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "immutable": True,
+        "metadata": {
+            "name": launch.name(cluster, pool),
+            "namespace": cluster.namespace,
+            "labels": _labels(cluster, launch),
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", **owner}],
+        },
+        "data": {name: base64.b64encode(text.encode()).decode() for name, text in given.items()},
+    }
+
+
+def executor(cluster: Cluster, executors: Executors) -> Manifest:
+    """The template of Spark's executor pods: nothing in it opens the cluster or the control plane."""
+    container = {
+        "name": "executor",
+        "image": cluster.image,
+        "securityContext": UNPRIVILEGED,
+        "volumeMounts": _mounts({"tmp": "/tmp", "home": HOME}),
+        **_given_variables(cluster),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": {"app.kubernetes.io/component": "executor", **_common(cluster)}},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "securityContext": POD_SECURITY,
+            "containers": [container],
+            "volumes": [{"name": name, "emptyDir": {}} for name in ("tmp", "home")],
+            **_placed(executors.place),
+        },
+    }
+
+
+def spark_conf(cluster: Cluster, pool: Pool) -> dict[str, str]:
+    """`$(NAME)` is put in by the kubelet, from the variables before this one."""
+    alone = {"spark.master": f"local[{_cores(pool.cpu)}]"}
+    return (_on_executors(cluster, pool.executors) if pool.executors else alone) | dict(cluster.conf)
+
+
+def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
+    return {
+        "spark.master": "k8s://https://kubernetes.default.svc",
+        "spark.driver.host": "$(POD_IP)",
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.driver.blockManager.port": str(BLOCK_PORT),
+        "spark.kubernetes.namespace": cluster.namespace,
+        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",  # which executors then belong to
+        "spark.kubernetes.container.image": cluster.image,
+        "spark.kubernetes.executor.podTemplateFile": f"{GIVEN}/executor.json",
+        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        "spark.kubernetes.executor.podNamePrefix": "$(POD_NAME)",
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.executor.terminationGracePeriodSeconds": "60s",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.executor.cores": str(executors.cpu),
+        "spark.kubernetes.executor.request.cores": str(executors.cpu),
+        # A pod gets the memory and a tenth, at least 384 MiB, more; together they are what the settings say.
+        "spark.executor.memory": f"{_without_overhead(executors.memory)}m",
+        "spark.executor.memoryOverhead": f"{mebibytes(executors.memory) - _without_overhead(executors.memory)}m",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.maxExecutors": str(executors.maximum),
+        "spark.dynamicAllocation.executorIdleTimeout": "60s",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    }
+
+
+def _without_overhead(quantity: str) -> int:
+    whole = mebibytes(quantity)
+    return max(whole // 2, min(whole - 384, int(whole * 0.75)))
+
+
+def _cores(cpu: str) -> int:
+    return max(1, int(cpu[:-1]) // 1000) if cpu.endswith("m") else int(cpu)
+
+
+def _common(cluster: Cluster) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": "headgate",
+        "app.kubernetes.io/managed-by": "headgate",
+        INSTANCE: cluster.instance,
+    }
+
+
+def _labels(cluster: Cluster, launch: Launch) -> dict[str, str]:
+    return {
+        **_common(cluster),
+        "app.kubernetes.io/component": launch.kind,
+        KIND: launch.kind,
+        SIZE: launch.size,
+        SLOT: str(launch.slot),
+    }
+
+
+def _pod(cluster: Cluster, pool: Pool, name: str) -> Manifest:
+    volumes: list[Manifest] = [{"name": volume, "emptyDir": {}} for volume in ("tmp", "home")]
+    volumes.append({"name": "given", "secret": {"secretName": name, "defaultMode": 0o440}})
+    volumes += [{"name": f"secret-{s}", "secret": {"secretName": s, "defaultMode": 0o440}} for s in cluster.secrets]
+    talks_to_cluster = pool.executors is not None
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": pool.grace_s,
+        "serviceAccountName": cluster.service_account if talks_to_cluster else "default",
+        "automountServiceAccountToken": talks_to_cluster,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "containers": [_container(cluster, pool)],
+        "volumes": volumes,
+        **_placed(pool.place),
+    }
+
+
+def _container(cluster: Cluster, pool: Pool) -> Manifest:
+    mounts = _mounts({"tmp": "/tmp", "home": HOME})
+    mounts += _mounts({"given": GIVEN, **{f"secret-{s}": f"{SECRETS}/{s}" for s in cluster.secrets}}, is_read_only=True)
+    return {
+        "name": CONTAINER,
+        "image": cluster.image,
+        "command": ["python3", "-P", "-m", "dataplane"],
+        "args": [pool.kind],
+        "env": _env(cluster, pool),
+        "resources": {
+            "requests": {"cpu": pool.cpu, "memory": pool.memory},
+            "limits": {"memory": pool.memory},
+        },
+        "securityContext": UNPRIVILEGED,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+        **_given_variables(cluster),
+    }
+
+
+def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
+    paths = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
+    told = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
+    if cluster.secrets:
+        told["HEADGATE_SECRETS"] = SECRETS
+    if pool.kind == "driver":
+        told["HEADGATE_SIZES"] = ",".join(cluster.serves(pool.size))
+        told["HEADGATE_DRIVER_MEMORY"] = f"{int(pool.memory_mib * HEAP)}m"
+        told["HEADGATE_SPARK_CONF"] = json.dumps(spark_conf(cluster, pool), sort_keys=True)
+    own = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
+    return own + [{"name": name, "value": value} for name, value in {**cluster.env, **told}.items()]
+
+
+def _given_variables(cluster: Cluster) -> Manifest:
+    return {"envFrom": [{"secretRef": {"name": name}} for name in cluster.env_secrets]} if cluster.env_secrets else {}
+
+
+def _mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Manifest]:
+    return [
+        {"name": name, "mountPath": path} | ({"readOnly": True} if is_read_only else {}) for name, path in paths.items()
+    ]
+
+
+def _placed(place: Place) -> Manifest:
+    said: Manifest = {}
+    if place.selector:
+        said["nodeSelector"] = dict(place.selector)
+    if place.tolerations:
+        said["tolerations"] = [dict(t) for t in place.tolerations]
+    if place.priority_class:
+        said["priorityClassName"] = place.priority_class
+    return said

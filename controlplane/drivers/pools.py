@@ -1,0 +1,208 @@
+"""What an operator says of pools on Kubernetes, read from JSON once: sizes, places, limits.
+
+Does not belong here: what becomes of it in a cluster (`manifests`), how many of a pool run (`kubernetes`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from controlplane.core.model import SIZES, Size
+from controlplane.core.scaling import Limits, Share
+
+QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
+LONGEST_INSTANCE = 16  # names of Spark's executor pods, which must not be longer than 63, begin with it
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+T = TypeVar("T")
+
+
+class BadPools(ValueError):
+    """The settings of pools say something that cannot be meant; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Nodes that pods may run on, such as spot nodes."""
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    priority_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """Pods in which a driver's Spark computes; without them it computes in the driver's own."""
+
+    maximum: int = 2
+    cpu: int = 2
+    memory: str = "4Gi"
+    place: Place = field(default_factory=Place)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Pods of one kind and size. `tasks_each`: waiting tasks for which one more is worth while."""
+
+    kind: str
+    size: Size
+    cpu: str
+    memory: str
+    limits: Limits
+    deadline_s: int = 86400
+    grace_s: int = 120  # between asking to end and killing
+    place: Place = field(default_factory=Place)
+    executors: Executors | None = None
+
+    @property
+    def name(self) -> str:
+        return self.kind if self.kind == "worker" else f"{self.kind}-{self.size}"
+
+    @property
+    def memory_mib(self) -> int:
+        return mebibytes(self.memory)
+
+
+def _driver(size: Size, cpu: str, memory: str) -> Pool:
+    return Pool("driver", size, cpu, memory, Limits(0, 1, idle_s=300.0, tasks_each=64))
+
+
+DEFAULTS = {
+    "worker": Pool("worker", "standard", "250m", "512Mi", Limits(1, 1, idle_s=300.0, tasks_each=64)),
+    "small": _driver("small", "1", "2Gi"),
+    "standard": _driver("standard", "2", "4Gi"),
+    "large": _driver("large", "4", "16Gi"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All that pods of one installation have in common. `secrets` are Secrets whose values users' code may name,
+    `env_secrets` those whose values all pods have as variables, such as credentials of the lake."""
+
+    namespace: str
+    image: str
+    url: str = ""  # of the control plane, for pods
+    instance: str = "headgate"
+    service_account: str = "headgate-driver"
+    keep_s: int = 600  # how long a finished Job can be looked at
+    secrets: tuple[str, ...] = ()
+    env_secrets: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)  # of Spark
+    pools: Mapping[str, Pool] = field(default_factory=lambda: DEFAULTS)
+
+    def pool(self, kind: str, size: str) -> Pool:
+        return self.pools["worker" if kind == "worker" else size]
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """Workers take every task of theirs: none needs much."""
+        drivers = (self.pools[size] for size in SIZES)
+        mine = (Share(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers if p.limits.maximum)
+        return Share("worker", "standard", SIZES, self.pools["worker"].limits), *mine
+
+    def serves(self, size: Size) -> tuple[Size, ...]:
+        """Its own tasks, and those of sizes without drivers: the next larger pool takes them, else the largest."""
+        return tuple(s for s in SIZES if self._server(s) == size)
+
+    def _server(self, size: Size) -> Size:
+        there = [s for s in SIZES if self.pools[s].limits.maximum] or list(SIZES)
+        return next((s for s in there if SIZES.index(s) >= SIZES.index(size)), there[-1])
+
+
+def read(text: str) -> Cluster:
+    """Raises BadPools."""
+    try:
+        given = json.loads(text)
+    except ValueError as e:
+        raise BadPools(f"this is no JSON: {e}") from e
+    said = _known("", given, {f.name for f in fields(Cluster)} | {"places"})
+    places = {name: _place(f"places.{name}", body) for name, body in _mapping("places", said.pop("places", {})).items()}
+    pools = _mapping("pools", said.pop("pools", {}))
+    for name in pools:
+        _one_of("pools", name, tuple(DEFAULTS))
+    made = {name: _pool(f"pools.{name}", default, pools.get(name, {}), places) for name, default in DEFAULTS.items()}
+    for name in ("namespace", "image"):
+        if not said.get(name):
+            raise BadPools(f"`{name}` is missing")
+    lists = {name: tuple(said.get(name, ())) for name in ("secrets", "env_secrets")}
+    cluster = _built("", Cluster, said | lists | {"pools": made})
+    for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
+        if not NAME.fullmatch(value):
+            raise BadPools(f"`{name}` is {value!r}; it can be of a-z, 0-9 and -")
+    if len(cluster.instance) > LONGEST_INSTANCE:
+        raise BadPools(f"`instance` is {cluster.instance!r}; it can have {LONGEST_INSTANCE} characters")
+    return cluster
+
+
+def mebibytes(quantity: str) -> int:
+    found = QUANTITY.fullmatch(quantity)
+    if found is None:
+        raise BadPools(f"memory is {quantity!r}; it must be like 512Mi or 4Gi")
+    return int(found[1]) * (1024 if found[2] == "Gi" else 1)
+
+
+def _pool(where: str, default: Pool, body: Any, places: Mapping[str, Place]) -> Pool:
+    limits = {f.name for f in fields(Limits)}
+    said = _known(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
+    bounds = {name: said.pop(name) for name in limits & said.keys()}
+    if "place" in said:
+        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
+    if "executors" in said:
+        said["executors"] = _executors(f"{where}.executors", said["executors"], places)
+    made = _built(where, lambda **given: replace(default, **given), said)
+    pool = replace(made, limits=_built(where, lambda **given: replace(default.limits, **given), bounds))
+    mebibytes(pool.memory)
+    if not 0 <= pool.limits.minimum <= pool.limits.maximum:
+        raise BadPools(f"`{where}`: minimum {pool.limits.minimum} and maximum {pool.limits.maximum} do not fit")
+    return pool
+
+
+def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
+    said = _known(where, body, {f.name for f in fields(Executors)})
+    if "place" in said:
+        said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
+    made = _built(where, Executors, said)
+    mebibytes(made.memory)
+    return made
+
+
+def _place(where: str, body: Any) -> Place:
+    said = _known(where, body, {f.name for f in fields(Place)})
+    return _built(where, Place, said | {"tolerations": tuple(said.get("tolerations", ()))})
+
+
+def _mapping(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadPools(f"`{where or 'the whole'}` must be an object")
+    return dict(value)
+
+
+def _known(where: str, value: Any, allowed: set[str]) -> dict[str, Any]:
+    found = _mapping(where, value)
+    for name in found:
+        _one_of(where or "the whole", name, tuple(sorted(allowed)))
+    return found
+
+
+def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadPools(f"`{where}` knows {', '.join(allowed) or 'nothing'}; not {value!r}")
+    return str(value)
+
+
+def _built(where: str, make: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """Numbers where numbers belong: what JSON cannot tell apart is checked by its default's type."""
+    for name, value in given.items():
+        if (name.endswith("_s") or name in ("minimum", "maximum", "tasks_each")) and not _is_count(value):
+            raise BadPools(f"`{where + '.' if where else ''}{name}` is {value!r}; it must be a number from 0 on")
+    return make(**given)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0

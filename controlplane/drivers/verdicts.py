@@ -1,0 +1,178 @@
+"""What Jobs, pods and events of a cluster say of a driver, in words and as a kind of fault. Pure.
+
+Does not belong here: asking the cluster; what is done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from controlplane.core.model import Fault
+
+State: TypeAlias = Literal["waiting", "running", "ending", "ended"]
+Found: TypeAlias = Mapping[str, Any]
+LONGEST = 400  # characters of what the cluster says
+
+DISRUPTIONS = {
+    "PreemptionByScheduler": "preempted: a pod of higher priority took its place",
+    "EvictionByEvictionAPI": "evicted: somebody is emptying its node",
+    "DeletionByTaintManager": "evicted: its node no longer takes pods like it",
+    "DeletionByPodGC": "its node is gone",
+    "TerminationByKubelet": "evicted: its node ran short of something, or shut down",
+}
+NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something."""
+
+    state: State
+    reason: str = ""
+    fault: Fault = ""
+    at: float = 0.0
+    mends: bool = True
+
+
+def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict:
+    """`pods` and `events` are those of this Job. A Job tells whether it is over, a pod tells why."""
+    conditions = _true(job)
+    if (failed := conditions.get("Failed")) is not None:
+        return _failed(job, failed, pods, events)
+    if (complete := conditions.get("Complete")) is not None:
+        return Verdict("ended", "exited with code 0", at=time_of(complete.get("lastTransitionTime")))
+    if "deletionTimestamp" in job["metadata"]:
+        return Verdict("ending", "is being ended")
+    alive = [p for p in pods if _phase(p) in ("Pending", "Running")]
+    if not alive:
+        return _without_pod(events)
+    if _phase(alive[0]) == "Running":
+        return Verdict("running")
+    return _pending(alive[0])
+
+
+def awaits_pod(job: Found, pods: Sequence[Found]) -> bool:
+    """Whether only events tell what is wrong with it, or what was."""
+    return not pods and "Complete" not in _true(job)
+
+
+# --- over ---------------------------------------------------------------------------------------
+
+
+def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict:
+    at = time_of(condition.get("lastTransitionTime"))
+    if condition.get("reason") == "DeadlineExceeded":
+        words = f"ran for longer than its deadline of {job['spec'].get('activeDeadlineSeconds')} s"
+        return Verdict("ended", words, "deadline", at)
+    for pod in pods:
+        if (told := _of_pod(pod)) is not None:
+            return Verdict("ended", *told, at=at)
+    if (told := _disrupted_by_events(events)) is not None:
+        return Verdict("ended", *told, at=at)
+    if condition.get("reason") == "PodFailurePolicy":
+        return Verdict("ended", f"the cluster took its pod away: {_short(condition.get('message'))}", "disrupted", at)
+    return Verdict("ended", "its pod was deleted", "disrupted", at)
+
+
+def _of_pod(pod: Found) -> tuple[str, Fault] | None:
+    status = pod.get("status", {})
+    if status.get("reason") in ("Evicted", "Preempting", "NodeShutdown", "Terminated"):
+        words = "evicted" if status["reason"] == "Evicted" else "its node shut down"
+        return f"{words}: {_short(status.get('message'))}", "evicted" if words == "evicted" else "disrupted"
+    if (disrupted := _true(pod).get("DisruptionTarget")) is not None:
+        return DISRUPTIONS.get(
+            disrupted.get("reason", ""), f"disrupted: {_short(disrupted.get('message'))}"
+        ), "disrupted"
+    for container in status.get("containerStatuses", ()):
+        if (ended := container.get("state", {}).get("terminated")) is not None:
+            return _exit(pod, ended)
+    return None
+
+
+def _exit(pod: Found, ended: Found) -> tuple[str, Fault]:
+    code, said = ended.get("exitCode", -1), str(ended.get("message") or "")
+    if ended.get("reason") == "OOMKilled":
+        limits = pod["spec"]["containers"][0].get("resources", {}).get("limits", {})
+        return f"ran out of memory: killed at its limit of {limits.get('memory', 'its node')}", "memory"
+    if "deletionTimestamp" in pod["metadata"]:
+        return "its pod was deleted", "disrupted"
+    if "OutOfMemoryError" in said or "MemoryError" in said:
+        return f"ran out of memory (exited with code {code})", "memory"
+    last = said.strip().rpartition("\n")[2]
+    words = f"killed by signal {code - 128}" if 128 < code < 192 else f"exited with code {code}"
+    return words + (f": {_short(last)}" if code and last else ""), "crashed" if code else ""
+
+
+def _disrupted_by_events(events: Iterable[Found]) -> tuple[str, Fault] | None:
+    """Pods that are gone may have left events: of a scheduler that preempted, of a kubelet that evicted."""
+    words: dict[str, tuple[str, Fault]] = {
+        "Preempted": (DISRUPTIONS["PreemptionByScheduler"], "disrupted"),
+        "Evicted": ("evicted", "evicted"),
+        "TaintManagerEviction": (DISRUPTIONS["DeletionByTaintManager"], "disrupted"),
+    }
+    for event in events:
+        if (told := words.get(event.get("reason", ""))) is not None:
+            return told
+    return None
+
+
+# --- not begun ----------------------------------------------------------------------------------
+
+
+def _without_pod(events: Iterable[Found]) -> Verdict:
+    """The Job stays active for ever where its pods are refused; only events tell."""
+    refused = [e for e in events if e.get("reason") == "FailedCreate"]
+    if not refused:
+        return Verdict("waiting")
+    message = str(max(refused, key=last_seen).get("message") or "")
+    if "quota" in message:
+        return Verdict("waiting", f"waits for room in a quota: {_short(message)}", "quota")
+    return Verdict("waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False)
+
+
+def _pending(pod: Found) -> Verdict:
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        waiting = container.get("state", {}).get("waiting") or {}
+        if waiting.get("reason") in NO_IMAGE:
+            words = (
+                f"image {container.get('image')} cannot be had: {_short(waiting.get('message') or waiting['reason'])}"
+            )
+            return Verdict("waiting", words, "image", mends=False)
+        if waiting.get("reason") in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+            return Verdict("waiting", f"cannot be started: {_short(waiting.get('message'))}", "refused", mends=False)
+    placed: Found = next(
+        (c for c in pod.get("status", {}).get("conditions", ()) if c.get("type") == "PodScheduled"), {}
+    )
+    if placed.get("status") == "False":
+        return Verdict("waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable")
+    return Verdict("waiting")
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def time_of(text: str | None) -> float:
+    """Seconds since 1970 by the cluster's clock, for people; 0 where nothing is said."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def last_seen(event: Found) -> str:
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _true(found: Found) -> dict[str, Found]:
+    conditions = found.get("status", {}).get("conditions") or ()
+    return {c["type"]: c for c in conditions if c.get("status") == "True"}
+
+
+def _phase(pod: Found) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def _short(text: Any) -> str:
+    words = " ".join(str(text or "nothing was said").split())
+    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"

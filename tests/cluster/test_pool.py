@@ -1,0 +1,203 @@
+"""The pool of Jobs against a real API server, with the rights that the project's roles give, and real processes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from controlplane.core.errors import PoolUnavailable
+from controlplane.core.model import Driver
+from controlplane.drivers import manifests
+from controlplane.drivers.kubernetes import KubernetesPool
+from controlplane.drivers.manifests import Launch
+from controlplane.drivers.pools import Executors
+from tests.cluster.faults import Between
+from tests.cluster.site import Site, drivers, only
+from tests.e2e.workspace import until
+
+
+def running(pool: KubernetesPool, n: int) -> list[str]:
+    """Ids, once so many run."""
+    found = drivers(pool, lambda ds: sum(not d.ended and not d.reason for d in ds) == n and not pool_waits(pool))
+    return sorted(d.id for d in found if not d.ended)
+
+
+def pool_waits(pool: KubernetesPool) -> bool:
+    return any(s.verdict.state == "waiting" for s in pool.seen())
+
+
+def ended(n: int) -> Callable[[tuple[Driver, ...]], bool]:
+    return lambda ds: sum(d.ended for d in ds) == n
+
+
+def test_pods_get_an_address_and_a_token(site: Site) -> None:
+    kubelet, pool = site.node(), site.pool()
+    pool.scale("worker", 1)
+    (id,) = running(pool, 1)
+    (job,) = site.jobs()
+    assert job == "headgate-worker-0-1"
+    assert site.secrets() == {job: f"token of {id}"}
+    kubelet.started(job)
+    (folder,) = (site.folder / kubelet.name).iterdir()
+    seen = folder / "home" / "seen"
+    until(lambda: seen.exists() and seen.read_text(), lambda: "it does not begin")
+    kind, token, url, name = seen.read_text().split("\n")
+    assert (kind, token, url) == ("worker", f"token of {id}", "http://127.0.0.1:1")
+    assert name == folder.name
+
+
+def test_scaling_is_a_level(site: Site) -> None:
+    site.node()
+    pool = site.pool()
+    for _ in range(3):
+        pool.scale("driver", 2)
+    assert len(running(pool, 2)) == 2
+    pool.scale("driver", 9)
+    assert len(running(pool, 3)) == 3
+    pool.scale("driver", 1)
+    pool.scale("driver", 1)
+    found = drivers(pool, ended(2))
+    assert {d.reason for d in found if d.ended} == {"ended as asked"}
+    pool.scale("driver", 0)
+    drivers(pool, lambda ds: all(d.ended for d in ds))
+    assert (site.jobs(), site.pods(), site.secrets()) == ([], [], {})
+
+
+def test_who_comes_after_adopts_what_runs(site: Site) -> None:
+    site.node()
+    first = site.pool()
+    first.scale("driver", 2)
+    before = running(first, 2)
+    first.close()
+    second = site.pool()
+    second.scale("driver", 2)
+    assert running(second, 2) == before
+    assert len(site.jobs()) == 2
+
+
+def test_a_launch_that_nobody_finished_is_finished_by_the_next(site: Site) -> None:
+    """Dead between the Job and the token of its pod."""
+    site.node()
+
+    def die(_: str) -> str:
+        raise SystemError("killed here")
+
+    with pytest.raises(SystemError):
+        site.pool(mint_token=die).scale("driver", 1)
+    assert (len(site.jobs()), site.secrets()) == (1, {})
+    pool = site.pool()
+    pool.scale("driver", 1)
+    running(pool, 1)
+    assert len(site.jobs()) == 1
+
+
+def test_however_many_launch_there_are_never_more_than_slots(site: Site) -> None:
+    site.node()
+    pools = [site.pool() for _ in range(4)]
+    threads = [threading.Thread(target=p.scale, args=("driver", 3)) for p in pools]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert site.jobs() == [f"headgate-driver-standard-{slot}-1" for slot in range(3)]
+    ids = [running(p, 3) for p in pools]
+    assert ids == [ids[0]] * 4
+    tokens = set(site.secrets().values())
+    assert tokens == {f"token of {id}" for id in ids[0]}
+
+
+def test_slots_come_free_again(site: Site) -> None:
+    site.node("fail")
+    now = [0.0]
+    pool = site.pool(site.cluster(maximum=1), monotonic=lambda: now[0])
+    for number in (1, 2, 3):
+        now[0] += 100.0
+        pool.scale("driver", 1)
+        drivers(pool, ended(number))
+    assert site.jobs() == [f"headgate-driver-standard-0-{n}" for n in (1, 2, 3)]
+    pool.scale("driver", 1)
+    assert len(site.jobs()) == 3, "three young deaths in a row, and no pause"
+
+
+def test_a_failed_list_is_no_empty_one(site: Site) -> None:
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    pool = site.pool(api=site.api(way.url))
+    pool.scale("driver", 1)
+    before = running(pool, 1)
+    for fault in ("429", "500", "unheard"):
+        way.fault = fault
+        with pytest.raises(PoolUnavailable):
+            pool.poll()
+    way.fault = "500"
+    with pytest.raises(PoolUnavailable):
+        pool.scale("driver", 0)
+    way.fault = ""
+    assert running(pool, 1) == before
+    way.close()
+
+
+def test_a_create_that_nobody_heard_of_is_found(site: Site) -> None:
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    pool = site.pool(api=site.api(way.url))
+    pool.poll()
+    way.fault, way.only = "unheard", "POST"
+    with pytest.raises(PoolUnavailable):
+        pool.scale("driver", 1)
+    assert (len(site.jobs()), site.secrets()) == (1, {})
+    way.fault = ""
+    drivers(pool, lambda ds: len(ds) == 1)
+    pool.scale("driver", 1)
+    running(pool, 1)
+    assert len(site.jobs()) == 1
+    way.close()
+
+
+def test_a_watch_hints_and_may_break(site: Site) -> None:
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    hinted = threading.Event()
+    pool = site.pool(api=site.api(way.url), nudge=hinted.set)
+    pool.scale("driver", 1)
+    assert hinted.wait(60)
+    way.drop_watches()
+    running(pool, 1)
+    way.close()
+
+
+def test_the_api_server_may_be_away(site: Site) -> None:
+    kubelet, pool = site.node(), site.pool()
+    pool.scale("driver", 1)
+    before = running(pool, 1)
+    (job,) = site.jobs()
+    site.plane.kill()
+    try:
+        with pytest.raises(PoolUnavailable):
+            pool.poll()
+        kubelet.kill(job)  # nobody is told for now
+    finally:
+        site.plane.start()
+    found = only(drivers(pool, ended(1)))
+    assert [found.id] == before
+    assert found.reason.startswith("killed by signal 9")
+
+
+def test_manifests_are_accepted_to_the_letter(site: Site) -> None:
+    """By the server, strictly, in a namespace that takes only what needs no privilege."""
+    pool = site.cluster()
+    for executors in (None, Executors()):
+        cluster = site.cluster(executors=executors)
+        launch = Launch("driver-x", "driver", "standard", 0, 1)
+        made = [manifests.job(cluster, launch), manifests.secret(cluster, launch, "t", {"name": "x", "uid": "u"})]
+        pod = manifests.executor(cluster, Executors())
+        pod["metadata"] |= {"name": "executor", "namespace": site.namespace}
+        template = made[0]["spec"]["template"]
+        alone = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
+        alone["metadata"] = {"name": "alone", "namespace": site.namespace}
+        everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*made, pod, alone]})
+        site.plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=everything)
+    assert pool.namespace == site.namespace

@@ -1,0 +1,96 @@
+"""Manifests, byte by byte: what a cluster is asked for changes on purpose only."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.model import Size
+from controlplane.drivers import manifests
+from controlplane.drivers.manifests import Launch
+from controlplane.drivers.pools import BadPools, Cluster, read
+
+GOLDEN = Path(__file__).with_name("manifests")
+POOLS = {
+    "namespace": "data",
+    "image": "registry.test/headgate/dataplane:1",
+    "url": "http://headgate.control.svc:8420",
+    "secrets": ["warehouse"],
+    "env_secrets": ["lake"],
+    "env": {"AWS_REGION": "eu-1"},
+    "conf": {"spark.sql.shuffle.partitions": "64"},
+    "places": {
+        "spot": {
+            "selector": {"nodes": "spot"},
+            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+            "priority_class": "headgate-executor",
+        },
+        "steady": {"selector": {"nodes": "steady"}, "priority_class": "headgate-driver"},
+    },
+    "pools": {
+        "worker": {"maximum": 2},
+        "large": {
+            "cpu": "4",
+            "memory": "16Gi",
+            "maximum": 3,
+            "idle_s": 60,
+            "deadline_s": 3600,
+            "place": "steady",
+            "executors": {"maximum": 8, "cpu": 4, "memory": "8Gi", "place": "spot"},
+        },
+    },
+}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return read(json.dumps(POOLS))
+
+
+def golden(name: str, value: object) -> None:
+    assert json.dumps(value, indent=1, sort_keys=True) + "\n" == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("worker", "standard"), ("driver", "small"), ("driver", "large")])
+def test_jobs(cluster: Cluster, kind: str, size: Size) -> None:
+    golden(f"{kind}-{size}", manifests.job(cluster, Launch("driver-0123456789ab", kind, size, 1, 7)))
+
+
+def test_what_a_pod_is_given_stays_out_of_its_manifest(cluster: Cluster) -> None:
+    launch = Launch("driver-0123456789ab", "driver", "large", 0, 1)
+    secret = manifests.secret(cluster, launch, "hg_token", {"name": "headgate-driver-large-0-1", "uid": "u"})
+    given = {name: base64.b64decode(value).decode() for name, value in secret.pop("data").items()}
+    assert given["token"] == "hg_token"
+    golden("secret", secret)
+    golden("executor", json.loads(given["executor.json"]))
+    assert "hg_token" not in json.dumps(manifests.job(cluster, launch))
+
+
+def test_names_are_those_of_slots(cluster: Cluster) -> None:
+    one, other = (Launch(id, "driver", "small", 0, 3) for id in ("driver-a", "driver-b"))
+    assert manifests.job(cluster, one)["metadata"]["name"] == manifests.job(cluster, other)["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"namespace": ""}, "`namespace` is missing"),
+        ({"namespace": "a/b"}, "`namespace` is 'a/b'"),
+        ({"instance": "x" * 40}, "`instance` is"),
+        ({"colour": 1}, "`the whole` knows .*; not 'colour'"),
+        ({"pools": {"huge": {}}}, "`pools` knows worker, small, standard, large; not 'huge'"),
+        ({"pools": {"small": {"memory": "4GB"}}}, "memory is '4GB'"),
+        ({"pools": {"small": {"maximum": "3"}}}, "`pools.small.maximum` is '3'"),
+        ({"pools": {"small": {"minimum": 3, "maximum": 2}}}, "`pools.small`: minimum 3 and maximum 2"),
+        ({"pools": {"small": {"place": "moon"}}}, "`pools.small.place` knows spot, steady; not 'moon'"),
+        ({"pools": []}, "`pools` must be an object"),
+    ],
+)
+def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> None:
+    with pytest.raises(BadPools, match=words):
+        read(json.dumps(POOLS | change))
+    with pytest.raises(BadPools, match="no JSON"):
+        read("{")

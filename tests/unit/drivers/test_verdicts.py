@@ -1,0 +1,68 @@
+"""What is told of Jobs whose cluster is hard to bring about: nodes that go, events that outlive pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controlplane.drivers.verdicts import Verdict, awaits_pod, judge
+
+AT = "2026-01-02T03:04:05Z"
+AT_S = 1767323045.0
+
+
+def job(reason: str = "", kind: str = "Failed", **metadata: Any) -> dict[str, Any]:
+    conditions = [{"type": kind, "status": "True", "reason": reason, "lastTransitionTime": AT, "message": "said"}]
+    return {"metadata": metadata, "spec": {}, "status": {"conditions": conditions if reason else []}}
+
+
+def pod(phase: str = "Failed", **status: Any) -> dict[str, Any]:
+    return {"metadata": {}, "spec": {"containers": [{}]}, "status": {"phase": phase, **status}}
+
+
+def disrupted(reason: str) -> dict[str, Any]:
+    return pod(conditions=[{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "because"}])
+
+
+ENDS = [
+    ([disrupted("DeletionByTaintManager")], [], "evicted: its node no longer takes pods like it", "disrupted"),
+    ([disrupted("DeletionByPodGC")], [], "its node is gone", "disrupted"),
+    ([disrupted("Novelty")], [], "disrupted: because", "disrupted"),
+    ([pod(reason="NodeShutdown", message="Pod was terminated")], [], "its node shut down: Pod was", "disrupted"),
+    ([], [{"reason": "Preempted"}], "preempted: a pod of higher priority took its place", "disrupted"),
+    ([], [{"reason": "Evicted"}], "evicted", "evicted"),
+    ([], [{"reason": "Pulled"}], "the cluster took its pod away: said", "disrupted"),
+]
+
+
+@pytest.mark.parametrize(("pods", "events", "words", "fault"), ENDS)
+def test_ends(pods: list, events: list, words: str, fault: str) -> None:
+    found = judge(job("PodFailurePolicy"), pods, events)
+    assert found.reason.startswith(words)
+    assert (found.state, found.fault, found.at) == ("ended", fault, AT_S)
+
+
+def test_a_job_that_is_being_deleted_is_no_driver_to_count_on() -> None:
+    assert judge(job(deletionTimestamp=AT), [pod("Running")], []) == Verdict("ending", "is being ended")
+
+
+def test_the_newest_refusal_counts() -> None:
+    events = [
+        {"reason": "FailedCreate", "message": "exceeded quota: small", "lastTimestamp": "2026-01-01T00:00:02Z"},
+        {"reason": "FailedCreate", "message": "violates PodSecurity", "lastTimestamp": "2026-01-01T00:00:03Z"},
+    ]
+    assert judge(job(), [], events).fault == "refused"
+    assert judge(job(), [], events[:1]).fault == "quota"
+
+
+def test_events_are_asked_for_only_where_no_pod_tells() -> None:
+    assert awaits_pod(job(), [])
+    assert awaits_pod(job("PodFailurePolicy"), [])
+    assert not awaits_pod(job("done", "Complete"), [])
+    assert not awaits_pod(job(), [pod("Pending")])
+
+
+def test_a_pod_that_was_not_looked_at_yet_waits() -> None:
+    found = judge(job(), [{"metadata": {}, "spec": {}, "status": {}}], [])
+    assert (found.state, found.reason) == ("waiting", "")
