@@ -11,6 +11,8 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.remote import LakeRefused
+from controlplane.ports import ObjectStore
+from dataplane.lake import Lake
 from dataplane.lake import open_lake as open_data_lake
 from tests.servers.faulty import Faulty
 from tests.servers.s3 import S3
@@ -51,7 +53,8 @@ def test_rows_are_read_through_answers_that_are_cut(line: Faulty, uri: str) -> N
 
 def test_a_put_that_was_done_and_not_answered_is_ours(line: Faulty, uri: str) -> None:
     """The client repeats it, and is told 412: what is there is what it put."""
-    for number, lake in enumerate((open_lake(uri), open_data_lake(uri))):
+    lakes: list[ObjectStore | Lake] = [open_lake(uri), open_data_lake(uri)]
+    for number, lake in enumerate(lakes):
         lost = line.add("unanswered", "PUT", f"/{number}$")
         assert lake.put_if_absent(str(number), b"mine")
         assert not lake.put_if_absent(str(number), b"other")

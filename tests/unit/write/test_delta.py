@@ -140,7 +140,7 @@ def test_killed_in_the_middle(world: World, failpoint: str) -> None:
     world.write(a, b)
     task = world.task(b, c)
     world.dies(failpoint, task)
-    with writing(world.job(), world.lake) as write:
+    with writing(world.job(), LocalLake(world.lake)) as write:
         write(task)
     assert (world.rows(), world.version()) == ([2, 3], 1), "one commit, whoever made it"
     assert len(DeltaTable(str(world.table)).file_uris()) == 2
@@ -150,7 +150,7 @@ def test_killed_before_the_first_commit(world: World) -> None:
     task = world.task(world.fragment(1))
     world.dies("write-delta-copied", task)
     assert not DeltaTable.is_deltatable(str(world.table))
-    with writing(world.job(), world.lake) as write:
+    with writing(world.job(), LocalLake(world.lake)) as write:
         write(task)
     assert (world.rows(), world.version()) == ([1], 0)
 
