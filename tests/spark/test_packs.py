@@ -11,7 +11,7 @@ import pyarrow as pa
 from dataplane.contract import EMPTY, Content, Schema, TaskResult, label_of, pack_id
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
-FRAGMENTS = 40
+FRAGMENTS = 8
 TYPES = "k INT, x DOUBLE, s STRING, t TIMESTAMP, m MAP<STRING, DECIMAL(9,2)>, l ARRAY<STRUCT<a: BIGINT>>"
 ROWS = """
     SELECT CAST((id * 7919 + {n}) % 1000 AS INT) AS k, IF(id % 3 = 0, -0.0D, id / 7D) AS x,
