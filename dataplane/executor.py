@@ -186,7 +186,7 @@ def _parsed_from(attempt: Attempt, source: Reading) -> list[TaskResult]:
         is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
         if is_void and isinstance(outcome, Written):
             for one in filter(None, (outcome, outcome.taken_out)):
-                shutil.rmtree(one.folder, ignore_errors=True)
+                attempt.lake.delete(one.files)
         results.append(_typed(attempt, source, task, _result(task, VOID if is_void else measured[task_label(task)])))
     return results
 

@@ -61,7 +61,7 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
         labels = [task_label(t) for t in some]
         objects = [(task_label(t), found) for t in some for found in t["objects"]]
         if not objects or not columns["fields"]:
-            return {label: nothing_written(attempt, columns, label) for label in labels}
+            return {label: nothing_written(attempt, columns) for label in labels}
         rows = source.rows(objects)
         typed = rows.select(*(_typed(f) for f in columns["fields"]), LABEL)
         return as_expected(attempt, typed, labels, columns, lacking)

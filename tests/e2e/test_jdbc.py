@@ -165,7 +165,7 @@ def shop(module_folder: Path, server: Postgres, wire: Wire) -> Iterator[Shop]:
         "HEADGATE_SECRETS": str(module_folder / "secrets"),
         "HEADGATE_SECRET_SHOP_URL": f"jdbc:postgresql://127.0.0.1:{wire.port}/shop",
     }
-    with closing(place), place.serving(**given) as service:
+    with closing(place), place.serving(0, **given) as service:
         found = Shop(place, service, server)
         found.do(*SET_UP)
         place.write("shop.yaml", SHOP)

@@ -30,6 +30,7 @@ from controlplane.operations.fsck import fsck
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
+from dataplane.lake import LocalLake
 from dataplane.statistics import file_entry
 from tests.store.conftest import World
 from tests.store.examples import d, revision, state
@@ -78,7 +79,8 @@ class Place:
         size = -(-len(rows) // into)
         for i in range(into):
             pq.write_table(pa.Table.from_pylist(rows[i * size : (i + 1) * size]), folder / f"part-{i}.parquet")
-        entries = tuple(file_entry(path, self.root, SCHEMA) for path in sorted(folder.iterdir()))
+        lake, paths = LocalLake(self.root), sorted(folder.iterdir())
+        entries = tuple(file_entry(lake, str(p.relative_to(self.root)), p.stat().st_size, SCHEMA) for p in paths)
         content = reduce(Content.plus, (Content(1, r["customer"] * 977, r["amount"] * 31 + 1) for r in rows), EMPTY)
         return Fragment(fragment_id(SCHEMA, content), SCHEMA, content, entries, DATASET, attempt)
 
