@@ -72,7 +72,7 @@ class Server:
         bound = self._ends.enter_context(_bind(*self._address))
         self.url = _url(*bound.getsockname()[:2])
         self._ends.callback(self.store.close)
-        self.token = _first_token(self.home, self.store)
+        self.token = _first_token(self.home, self.store, self.settings.admin_token)
         if self.role != "look":
             self._ends.callback(self.publisher.close)
         self._ends.callback(self._end_api)
@@ -286,11 +286,15 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _first_token(home: Home, store: Store) -> str:
-    """The home's own token; made at the first start, and again if it is lost or revoked."""
+def _first_token(home: Home, store: Store, chosen: str | None) -> str:
+    """The home's own token; made at the first start, and again if it is lost or revoked, unless one was chosen."""
     from controlplane.operations import tokens
     from controlplane.operations.context import Context
 
+    if chosen is not None:
+        tokens.admit(Context(store, actor="local"), chosen, "admin", ("admin",))
+        home.keep_token(chosen)
+        return chosen
     text = home.token()
     if text is None or tokens.authenticate(store, text) is None:
         text, _ = tokens.create(Context(store, actor="local"), "home", ("admin",))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_HOME = ".headgate"
+CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
 
 
 class BadSetting(ValueError):
@@ -27,6 +28,7 @@ class Settings:
     kubeconfig: Path | None = None
     secrets: Path | None = None
     semantics: int = 0
+    admin_token: str | None = None
     url: str | None = None
     token: str | None = None
 
@@ -46,6 +48,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
+        admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=given.get("URL"),
         token=given.get("TOKEN"),
     )
@@ -77,6 +80,17 @@ def _lake(uri: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9]*://[0-9A-Za-z._@-]+(/[0-9A-Za-z._=-]+)*/?", uri):
         raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like s3://bucket/prefix, of letters, digits and ._=-")
     return uri.rstrip("/")
+
+
+def _chosen(path: Path) -> str:
+    """The text of a token that an operator made up; too short a one could be guessed."""
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}") from e
+    if not CHOSEN_TOKEN.fullmatch(text):
+        raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE: {path} must hold `hg_` and 32 or more letters, digits, - or _")
+    return text
 
 
 def _one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -63,15 +63,16 @@ def serve(
     home: options.Home = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8420,
+    loop: Annotated[bool, typer.Option("--loop/--no-loop", help="The API alone: another process has the loop.")] = True,
 ) -> None:
-    """Run the service: API, loop and local drivers, until it is told to end."""
+    """Run the service: API, loop and drivers, until it is told to end."""
     from controlplane import logs
     from controlplane.cli.signals import ending
 
     session = options.session(ctx)
     logs.configure()
     found = settings.read(home)
-    with session.means.start(found, "serve", host, port) as server, ending(server.interrupt):
+    with session.means.start(found, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
         sys.stderr.write(f"headgate serves {server.url}; its token is in {found.home / 'token'}\n")
         server.stopping.wait()
         sys.stderr.write("headgate ends: work under way is finished or left for the next start\n")

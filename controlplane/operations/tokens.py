@@ -31,6 +31,18 @@ def create(
     return text, token
 
 
+def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
+    """A token whose text somebody else chose; nothing happens if it was there before, also if it is revoked by now.
+
+    Its id follows from the text, so that processes that start at the same time make one.
+    """
+    with ctx.store.begin(ctx.namespace) as tx:
+        if tx.token(_hash(text)) is None:
+            id, now = _hash(text).hex()[:12], tx.now()
+            tx.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
+            tx.put_change(Change(ctx.actor, ctx.request_id, "token.admit", id, None, {"scopes": list(scopes)}, now))
+
+
 def _hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 

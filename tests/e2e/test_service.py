@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
-from tests.e2e.workspace import Service, Workspace, until
+from tests.e2e.workspace import HANGS_S, Service, Workspace, ended, until
 
 LETTERS = """\
 dataflow: letters
@@ -160,6 +162,27 @@ def test_tokens(place: Workspace, service: Service) -> None:
     refused = json.loads(place.call("status", "--output", "json", code=1, **elsewhere))
     assert [e["code"] for e in refused["errors"]] == ["unauthenticated"]
     assert (place.home / "token").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_api_without_a_loop_shares_the_database_with_one_that_has_it(place: Workspace, api: Headgate) -> None:
+    token = place.write("chosen", "hg_" + "c" * 40)
+    shared = {"HEADGATE_DATABASE_URL": f"sqlite:///{place.home}/metadata.db", "HEADGATE_LAKE": place.lake.as_uri()}
+    command = ("serve", "--no-loop", "--home", place.folder / "other", "--port", 0)
+    with ended(place.start(*command, **shared, HEADGATE_ADMIN_TOKEN_FILE=str(token))) as process:
+        assert process.stderr is not None
+        url = re.search(r"http://\S+(?=;)", process.stderr.readline().decode())
+        assert url is not None
+        with Headgate(url[0], token.read_text()) as other:
+            assert other.is_ready()
+            assert other.status("letters") == api.status("letters")
+            place.write("letters/d.txt", "five\n")
+            other.refresh("letters")
+            until(lambda: "FIVE" in {row["value"] for row in rows(other, "letters.upper")}, lambda: "it goes on")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=HANGS_S) == 0
+    (place.folder / "letters" / "d.txt").unlink()
+    place.ask("refresh", "letters")
+    assert place.ask("wait", "letters")["state"] == "up_to_date"
 
 
 def test_pause_resume_refresh_and_retry(place: Workspace, api: Headgate) -> None:

@@ -48,3 +48,19 @@ def test_credentials_may_be_files(tmp_path: Path) -> None:
     assert settings.mounted({}) == {}
     with pytest.raises(BadSetting, match="cannot be read: No such file"):
         settings.mounted({"HEADGATE_LAKE_CREDENTIALS": str(tmp_path / "none")})
+
+
+def test_a_token_that_an_operator_chose_is_read_from_its_file(tmp_path: Path) -> None:
+    chosen = tmp_path / "token"
+    chosen.write_text("hg_" + "x" * 32 + "\n")
+    found = settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
+    assert found.admin_token == "hg_" + "x" * 32
+
+
+@pytest.mark.parametrize("text", [None, "", "hg_short", "x" * 40, "hg_" + "ö" * 40])
+def test_a_token_that_could_be_guessed_or_read_otherwise_is_refused(tmp_path: Path, text: str | None) -> None:
+    chosen = tmp_path / "token"
+    if text is not None:
+        chosen.write_text(text)
+    with pytest.raises(BadSetting, match="HEADGATE_ADMIN_TOKEN_FILE"):
+        settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
