@@ -1,10 +1,10 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
+.PHONY: help demo test check test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
@@ -18,6 +18,9 @@ check: setup  ## format, lint, types, import contracts, unit and property tests;
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
+
+test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
+	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
 
 soak: java setup  ## property tests and random faults for much longer, with new seeds
 	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property"

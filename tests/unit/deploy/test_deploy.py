@@ -1,0 +1,77 @@
+"""What `deploy/` says, as far as it can be checked without a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane.api.metrics import render
+from controlplane.api.services import Counters
+from controlplane.store.memory import MemoryStore
+from tests.cluster import containerfile
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+IMAGES = ("controlplane", "dataplane", "postgresql", "s3")
+UP = {"up"}  # Prometheus' own
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def exported() -> set[str]:
+    """Names of all metrics, with one count each, so that they are shown."""
+    text = render(MemoryStore(), Counters(), {"failed": 1}).decode()
+    return set(re.findall(r"^# TYPE (headgate_\S+) ", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(rule: dict[str, Any]) -> None:
+    named = set(re.findall(r"\b(headgate_\w+|up)\b", re.sub(r'"[^"]*"', "", rule["expr"])))
+    assert named
+    assert {name.removesuffix("_total") for name in named} <= {e.removesuffix("_total") for e in exported()} | UP
+    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.MULTILINE)
+    assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_runs_as_somebody_without_privilege_who_exists_in_it(image: str) -> None:
+    runs = containerfile.read(image)
+    assert runs.user in containerfile.users(image).values()
+    assert runs.user > 0
+    assert runs.entrypoint[0] == "tini"
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_a_base_image_is_named_by_its_content(image: str) -> None:
+    text = (DEPLOY / "images" / f"{image}.Containerfile").read_text()
+    bases = set(re.findall(r"\S+/debian:\S+", text))
+    assert len(bases) == 1
+    assert re.search(r"@sha256:[0-9a-f]{64}$", bases.pop())
+
+
+@pytest.mark.parametrize("plane", ["controlplane", "dataplane"])
+def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
+    tested, held = (pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock"))
+    assert held <= tested
+    assert any(name.startswith("pyspark==") for name in held) is (plane == "dataplane")
+
+
+def pinned(lock: Path) -> set[str]:
+    return set(re.findall(r"^[a-z0-9-]+==[^ ;]+", lock.read_text(), re.MULTILINE))
+
+
+def test_overlays_ask_for_pools_that_the_images_and_the_service_are_for() -> None:
+    for overlay in ("local", "production"):
+        pools = json.loads((DEPLOY / "overlays" / overlay / "pools.json").read_text())
+        assert pools["namespace"] == "headgate-data"
+        assert pools["url"] == "http://headgate.headgate.svc:8420"
+        assert pools["image"].endswith("/headgate/dataplane:0.1.0")
