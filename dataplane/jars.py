@@ -37,11 +37,12 @@ class NoJars(RuntimeError):
 def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
     """For `spark.driver.extraClassPath` of a JVM that is still to start."""
     given = environ.get("HEADGATE_JARS")
-    folder = Path(given) if given else _cached(pom, environ)
+    folder = Path(given) if given else fetched(pom, environ)
     return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
 
 
-def _cached(pom: Path, environ: Mapping[str, str]) -> Path:
+def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
     cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
     folder = cache / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
@@ -67,9 +68,11 @@ def _by_maven(pom: Path, scratch: Path) -> Path:
 
 
 def _by_spark(pom: Path, scratch: Path) -> Path:
-    """Takes no more than the POM names: what these jars depend on, PySpark has, in versions of its own."""
+    """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
     wanted = coordinates(pom)
     _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), TOO_LARGE])
+    if b"<exclusion>" not in pom.read_bytes():
+        return scratch / "jars"
     target = scratch / "wanted"
     target.mkdir()
     for group, artifact, version in (coordinate.split(":") for coordinate in wanted):

@@ -16,11 +16,12 @@ from tempfile import TemporaryDirectory
 
 from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
-from tests.cluster import containerfile, debian, layers, oci, s3server
+from tests.cluster import containerfile, debian, layers, oci
 from tests.cluster.binaries import cache
 from tests.cluster.containerfile import FILES, Runs
 from tests.cluster.layers import Layer
 from tests.cluster.nodeparts import node_binaries
+from tests.servers import s3
 
 ROOT = Path(__file__).parents[2]
 LIB = "opt/headgate/lib"
@@ -116,7 +117,7 @@ def _scripts(image: str, *names: str) -> Path:
 
 
 def _s3() -> Path:
-    return _files("versitygw", {"usr/local/bin/versitygw": s3server.binary()})
+    return _files("versitygw", {"usr/local/bin/versitygw": s3.binary()})
 
 
 def _files(name: str, files: dict[str, Path]) -> Path:

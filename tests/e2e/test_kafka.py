@@ -16,9 +16,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from controlplane.client import Headgate
+from dataplane.jars import fetched
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
-from tests.jars import fetched
 from tests.servers.kafka import Kafka
 
 JARS = Path(__file__).parents[1] / "spark-kafka.xml"

@@ -14,7 +14,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from uuid import uuid4
 
-from tests.jars import fetched
+from dataplane.jars import fetched
 
 POM = Path(__file__).with_name("kafka.xml")
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
