@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Blueprint
-from controlplane.core.dataflow import Desired, Node, Sink, Source, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired, Node, Sink, Source
 from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore

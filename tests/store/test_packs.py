@@ -19,7 +19,8 @@ import pytest
 from deltalake import DeltaTable
 
 from controlplane.core import packs, tree
-from controlplane.core.dataflow import Node, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Node
 from controlplane.core.model import Fragment, State
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.blueprint import KeyColumn, SqlTransform, parse
-from controlplane.core.dataflow import Desired, Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired, Transform
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import Revision
 from controlplane.core.partitioning import column_fault

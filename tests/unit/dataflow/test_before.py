@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.dataflow import Desired, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import Revision
 

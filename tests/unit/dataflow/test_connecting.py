@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.core.dataflow import Desired, Sink, Source, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired, Sink, Source
 from controlplane.core.model import Revision
 
 READ = "{connector: jdbc, url: 'secret://a/url', table: t%s}"

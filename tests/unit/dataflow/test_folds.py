@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.dataflow import Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.folding import Fold
 from controlplane.core.model import Revision

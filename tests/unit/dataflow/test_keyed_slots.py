@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.dataflow import Slot, Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Slot, Transform
 from controlplane.core.model import Revision
 
 FLOW = """dataflow: a

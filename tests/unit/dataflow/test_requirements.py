@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.core.dataflow import Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Transform
 from controlplane.core.model import Revision
 from controlplane.core.plan.jobs import logic_job
 

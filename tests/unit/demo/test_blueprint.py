@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.dataflow import Desired, Source, Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired, Source, Transform
 from controlplane.core.model import Revision
 from controlplane.demo import blueprint_folder
 from tests.flights import DERIVED

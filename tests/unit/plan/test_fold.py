@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from controlplane.core import ids, tree
-from controlplane.core.dataflow import Desired, Source, Transform, compile_revisions
+from controlplane.core.compiling import compile_revisions
+from controlplane.core.dataflow import Desired, Source, Transform
 from controlplane.core.model import Building, Consumed, Fragment, Revision, State, Task, Trace
 from controlplane.core.plan import Commit, Compute, Decision, plan
 from controlplane.core.schemas import parse_ddl
