@@ -85,7 +85,8 @@ class Shop:
     def follow(self, flow: str, *statements: str, state: str = "up_to_date") -> int:
         """Change the source, list it, wait; how many tasks were executed."""
         before = self.executed()
-        self.do(*statements)
+        if statements:
+            self.do(*statements)
         self.client.refresh(flow)
         assert self.settled(flow) == state
         return self.executed() - before
