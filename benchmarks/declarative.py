@@ -56,7 +56,8 @@ def main() -> None:
     asked = parser.parse_args()
     rounds = [_round(asked.scale) for _ in range(asked.rounds)]
     found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
-    _keep({**found, "rounds": rounds})
+    result = {**found, "rounds": rounds}
+    pages.keep(RESULTS, result, "declarative", list(_table(result)))
 
 
 def _round(scale: float) -> dict[str, dict[str, float]]:
@@ -154,15 +155,6 @@ def _environment() -> Path:
 
 
 # --- words ------------------------------------------------------------------------------------------
-
-
-def _keep(result: Json) -> None:
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([*known, result], indent=1) + "\n")
-    lines = list(_table(result))
-    print("\n".join(lines))
-    pages.write("declarative", lines)
 
 
 def _table(result: Json) -> Iterator[str]:

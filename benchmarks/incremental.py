@@ -50,7 +50,8 @@ def main() -> None:
     asked = parser.parse_args()
     rounds = [_round(asked.scale) for _ in range(asked.rounds)]
     found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
-    _keep({**found, "rounds": rounds})
+    result = {**found, "rounds": rounds}
+    pages.keep(RESULTS, result, "incremental", list(_table(result)))
 
 
 def _round(scale: float) -> Json:
@@ -142,15 +143,6 @@ def _small(more: Json) -> str:
 
 
 # --- words ------------------------------------------------------------------------------------------
-
-
-def _keep(result: Json) -> None:
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([*known, result], indent=1) + "\n")
-    lines = list(_table(result))
-    print("\n".join(lines))
-    pages.write("incremental", lines)
 
 
 def ratios(found: Json) -> dict[str, float]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,15 @@ def machine() -> dict[str, Any]:
 def where(result: Any) -> str:
     """The machine of a result, in words."""
     return "Spark {spark}, {java}, Python {python}, {cores} cores with a load of {load[0]}".format(**result)
+
+
+def keep(results: Path, result: Any, mark: str, lines: Sequence[str]) -> None:
+    """A result: appended to all, shown in these lines, and put between the marks of the page."""
+    known = json.loads(results.read_text()) if results.exists() else []
+    results.parent.mkdir(exist_ok=True)
+    results.write_text(json.dumps([*known, result], indent=1) + "\n")
+    print("\n".join(lines))
+    write(mark, lines)
 
 
 def write(mark: str, lines: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tests.cluster.site import IMAGE, Site
 from tests.e2e.conftest import closing
 from tests.e2e.tables import Truth
 from tests.e2e.workspace import HANGS_S, Run, Workspace, add_days, ended, example
+from tests.servers.ports import free_port
 
 SPARK = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
 
@@ -47,12 +47,6 @@ def dies(workspace: Workspace, port: int, environment: dict[str, str]) -> None:
     with ended(workspace.start("serve", "--home", workspace.home, "--port", port, **given)) as process:
         _, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == -signal.SIGKILL, err.decode()
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def test_killed_after_a_job_was_made_and_then_on_to_the_right_tables(site: Site, monthly: Path, tmp_path: Path) -> None:

