@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
+.PHONY: help demo test check lint test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -10,14 +10,16 @@ demo: java setup  ## the flights example on real data: first run, no-op, late fi
 	@$(BIN)/headgate demo
 
 test: java setup  ## every test, on real Spark and real servers that they start themselves, two files at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadfile tests
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 tests
 
-check: setup  ## format, lint, types, import contracts, unit and property tests; under a minute
+check: lint  ## what lint checks, unit and property tests; about a minute
+	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
+
+lint: setup  ## format, style, types, import contracts
 	@$(BIN)/ruff format --quiet --check || { $(BIN)/ruff format --check; exit 1; }
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
 
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
