@@ -153,7 +153,10 @@ _encodings: dict[str, Encoded] = {}  # of schemas: few kinds, asked for once for
 _ENCODINGS = 1_000
 
 
-def _encoded(schema: Schema) -> Encoded:
+def encoded(schema: Schema | Encoded) -> Encoded:
+    """What many ids of one schema begin from; what was encoded before comes back as it is."""
+    if isinstance(schema, Encoded):
+        return schema
     text = json.dumps(schema)
     found = _encodings.get(text)
     if found is None:
@@ -164,21 +167,21 @@ def _encoded(schema: Schema) -> Encoded:
 
 
 def schema_id(schema: Schema) -> bytes:
-    return digest("schema/1", schema=_encoded(schema))
+    return digest("schema/1", schema=encoded(schema))
 
 
-def fragment_id(schema: Schema, content: Content) -> bytes:
-    return digest("fragment/1", schema=_encoded(schema), content=tuple(content))
+def fragment_id(schema: Schema | Encoded, content: Content) -> bytes:
+    return digest("fragment/1", schema=encoded(schema), content=tuple(content))
 
 
-def pack_id(schema: Schema, content: Content) -> bytes:
+def pack_id(schema: Schema | Encoded, content: Content) -> bytes:
     """The rows of several fragments of one schema as one: never the id of a fragment that anything is made of."""
-    return digest("pack/1", schema=_encoded(schema), content=tuple(content))
+    return digest("pack/1", schema=encoded(schema), content=tuple(content))
 
 
-def slot_id(content: Content, read_schema: Schema) -> bytes:
+def slot_id(content: Content, read_schema: Schema | Encoded) -> bytes:
     """What a task reads through one input: the rows' content under the read schema."""
-    return digest("slot/1", content=tuple(content), schema=_encoded(read_schema))
+    return digest("slot/1", content=tuple(content), schema=encoded(read_schema))
 
 
 def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None) -> bytes:

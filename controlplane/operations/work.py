@@ -27,6 +27,7 @@ from dataplane.contract import (
     CONTRACT,
     MANIFEST,
     Claim,
+    Encoded,
     FileEntry,
     Json,
     Kind,
@@ -35,6 +36,7 @@ from dataplane.contract import (
     TaskError,
     TaskResult,
     TaskSpec,
+    encoded,
     failpoint,
     fragment_id,
     output_results,
@@ -361,11 +363,12 @@ class _Recording:
         self._dropped({r["task"]: r["metrics"] for r in results if (r.get("metrics") or {}).get("dropped_rows")})
 
     def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
-        home, attempt, schema = self.attempt.dataset, self.attempt.id, None
+        home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
         for result in results:
             found, content, files = partition_result(result)
-            schema = schema if schema == found else found  # one object, which is then stored and encoded once
-            yield Fragment(fragment_id(schema, content), schema, content, tuple(files), home, attempt)
+            if schema != found:  # one object, which is then stored and encoded once
+                schema, encoding = found, encoded(found)
+            yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[str, Json]) -> None:
         """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""

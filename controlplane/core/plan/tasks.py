@@ -15,7 +15,7 @@ from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case
 from controlplane.core.plan.inputs import Input
 from controlplane.core.plan.jobs import cost_of, logic_job
-from dataplane.contract import EMPTY, Json, Schema, slot_id, task_key
+from dataplane.contract import EMPTY, Encoded, Json, Schema, encoded, slot_id, task_key
 
 Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
 
@@ -35,7 +35,7 @@ def tasks_of(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, T
     found = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
-    schemas = {i.slot.name: i.schema for i in case.parted}
+    schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
     batched, salt_of = bool(job.get("batch_sql") or job.get("together")), salts.of(case.planning, case.node)
     return {
         key: task_of(case.node, digest, key, reads, slots_of(reads, schemas) | shared, batched, salt_of)
@@ -60,7 +60,7 @@ def whole_slot(case: Case, i: Input) -> bytes:
     return slot_id(i.content(case.planning), i.schema)
 
 
-def slots_of(reads: Reads, schemas: Mapping[str, Schema]) -> dict[str, bytes]:
+def slots_of(reads: Reads, schemas: Mapping[str, Schema | Encoded]) -> dict[str, bytes]:
     return {name: slot_id(e.content if e else EMPTY, schemas[name]) for name, e in reads.items()}
 
 
