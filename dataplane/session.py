@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
+from dataplane import local_files
 from dataplane.contract import Json
 
 # How files are written. Set again before each write, because user code may have changed the session.
@@ -60,7 +61,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
     spark = builder.getOrCreate()
     SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
     SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
-    _no_checksum_files(spark)
+    local_files.install(spark)
     is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
     return spark
 
@@ -114,6 +115,8 @@ def _defaults(scratch: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         # Spark 4.2.0 lets a Python function over a file scan wait for ever (SPARK-58241).
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+        # Spark keeps 100 compiled pieces of code, as many as some ten queries have: a driver serves more than that.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
         "spark.sql.files.openCostInBytes": str(128 * 1024),  # hundreds of small files become a few tasks
         "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),
@@ -121,15 +124,6 @@ def _defaults(scratch: Path) -> dict[str, str]:
         # Moves files once. A job's folder is dropped whole when it fails, so half a commit is never seen.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
-
-
-def _no_checksum_files(spark: SparkSession) -> None:
-    """No `.crc` beside what we write, and none of somebody's stale ones believed. The file system object is shared."""
-    context, jvm = spark.sparkContext, spark._jvm
-    assert jvm is not None
-    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), context._jsc.hadoopConfiguration())
-    local.setWriteChecksum(False)
-    local.setVerifyChecksum(False)
 
 
 def reading_session(spark: SparkSession, timezone: str = "UTC") -> SparkSession:
