@@ -50,7 +50,7 @@ class Attempt:
     threads: Threads
     cancelled: threading.Event
     _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _made: list[Links] = field(default_factory=list)
+    _renaming: list[Callable[[str], str]] = field(default_factory=list)
 
     @property
     def job(self) -> Mapping[str, Json]:
@@ -63,12 +63,16 @@ class Attempt:
 
     def links(self) -> Links:
         made = Links(self.scratch / f"links-{next(self._numbers)}")
-        self._made.append(made)
+        self.rename(made.renamed)
         return made
+
+    def rename(self, renamed: Callable[[str], str]) -> None:
+        """Texts are to go through this before users see them."""
+        self._renaming.append(renamed)
 
     def renamed(self, text: str) -> str:
         """A text, such as an error's, with the paths of files in place of those of links."""
-        return reduce(lambda found, links: links.renamed(found), self._made, text)
+        return reduce(lambda found, renamed: renamed(found), self._renaming, text)
 
     def staging(self) -> str:
         """A folder for one job's output; hidden from anybody who lists fragments."""

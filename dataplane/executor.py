@@ -24,17 +24,19 @@ from dataplane.check import check
 from dataplane.connectors import Reading
 from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.expectations import TAKEN_OUT
+from dataplane.failure import TaskFailure, error_of
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
 from dataplane.lake import Lake
 from dataplane.leaks import Surroundings, forget
 from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
-from dataplane.read.inspect import is_unchanged, undecodable
+from dataplane.read.inspect import are_unchanged, undecodable
 from dataplane.read.objects import parse_objects, reading_of, schema_of
 from dataplane.read.options import encoding_of
 from dataplane.session import cancel_group
 from dataplane.spark_errors import Source, explain
+from dataplane.stores import Moved
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold import run, with_run
 from dataplane.transform.index import Held, index
@@ -228,7 +230,7 @@ def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskRes
         return result
     try:
         found = infer(attempt, task)
-        return {**result, "result": {"schema": found}} if all(map(is_unchanged, task["objects"])) else result
+        return {**result, "result": {"schema": found}} if are_unchanged(attempt.job, task["objects"]) else result
     except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
         attempt.check()
         return result
@@ -236,12 +238,21 @@ def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskRes
 
 def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
     """After the read: VOID if an object is not what was listed, an error if it is no text."""
-    if not all(map(is_unchanged, task["objects"])):
+    try:
+        return _looked_at(attempt.job, task)
+    except Moved:
         return VOID
-    encoding = encoding_of(attempt.job["format"], attempt.job["options"])
+    except TaskFailure as e:
+        return error_of(e)
+
+
+def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | None:
+    if not are_unchanged(job, task["objects"]):
+        return VOID
+    encoding = encoding_of(job["format"], job["options"])
     if encoding is None:
         return None
-    return next(filter(None, (undecodable(found, encoding) for found in task["objects"])), None)
+    return next(filter(None, (undecodable(job, found, encoding) for found in task["objects"])), None)
 
 
 def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:
@@ -310,7 +321,7 @@ def _inferred(attempt: Attempt) -> list[TaskResult]:
         return _without_files(attempt, lambda t: schema_of(attempt, t), lambda e: _explain_reading(attempt, e))
     found = _without_files(attempt, lambda t: infer(attempt, t), lambda e: _explain_reading(attempt, e))
     return [
-        result if all(map(is_unchanged, task["objects"])) else _result(task, VOID)
+        result if are_unchanged(attempt.job, task["objects"]) else _result(task, VOID)
         for task, result in zip(attempt.claim["tasks"], found, strict=True)
     ]
 

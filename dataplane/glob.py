@@ -1,4 +1,4 @@
-r"""Finding local files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
+r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, `\` before
 any of them; and `**` as a folder of a glob stands for any number of folders.
 
 A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
 
@@ -33,6 +34,39 @@ def find(pattern: str, folder: str) -> Iterator[str]:
     for alternative in braces(rest):
         segments = [s for s in alternative.split("/") if s]
         yield from _matches(folder.rstrip("/"), segments, is_folder=True)
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a glob finds a file by its name, where there are no folders but in names: as `find` does, of which
+    `pattern` is the part below the folder."""
+    alternatives = [[_part(s) for s in text.split("/") if s] for text in braces(pattern)]
+    return lambda name: any(_is_found(wanted, name.split("/")) for wanted in alternatives)
+
+
+_Part: TypeAlias = "Callable[[str], object] | None"  # None: any number of folders
+
+
+def _part(segment: str) -> _Part:
+    if segment == "**":
+        return None
+    if not _SPECIAL.search(segment):
+        return segment.__eq__
+    matches = re.compile(translate(segment), re.DOTALL).fullmatch
+    return lambda name: not _is_hidden(name) and matches(name)
+
+
+def _is_found(wanted: Sequence[_Part], names: Sequence[str]) -> bool:
+    if not wanted:
+        return not names or (len(names) == 1 and not _is_hidden(names[0]))
+    head, rest = wanted[0], wanted[1:]
+    if head is None:
+        below = len(names) > 1 and not _is_hidden(names[0]) and _is_found(wanted, names[1:])
+        return below or bool(names and _is_found(rest, names))
+    return bool(names and head(names[0])) and _is_found(rest, names[1:])
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", "."))
 
 
 def braces(text: str) -> list[str]:
@@ -106,7 +140,7 @@ def _exists(path: str, as_folder: bool) -> bool:
 
 def _visible(folder: str) -> Iterator[os.DirEntry[str]]:
     with os.scandir(f"{folder}/") as entries:
-        yield from (e for e in entries if not e.name.startswith(("_", ".")))
+        yield from (e for e in entries if not _is_hidden(e.name))
 
 
 def translate(segment: str) -> str:

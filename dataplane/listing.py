@@ -25,13 +25,14 @@ from dataplane.contract import (
     SourceObject,
     fixed_folder,
     is_of_bytes,
-    key_of,
     source_of,
 )
 from dataplane.failure import TaskFailure
 from dataplane.glob import BadGlob, find
+from dataplane.grouping import grouped, key_for
 from dataplane.order import Record, in_order
 from dataplane.sheet import Sheet
+from dataplane.stores import is_remote
 from dataplane.versions import Reading, Seen, Versions, examine, look
 
 THREADS = 4
@@ -47,19 +48,29 @@ def list_files(job: Mapping[str, Json], cache: Versions, place: Callable[[], Pat
     names; without one it is reported inline, however large.
     """
     with closing(Sheet(place)) as sheet:
-        for partition in partitions(job, cache):
+        for partition in _lister(job)(job, cache):
             sheet.add(partition)
         return sheet.result()
+
+
+def _lister(job: Mapping[str, Json]) -> Callable[[Mapping[str, Json], Versions], Iterator[ListedPartition]]:
+    if not is_remote(job["location"]):
+        return partitions
+    from dataplane import remote_listing
+
+    return remote_listing.partitions
 
 
 def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedPartition]:
     """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
-    reading, template, metadata = Reading(job["format"], job["options"]), job.get("partition"), job.get("metadata", ())
+    reading, metadata = Reading(job["format"], job["options"]), job.get("metadata", ())
     try:
-        keyed = (_keyed(_telling(path).removeprefix(folder), template) for path in find(pattern, folder))
-        found = _observed(in_order(keyed), folder, reading, cache)
+        key_of = keys_for(job)
+        names = (_telling(path).removeprefix(folder) for path in find(pattern, folder))
+        keyed = ((key, name) for name in names if (key := key_of(name)))
+        found = grouped(_observed(in_order(keyed), folder, reading, cache), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
@@ -85,6 +96,10 @@ def base_folder(pattern: str) -> str:
 
 def check_folder(job: Mapping[str, Json]) -> None:
     """Whether a location can be looked at, or written to. TaskFailure says why not."""
+    if is_remote(job["place"]):
+        from dataplane import remote_listing
+
+        return remote_listing.check(job)
     folder = Path(base_folder(local_path(job["place"])))
     if job["writes"]:
         folder = Path(local_path(job["place"]))
@@ -96,13 +111,23 @@ def check_folder(job: Mapping[str, Json]) -> None:
         raise _unreadable(e, str(folder)) from e
     if job["writes"] and not os.access(folder, os.W_OK):
         raise TaskFailure("permission-denied", f"may not be written to: {folder}")
+    return None
 
 
-def _keyed(name: str, template: str | None) -> Record:
-    key = key_of(name, template)
-    if key is None:
-        raise TaskFailure("no-partition", f"the file {name} does not match partition: {template}")
-    return key, name
+def keys_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
+    """What gives a file's partition key by its name below the fixed folder; None where it is not asked for.
+    TaskFailure for a name that has no key."""
+    regex, key_of = (job.get("settings") or {}).get("regex"), key_for(job)
+    is_chosen = re.compile(regex).fullmatch if regex else None
+
+    def key_for_name(name: str) -> str | None:
+        if is_chosen and not is_chosen(name):
+            return None
+        if not (key := key_of(name)):
+            raise TaskFailure("no-partition", f"the file {name} does not match partition: {job['partition']}")
+        return key
+
+    return key_for_name
 
 
 def _observed(

@@ -10,11 +10,11 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -24,7 +24,10 @@ from dataplane.lake import PARQUET, by_label
 from dataplane.s3a import endpoint_of
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import ObjectStore as Backend
+
+Telling: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 TAIL_BYTES = 1 << 16  # of a Parquet file, in which its footer surely ends and mostly begins
 BUFFER_BYTES = 1 << 20
@@ -60,7 +63,7 @@ class RemoteLake:
     def open(self, path: str, size: int | None = None) -> Any:
         with faults(path):
             size = obstore.head(self._store, path)["size"] if size is None else size
-        return io.BufferedReader(_Object(self._store, path, size), BUFFER_BYTES)
+        return io.BufferedReader(ObjectFile(self._store, path, size), BUFFER_BYTES)
 
     def fetch(self, path: str, to: Path) -> None:
         with faults(path), to.open("wb") as file:
@@ -118,37 +121,6 @@ class RemoteLake:
             obstore.delete(self._store, found)
 
 
-class _Object(io.RawIOBase):
-    """An object as a file, read in ranges."""
-
-    def __init__(self, store: Backend, path: str, size: int) -> None:
-        self._store, self._path, self._size = store, path, size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, buffer: Any, /) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        with faults(self._path):
-            found = obstore.get_range(self._store, self._path, start=self._at, end=end)
-        buffer[: len(found)] = memoryview(found)
-        self._at += len(found)
-        return len(found)
-
-
 def _path(found: Mapping[str, Any]) -> str:
     return str(found["path"])
 
@@ -176,3 +148,37 @@ def in_words(text: str) -> str:
     if code:
         return f"{code[1]}: {message[1]}" if message else code[1]
     return text.strip().partition("\n")[0][:300]
+
+
+class ObjectFile(io.RawIOBase):
+    """An object as a file, read in ranges; with `version` only as long as that is its etag. `telling` makes errors of
+    the store into those that readers see."""
+
+    def __init__(self, store: Backend, path: str, size: int, version: str | None = None, telling: Telling = faults):
+        self._store, self._path, self._size, self._telling = store, path, size, telling
+        self._options: GetOptions = {} if version is None else {"if_match": version}
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        with self._telling(self._path):
+            asked: GetOptions = {**self._options, "range": (self._at, end)}
+            found = obstore.get(self._store, self._path, options=asked).bytes()
+        buffer[: len(found)] = memoryview(found)
+        self._at += len(found)
+        return len(found)

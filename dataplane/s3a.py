@@ -1,19 +1,26 @@
-"""How Spark finds its way to a lake on S3: jars and settings of Hadoop's S3A, from the usual environment variables.
+"""How Spark finds its way to S3: jars and settings of Hadoop's S3A, from the usual environment variables.
 
-Credentials are no settings: the JVM finds them where the rest of this process does, in the environment, so that no
-event log or page of Spark shows them. Does not belong here: the lake itself.
+Credentials of the lake are no settings: the JVM finds them where the rest of this process does, in the environment, so
+that no event log or page of Spark shows them. Does not belong here: the lake itself; sources (read.remote).
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dataplane import jars
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+
 _HADOOP = "spark.hadoop.fs.s3a."
 _FIXED = {
-    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "spark.hadoop.fs.s3.impl": FILE_SYSTEM,
     f"{_HADOOP}aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
     # Files are uploaded where they belong and appear when the job commits: nothing is renamed, which S3 cannot.
     f"{_HADOOP}committer.name": "magic",
@@ -33,6 +40,32 @@ def conf_for(lake: str, environ: Mapping[str, str] = os.environ) -> dict[str, st
     found = jars.classpath(jars.S3, environ)
     paths = {f"spark.{who}.extraClassPath": found for who in ("driver", "executor")}
     return {**paths, **_FIXED, **_place(environ)}
+
+
+def place_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """As in `conf_for`, for a reader instead of a JVM: where the store is, and how it is read."""
+    names = ("aws.credentials.provider", "input.stream.type")
+    fixed = {f"{_HADOOP}{name}": _FIXED[f"{_HADOOP}{name}"] for name in names}
+    return {name.removeprefix("spark.hadoop."): value for name, value in {**fixed, **_place(environ)}.items()}
+
+
+def provide(spark: SparkSession) -> None:
+    """Let a Spark that runs already find S3A, if it does not. NoJars where the jars cannot be fetched."""
+    with _PROVIDING:
+        conf, jvm = spark.sparkContext._jsc.hadoopConfiguration(), spark._jvm
+        assert jvm is not None
+        if conf.getClassByNameOrNull(FILE_SYSTEM) is not None:
+            return
+        found, gateway = jars.classpath(jars.S3).split(os.pathsep), spark.sparkContext._gateway
+        assert gateway is not None
+        urls = gateway.new_array(jvm.java.net.URL, len(found))
+        for number, jar in enumerate(found):
+            urls[number] = jvm.java.io.File(jar).toURI().toURL()
+            spark.sparkContext._jsc.addJar(jar)  # for executors
+        conf.setClassLoader(jvm.java.net.URLClassLoader(urls, conf.getClassLoader()))
+
+
+_PROVIDING = threading.Lock()
 
 
 def together(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -41,8 +41,10 @@ def logic_options(read: Read) -> dict[str, str]:
 def listing_id(read: Read, location: str) -> bytes:
     """Whoever lists the same place in the same way shares the listing."""
     if is_files(read):
-        return ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
-    told = {"location": location, "settings": dict(read.settings), "options": dict(read.options)}
+        found = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
+        return digest("files-listing/1", listing=found, settings=dict(read.settings)) if read.settings else found
+    settings = {name: value for name, value in read.settings if name != "modules"}  # `code` stands for them
+    told = {"location": location, "settings": settings, "options": dict(read.options)}
     return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
 
 
@@ -54,7 +56,9 @@ def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
 def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:
     """Where and how a copy is kept. Another one is written anew; `uid` is that of the component."""
     if is_files(write):
-        return ids.target_id(namespace, dataset, path, write.format, dict(write.options))
+        found = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
+        endpoint = dict(write.settings).get("storage.endpoint")
+        return digest("files-target/1", target=found, endpoint=endpoint) if endpoint else found
     settings = {name: value for name, value in write.settings if name != "schema_change"}
     told = {"path": path, "settings": settings, "keyed": list(keyed)}
     return digest(
@@ -63,15 +67,16 @@ def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, k
 
 
 def told(body: Read | Write) -> dict[str, Json]:
-    """The part of a job that says which connector is to work, and by which settings; nothing for `files`."""
+    """The part of a job that says which connector is to work, and by which settings; for `files` only these, if any."""
+    settings = {k: _plain(v) for k, v in body.settings}
     if is_files(body):
-        return {}
-    return {"connector": body.connector, "settings": {k: _plain(v) for k, v in body.settings}}
+        return {"settings": settings} if settings else {}
+    return {"connector": body.connector, "settings": settings}
 
 
 def reading_job(read: Read, location: str) -> dict[str, Json]:
-    """As `told`, and where it is read; nothing for `files`, whose objects say so."""
-    return {} if is_files(read) else {**told(read), "location": location}
+    """As `told`, and where it is read; of `files` the objects say so."""
+    return told(read) if is_files(read) else {**told(read), "location": location}
 
 
 def listing_job(read: Read) -> dict[str, Json]:

@@ -102,10 +102,10 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
             draft = Draft(nodes, file)
             root = _build(draft, _checked(lines(), digest))
             changes = partial(tree.diff, draft, base, root)
-            changed, gone = _record(changes(), lines(), records)
+            changed, gone, shrunk = _record(changes(), lines(), records)
             before, after = (tree.totals(draft, known).content for known in (base, root))
             if gone > deletes_max * before.rows:
-                gone = lost(changes, changed)
+                gone = min(gone, lost(changes, changed) + shrunk)
         files.pop_all()
     return Difference(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
 
@@ -252,17 +252,19 @@ def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
         raise Damaged(str(e)) from e
 
 
-def _record(changes: Iterator[tree.Change], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int]:
-    """Write down what changed. Returns the number of changes and of objects in partitions that are gone."""
-    changed = gone = 0
+def _record(changes: Iterator[tree.Change], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
+    """Write down what changed. Returns the number of changes, of objects that are gone, and how many of these from
+    partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
+    changed = gone = several = 0
     for key, before, after in changes:
         changed += 1
-        if after is not None:
-            records.write(_line_of(key, lines))
-        else:
-            records.write(json.dumps(key).encode() + b"\n")
-            gone += before.content.rows if before else 0
-    return changed, gone
+        records.write(json.dumps(key).encode() + b"\n" if after is None else _line_of(key, lines))
+        was, now = (entry.content.rows if entry else 0 for entry in (before, after))
+        if max(was, now) > 1:
+            several += was - now
+        elif after is None:
+            gone += was
+    return changed, gone + max(several, 0), max(several, 0)
 
 
 def _line_of(key: str, lines: Iterator[bytes]) -> bytes:

@@ -20,12 +20,14 @@ from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, TaskSpec, canonical_schema, column_names
 from dataplane.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments import Written
-from dataplane.links import OBJECT, Links
-from dataplane.read.inspect import local_file
+from dataplane.links import OBJECT
+from dataplane.read.inspect import open_source, told_path
+from dataplane.read.loading import loaded, loaded_labelled
 from dataplane.read.options import CORRUPT, has_header, reader
 from dataplane.read.orc import check_orc
 from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
+from dataplane.stores import BUFFER_BYTES
 
 _STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
 NO_COLUMNS: Schema = {"type": "struct", "fields": []}
@@ -89,7 +91,8 @@ class _Batch:
         for task in tasks if self._format == "orc" else ():
             try:
                 for one in task["objects"]:
-                    check_orc(local_file(one["uri"]), self._schema)
+                    with open_source(self._attempt.job, one, BUFFER_BYTES) as file:
+                        check_orc(file, told_path(one), self._schema)
             except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
                 found[task_label(task)] = self.explain(e)
         return found
@@ -132,37 +135,26 @@ class _Batch:
 
     def _asked_of_spark(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
         """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
-        links = self._linked([(None, found)])
-        return tuple(reader(session, "csv", self._options).load(str(links.folder)).columns)
+        return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [found]).columns)
 
     # how it is read
-
-    def _linked(self, objects: Sequence[tuple[str | None, SourceObject]], *, numbered: bool = False) -> Links:
-        links = self._attempt.links()
-        for number, (label, found) in enumerate(objects):
-            links.add(local_file(found["uri"]), label, number if numbered else None)
-        return links
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
         metadata = self._attempt.job["metadata"]
-        links = self._linked(scan.objects, numbered=bool(metadata))
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
-        if self._format != "binary":
-            source = source.schema(self._typed(scan, numbered=bool(metadata)))
-        rows = source.load(str(links.folder))
+        schema = None if self._format == "binary" else self._typed(scan)
+        rows = loaded_labelled(self._attempt, session, source, scan.objects, schema, numbered=bool(metadata))
         return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
 
-    def _typed(self, scan: Scan, *, numbered: bool) -> StructType:
+    def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
         kinds = {f["name"]: f["type"] for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
-        folders = {LABEL: "string"} | ({OBJECT: "integer"} if numbered else {})
-        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra | folders
-        fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()]
-        return StructType.fromJson({"type": "struct", "fields": fields})
+        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra
+        return canonical_schema({"fields": [{"name": n, "type": t} for n, t in columns.items()]})
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
         """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""

@@ -5,17 +5,18 @@ Does not belong here: what a dataset makes of it (pinning, appending).
 
 from __future__ import annotations
 
-import bz2
-import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from dataplane.attempt import Attempt
 from dataplane.contract import Json, Schema, SourceObject, TaskSpec, canonical_schema
-from dataplane.read.inspect import local_file
+from dataplane.failure import TaskFailure
+from dataplane.read.inspect import open_source, plain
+from dataplane.read.loading import loaded
 from dataplane.read.options import has_header, reader
 from dataplane.session import reading_session
+from dataplane.stores import BUFFER_BYTES
 
 _FIXED = {"text": [("value", "string")], "binary": [("content", "binary"), ("length", "long")]}
 _LADDER = ("byte", "short", "integer", "long", "float", "double")  # each holds the ones before it well enough
@@ -37,11 +38,9 @@ def infer(attempt: Attempt, task: TaskSpec) -> Schema:
 
 
 def _inferred(attempt: Attempt, session: SparkSession, objects: Sequence[SourceObject]) -> dict[str, Json]:
-    job, links = attempt.job, attempt.links()
-    for found in objects:
-        links.add(local_file(found["uri"]))
+    job = attempt.job
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true").option("mergeSchema", "true")
-    schema = canonical_schema(source.load(str(links.folder)).schema.jsonValue())
+    schema = canonical_schema(loaded(attempt, session, source, objects).schema.jsonValue())
     return {f["name"]: _without_void(f["type"]) for f in schema["fields"]}
 
 
@@ -54,19 +53,18 @@ def _alike(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> Iterator
     groups: dict[object, list[SourceObject]] = {}
     for found in objects:
         columns = tuple(found["columns"] or ())
-        line = _first_line(local_file(found["uri"])) if has_header(job["format"], job["options"]) else b""
+        line = _first_line(job, found) if has_header(job["format"], job["options"]) else b""
         groups.setdefault((columns, line) if job["format"] == "csv" else None, []).append(found)
     yield from groups.values()
 
 
-def _first_line(path: str) -> bytes:
+def _first_line(job: Mapping[str, Json], found: SourceObject) -> bytes:
     """As bytes; only to be compared with that of another file."""
     try:
-        opened = gzip.open if path.endswith(".gz") else bz2.open if path.endswith(".bz2") else open
-        with opened(path, "rb") as file:
-            return bytes(file.readline(_HEADER)).rstrip(b"\r\n")
-    except (OSError, EOFError):
-        return path.encode()  # alike to no other; Spark will say what is wrong
+        with open_source(job, found, BUFFER_BYTES) as file:
+            return plain(file, found["uri"]).readline(_HEADER).rstrip(b"\r\n")
+    except (OSError, EOFError, TaskFailure):
+        return found["uri"].encode()  # alike to no other; Spark will say what is wrong
 
 
 def merged(left: Mapping[str, Json], right: Mapping[str, Json]) -> dict[str, Json]:

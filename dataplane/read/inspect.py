@@ -11,13 +11,14 @@ import codecs
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from dataplane.contract import SourceObject, TaskError
+from dataplane.contract import Json, SourceObject, TaskError
 from dataplane.failure import TaskFailure
+from dataplane.stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
 _CHUNK = 1 << 20
 _OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")  # compressed in ways that we do not look into
@@ -31,6 +32,25 @@ def local_file(uri: str) -> str:
     if parts.scheme != "file":
         raise TaskFailure("not-supported", f"only local files can be read yet, not {uri}")
     return unquote(uri.removeprefix("file:").removeprefix("//"))
+
+
+def open_source(job: Mapping[str, Json], found: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
+    """A source file of a job's as bytes, wherever it lies."""
+    if is_remote(found["uri"]):
+        return open_object(open_root(root_of(found["uri"]), Access.of(job)), found, buffer_bytes)
+    return open(local_file(found["uri"]), "rb")
+
+
+def told_path(found: SourceObject) -> str:
+    """A source file's place as users know it."""
+    return found["uri"] if is_remote(found["uri"]) else local_file(found["uri"])
+
+
+def are_unchanged(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> bool:
+    """Whether all source files of a task still are those that were listed."""
+    if objects and is_remote(objects[0]["uri"]):
+        return not moved(Access.of(job), objects)
+    return all(map(is_unchanged, objects))
 
 
 def is_unchanged(found: SourceObject) -> bool:
@@ -48,9 +68,9 @@ def is_unchanged(found: SourceObject) -> bool:
         return False
 
 
-def undecodable(found: SourceObject, encoding: str) -> TaskError | None:
+def undecodable(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
     """The first place of a text file that its encoding does not allow."""
-    path = local_file(found["uri"])
+    path = told_path(found)
     if path.endswith(_OPAQUE):
         return None
     try:
@@ -58,9 +78,9 @@ def undecodable(found: SourceObject, encoding: str) -> TaskError | None:
     except LookupError:
         return None  # Java knows it, or Spark will refuse it
     lines = 0
-    with open(path, "rb") as file:
+    with open_source(job, found) as file:
         try:
-            for chunk in _chunks(_plain(file, path)):
+            for chunk in _chunks(plain(file, path)):
                 decoder.decode(chunk)
                 lines += chunk.count(b"\n")
             decoder.decode(b"", final=True)
@@ -72,7 +92,8 @@ def undecodable(found: SourceObject, encoding: str) -> TaskError | None:
     return None
 
 
-def _plain(file: BinaryIO, path: str) -> BinaryIO:
+def plain(file: BinaryIO, path: str) -> BinaryIO:
+    """What is in a file, uncompressed by its name."""
     if path.endswith(".gz"):
         return cast("BinaryIO", gzip.GzipFile(fileobj=file))
     return cast("BinaryIO", bz2.BZ2File(file)) if path.endswith(".bz2") else file

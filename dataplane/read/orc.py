@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import BinaryIO
 
 import pyarrow
 import pyarrow.orc
@@ -38,13 +39,12 @@ _SIMPLE = {
 }
 
 
-def check_orc(path: str, schema: Schema) -> None:
+def check_orc(file: BinaryIO, path: str, schema: Schema) -> None:
     """TaskFailure if a column of the file has a type that does not fit the wanted one, or it is no ORC file."""
-    with open(path, "rb") as file:
-        try:
-            found = pyarrow.orc.ORCFile(file).schema
-        except (pyarrow.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
-            raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable ORC file: {e}", file=path) from e
+    try:
+        found = pyarrow.orc.ORCFile(file).schema
+    except (pyarrow.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
+        raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable ORC file: {e}", file=path) from e
     for column in schema["fields"]:
         at = found.get_field_index(column["name"])
         if at >= 0 and not _fits(found.field(at).type, column["type"]):

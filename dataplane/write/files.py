@@ -22,10 +22,13 @@ from dataplane.contract import Json, Schema, TaskSpec, encode_key
 from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
+from dataplane.stores import is_remote
 from dataplane.write.marker import MARKER, TEMPORARY, VERSION, owner_of, put_synced, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dataplane.write.remote_files import RemoteTarget
 
 ABANDONED_S = 86_400.0
 
@@ -65,14 +68,23 @@ _SUFFIXES = {
 }
 
 
+def check_format(format: str) -> str:
+    if format not in _KNOWN:
+        raise TaskFailure("not-supported", f"files cannot be written as {format}")
+    return format
+
+
+def file_name(format: str, options: Options) -> str:
+    suffix = _SUFFIXES["parquet" if format == "parquet" else "text"][options.compression]
+    return f"part-00000{suffix}.parquet" if format == "parquet" else f"part-00000.{format}{suffix}"
+
+
 class FilesTarget:
     """One target folder, owned. Every method may be repeated."""
 
     def __init__(self, job: Mapping[str, Json]) -> None:
-        if job["format"] not in _KNOWN:
-            raise TaskFailure("not-supported", f"files cannot be written as {job['format']}")
+        self.format: str = check_format(job["format"])
         self.root = Path(local_path(job["path"]))
-        self.format: str = job["format"]
         self.options = Options.of(job["format"], job["options"])
         self.owner: str = job["owner"]
         self.schema: Schema = job["schema"]
@@ -91,8 +103,8 @@ class FilesTarget:
         fresh = self.root / f"{TEMPORARY}{uuid4().hex}"
         fresh.mkdir()
         try:
-            file = fresh / self._file_name()
-            rows = _WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
+            file = fresh / file_name(self.format, self.options)
+            rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
             size = file.stat().st_size
             put_synced(fresh / MARKER, dumps({"owner": self.owner, "version": VERSION, "files": [file.name]}))
             self._clear(final)
@@ -110,10 +122,6 @@ class FilesTarget:
         if len(name) > 255:
             raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
         return self.root / name
-
-    def _file_name(self) -> str:
-        suffix = _SUFFIXES["parquet" if self.format == "parquet" else "text"][self.options.compression]
-        return f"part-00000{suffix}.parquet" if self.format == "parquet" else f"part-00000.{self.format}{suffix}"
 
     def _clear(self, folder: Path) -> None:
         """Take a partition's folder away in one step; refuse if anything in it is not ours."""
@@ -139,9 +147,18 @@ def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec]
     yield lambda task: write_tasks(job, lake, task)
 
 
+def opened(job: Mapping[str, Json]) -> FilesTarget | RemoteTarget:
+    """The target, wherever it lies."""
+    if not is_remote(job["path"]):
+        return FilesTarget(job)
+    from dataplane.write.remote_files import RemoteTarget
+
+    return RemoteTarget(job)
+
+
 def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
     """The result of one `write` task."""
-    target = FilesTarget(job)
+    target = opened(job)
     target.open(time.time())
     if task.get("remove"):
         return target.remove(task["partition"])
@@ -194,7 +211,7 @@ def _text_file(path: Path, options: Options) -> Any:
     return pa.output_stream(path, compression=names.get(options.compression))
 
 
-_WRITERS: Mapping[str, Callable[[Path, Rows, Schema, Options], int]] = {
+WRITERS: Mapping[str, Callable[[Path, Rows, Schema, Options], int]] = {
     "csv": _write_csv,
     "json": _write_json,
     "parquet": _write_parquet,

@@ -22,7 +22,8 @@ SELF: Final = "self"  # the dataset that is being declared
 RESERVED: Final = frozenset({SELF})
 PARAMETER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 TIMEZONE: Final = "[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-][0-9]{2}:[0-9]{2}"
-LATER_SCHEMES: Final = ("s3", "s3a", "gs", "abfss", "hdfs")
+LATER_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+STORES: Final = ("s3", "gs", "abfs", "abfss")  # schemes of object stores that files are read from
 
 
 def name(text: str) -> Fault | None:
@@ -69,6 +70,17 @@ def path(text: str) -> Fault | None:
     if scheme != "file":
         return Fault("invalid-path", f"there is no scheme {shown(scheme)}", did_you_mean(scheme, ("file",)))
     return None
+
+
+def source_path(text: str) -> Fault | None:
+    """As `path`, also in an object store."""
+    scheme, _, rest = text.partition("://")
+    if not rest or scheme not in STORES:
+        return path(text)
+    bucket, _, below = rest.partition("/")
+    if not re.fullmatch(r"[A-Za-z0-9._@-]+", bucket):
+        return Fault("invalid-path", f"{shown(bucket)} names no bucket", f"for example {scheme}://bucket/folder/*.csv")
+    return path(f"/{below}")
 
 
 def no_glob(text: str) -> Fault | None:

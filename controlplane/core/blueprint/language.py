@@ -38,6 +38,7 @@ from controlplane.core.blueprint.shared import (
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
 )
+from controlplane.core.blueprint.storage import GROUP, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.model import Size
 
@@ -47,7 +48,7 @@ NO_TEXTS: tuple[str, ...] = ()
 
 # --- read ---------------------------------------------------------------------------------------
 
-PATH = Key("path", Text((checks.path,)), "", "Path or URI with a glob: data/*.csv", is_required=True)
+PATH = Key("path", Text((checks.source_path,)), "", "Path or URI with a glob: data/*.csv", is_required=True)
 FORMAT = Key(
     "format",
     Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
@@ -72,10 +73,13 @@ READ_KEYS = (
     ON_BAD_RECORD,
     SCHEMA_CHANGE,
     DELETES,
+    REGEX,
+    GROUP,
+    STORAGE,
 )
 
 
-def _read(fields: Fields, _: Reading) -> Read:
+def _read(fields: Fields, reading: Reading) -> Read:
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
@@ -88,18 +92,20 @@ def _read(fields: Fields, _: Reading) -> Read:
         on_bad_record=fields[ON_BAD_RECORD],
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
+        settings=settings(fields, fields[PATH], reading),
     )
 
 
 # --- write --------------------------------------------------------------------------------------
 
-TO_PATH = Key("path", Text((checks.path, checks.no_glob)), "", "Folder to write to.", is_required=True)
+TO_PATH = Key("path", Text((checks.source_path, checks.no_glob)), "", "Folder to write to.", is_required=True)
 TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
-WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS)
+WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS, STORAGE)
 
 
-def _write(fields: Fields, _: Reading) -> Write:
-    return Write(fields[WRITE_CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS])
+def _write(fields: Fields, reading: Reading) -> Write:
+    own = stored(fields, fields[TO_PATH], reading)
+    return Write(fields[WRITE_CONNECTOR], fields[FROM], fields[TO_PATH], fields[TO_FORMAT], fields[OPTIONS], own)
 
 
 # --- components ---------------------------------------------------------------------------------

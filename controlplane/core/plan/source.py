@@ -30,6 +30,9 @@ from controlplane.core.schemas import struct, types
 from controlplane.core.widening import can_stay, is_grown
 from dataplane.contract import Json, Schema, TaskError, schema_id, select_columns, task_key
 
+MANY = 100  # objects of one partition of which each counts, in batches of work, as
+OBJECT_BYTES = 64 << 10  # however small it is: what finding and opening it costs
+
 
 def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
@@ -274,6 +277,8 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
     if "lacking" in slots:
         spec["lacking"] = absent
     size = sum(o["size"] for o in part.objects)
+    if len(part.objects) >= MANY:
+        size = max(size, OBJECT_BYTES * len(part.objects))
     key = task_key(node.parse, {"objects": part.source, **slots}, salt_of(part.key))
     of = node.component
     return Task(key, "parse", node.maker, part.key, job, spec, size, priority=of.priority, size=of.resources)

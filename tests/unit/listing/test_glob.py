@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dataplane import glob
-from dataplane.glob import BadGlob, braces
+from dataplane.glob import BadGlob, braces, matcher
 
 FILES = [
     "a.csv",
@@ -65,6 +65,7 @@ def root(tmp_path: Path) -> Path:
 def test_what_globs_find(root: Path, pattern: str, expected: list[str]) -> None:
     found = find(f"{root}/{pattern}", f"{root}/")
     assert [p.removeprefix(f"{root}/") for p in found] == expected
+    assert sorted(filter(matcher(pattern), FILES), key=str.encode) == expected, "as names alone"
 
 
 def test_the_whole_folder_without_a_glob(root: Path) -> None:

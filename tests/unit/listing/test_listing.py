@@ -168,7 +168,7 @@ def test_names_that_are_not_text_fail(data: Path, cache: Versions) -> None:
     assert "not UTF-8" in failure(data, cache).message
 
 
-@pytest.mark.parametrize("location", ["s3://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"])
+@pytest.mark.parametrize("location", ["s3a://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"])
 def test_other_storage_is_not_supported(cache: Versions, location: str) -> None:
     with pytest.raises(TaskFailure) as caught:
         list_files({"location": location, "format": "csv", "options": {}, "partition": None}, cache)

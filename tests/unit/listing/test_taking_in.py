@@ -21,6 +21,7 @@ from controlplane.operations.sweep import sweep
 from controlplane.operations.work import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Content, ListedPartition, ListingResult, SourceObject, digest, listing_line
+from dataplane.listing import listed
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 
 MANY, FEW = 20_000, 2000
@@ -167,6 +168,32 @@ def test_losses_are_counted_in_shares(at_a_time: int) -> None:
 def test_small_losses_are_taken_at_once(location: Location) -> None:
     location.list(files(30))
     assert location.list(files(15)).objects == 15
+
+
+def dealt(location: Location, *groups: range) -> Listing:
+    """A listing of files in groups, each named after its first."""
+    found = [(f"{group[0]:03}", [file(f"{n:03}") for n in group]) for group in groups]
+    claim = location.claim()
+    location.report(claim, location.found(claim, [{**listed("", some, ()), "key": key} for key, some in found]))
+    return location.listing
+
+
+@pytest.mark.parametrize(
+    ("groups", "gone"),
+    [
+        ([range(40), range(40, 100)], 0),
+        ([range(99)], 0),
+        ([range(10), range(10, 40), range(41, 100)], 0),
+        ([range(40), range(40, 41)], 59),
+        ([range(40, 41), range(41, 45)], 95),
+        ([range(200, 210), range(210, 212)], 88),
+    ],
+    ids=["same", "joined", "split", "shrunk", "mostly gone", "fewer others"],
+)
+def test_losses_are_counted_in_files_however_they_are_dealt(location: Location, groups: list[range], gone: int) -> None:
+    dealt(location, range(40), range(40, 100))
+    after = dealt(location, *groups)
+    assert after.held == ({"before": 100, "lost": gone} if gone else None)
 
 
 # --- faults ---------------------------------------------------------------------------------------

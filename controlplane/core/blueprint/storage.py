@@ -1,0 +1,108 @@
+"""Keys of `connector: files` beyond path and format: which files, at which address, whose credentials, how grouped.
+
+Does not belong here: keys that every read has (language); resolving secrets (the data plane's).
+"""
+
+from __future__ import annotations
+
+import re
+
+from controlplane.core.blueprint.checks import matching
+from controlplane.core.blueprint.kinds import Choice, Fault, Reading, Text, Whole, secret_fault
+from controlplane.core.blueprint.model import Settings
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+
+LONGEST_REGEX = 1000
+NOTHING: Settings = ()
+
+
+def _regex(text: str) -> Fault | None:
+    try:
+        if not text or len(text) > LONGEST_REGEX:
+            raise re.error(f"has to have from 1 to {LONGEST_REGEX} characters")
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as e:
+        return Fault("invalid-value", f"no regular expression: {e}", "as of Python's module re")
+    return None
+
+
+def _reference(text: str) -> Fault | None:
+    """A literal is reported as what it is, a secret in plain text."""
+    return secret_fault(text) if text.startswith("secret://") else None
+
+
+REGEX: Key[str | None] = Key(
+    "regex", Text((_regex,)), None, "Only files whose whole name below the fixed folder of the path it matches."
+)
+_SECRET = Text((_reference,))
+ENDPOINT: Key[str | None] = Key(
+    "endpoint",
+    Text((matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"),)),
+    None,
+    "Another server than the provider's own: https://host:9000",
+)
+REGION: Key[str | None] = Key(
+    "region", Text((matching(r"[a-z0-9-]{1,50}", "the name of a region"),)), None, "Region of the bucket."
+)
+ACCESS_KEY: Key[str | None] = Key("access_key_id", _SECRET, None, "secret://name/key")
+SECRET_KEY: Key[str | None] = Key("secret_access_key", _SECRET, None, "secret://name/key")
+TOKEN: Key[str | None] = Key("session_token", _SECRET, None, "secret://name/key, for credentials that end.")
+
+
+def _storage(fields: Fields, reading: Reading) -> Settings:
+    keys = (ENDPOINT, REGION, ACCESS_KEY, SECRET_KEY, TOKEN)
+    found = {key.name: value for key in keys if (value := fields[key]) is not None}
+    given = {key.name for key in keys if key.name in fields.nodes}
+    lone = "session_token" in given and "access_key_id" not in given
+    if lone or ("access_key_id" in given) != ("secret_access_key" in given):
+        message = "access_key_id and secret_access_key go together"
+        reading.problems.add(fields.place, "missing-key", message, "give both, or neither for those of the environment")
+    return tuple(sorted((f"storage.{name}", value) for name, value in found.items()))
+
+
+STORAGE: Key[Settings] = Key(
+    "storage",
+    Nested(Section((ENDPOINT, REGION, ACCESS_KEY, SECRET_KEY, TOKEN)), _storage),
+    NOTHING,
+    "Where an s3:// path is, and whose credentials are used; else as the environment says.",
+)
+
+
+GROUP_BYTES = 64 << 20
+BY = Key("by", Choice(("folder", "size")), "", "folder, or size: one after the other until they come to bytes.")
+BYTES: Key[int | None] = Key("bytes", Whole(1, 1 << 40), None, "What a group by size comes to, about; 64 MiB.")
+
+
+def _group(fields: Fields, reading: Reading) -> Settings:
+    if BY.name not in fields.nodes:
+        reading.problems.add(fields.place, "missing-key", "the key 'by' is missing", "group: {by: folder}, or by: size")
+    for misplaced in fields.given((BYTES,)) if fields[BY] == "folder" else ():
+        reading.problems.add(misplaced.place, "conflicting-keys", "folders have no limit", "remove it, or by: size")
+    by, size = ("group.by", fields[BY]), ("group.bytes", fields[BYTES] or GROUP_BYTES)
+    return (by, size) if fields[BY] == "size" else (by,)
+
+
+GROUP: Key[Settings] = Key(
+    "group",
+    Nested(Section((BY, BYTES)), _group),
+    NOTHING,
+    "Many small files as few partitions: {by: folder}, {by: size}.",
+)
+
+
+def stored(fields: Fields, path: str, reading: Reading) -> Settings:
+    """What `storage` comes to; nothing where it is not given."""
+    for misplaced in fields.given((STORAGE,)) if not path.startswith("s3://") else ():
+        message = "'storage' belongs to paths of the form s3://bucket/..."
+        hint = "workers and drivers find credentials of other stores in their environment"
+        reading.problems.add(misplaced.place, "conflicting-keys", message, hint)
+    return fields[STORAGE]
+
+
+def settings(fields: Fields, path: str, reading: Reading) -> Settings:
+    """What these keys of a read come to; nothing where none is given."""
+    for extra in fields.given((GROUP,)) if "partition" in fields.nodes else ():
+        message = "'group' cannot stand beside 'partition'"
+        reading.problems.add(extra.place, "conflicting-keys", message, "either says what a partition is")
+    regex = (("regex", fields[REGEX]),) if fields[REGEX] is not None else ()
+    return tuple(sorted((*stored(fields, path, reading), *fields[GROUP], *regex)))

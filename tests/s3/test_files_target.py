@@ -1,0 +1,123 @@
+"""The `files` write connector on a real S3 server: what counts, whose it is, and what a crash leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dataplane.contract import Json, TaskSpec
+from dataplane.failure import TaskFailure
+from dataplane.lake import LocalLake
+from dataplane.listing import check_folder
+from dataplane.stores import Access, open_root
+from dataplane.write.files import opened, write_tasks
+from tests.servers.faulty import Faulty
+
+SCHEMA = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+class World:
+    """Fragments on disk, and a target on the server."""
+
+    def __init__(self, folder: Path, uri: str) -> None:
+        open_root.cache_clear()
+        self.lake, self.uri = LocalLake(folder), uri
+        self.prefix = uri.removeprefix("s3://lake/")
+
+    def job(self, **more: Json) -> Mapping[str, Json]:
+        plain = {"path": self.uri, "format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
+        return {**plain, **more}
+
+    def write(self, partition: str, *rows: int, remove: bool = False, **more: Json) -> Json:
+        name = f"{len(list(self.lake.root.iterdir()))}.parquet"
+        pq.write_table(pa.table({"n": pa.array(rows, pa.int64())}), self.lake.root / name)
+        task: dict[str, Any] = {"task": "t", "epoch": 1, "partition": partition, "files": [name]}
+        found: TaskSpec = {**task, **({"remove": True} if remove else {})}  # type: ignore[typeddict-item]  # by kind
+        return write_tasks(self.job(**more), self.lake, found)
+
+    def objects(self) -> dict[str, bytes]:
+        store = open_root("s3://lake", Access())
+        names = [o["path"] for page in obstore.list(store, prefix=self.prefix) for o in page]
+        return {n.removeprefix(f"{self.prefix}/"): bytes(obstore.get(store, n).bytes()) for n in names}
+
+    def put(self, name: str, body: bytes = b"x") -> None:
+        obstore.put(open_root("s3://lake", Access()), f"{self.prefix}/{name}", body)
+
+    def rows(self) -> dict[str, str]:
+        """What counts, by the markers, by partition; nothing else is there."""
+        found = self.objects()
+        markers = {n.removesuffix("/_headgate.json"): json.loads(b) for n, b in found.items() if "/_headgate.json" in n}
+        named = {f"{key}/{name}": key for key, marker in markers.items() for name in marker["files"]}
+        assert set(found) == {"_headgate.json", *named, *(f"{key}/_headgate.json" for key in markers)}
+        return {key: found[name].decode().replace('"', "") for name, key in named.items()}
+
+
+@pytest.fixture
+def world(tmp_path: Path, uri: str) -> World:
+    return World(tmp_path, uri)
+
+
+def refused(world: World, partition: str, **more: Json) -> str:
+    with pytest.raises(TaskFailure) as caught:
+        world.write(partition, 1, **more)
+    return caught.value.condition
+
+
+def test_a_partition_is_replaced_and_removed(world: World) -> None:
+    assert world.write("a b/1", 1, 2)["rows"] == 2
+    world.write("c", 3)
+    world.write("a b/1", 4)
+    assert world.rows() == {"a%20b%2F1": "n\n4\n", "c": "n\n3\n"}
+    world.write("c", remove=True)
+    world.write("never there", remove=True)
+    assert world.rows() == {"a%20b%2F1": "n\n4\n"}
+
+
+def test_two_owners_never_share_a_target(world: World) -> None:
+    world.write("a", 1)
+    assert refused(world, "a", owner="another") == "target-owned"
+    assert world.rows() == {"a": "n\n1\n"}
+
+
+@pytest.mark.parametrize("name", ["a/mine.csv", "a/part-00000.csv", "a/_headgate.json", "a/deeper/x"])
+def test_what_others_have_put_is_left_alone(world: World, name: str) -> None:
+    world.put(name, b'{"owner": "somebody"}')
+    assert refused(world, "a") == "target-occupied"
+    with pytest.raises(TaskFailure):
+        world.write("a", remove=True)
+    assert set(world.objects()) == {"_headgate.json", name}
+
+
+def test_what_a_crash_left_behind_is_swept(world: World) -> None:
+    """Before the marker moved, the old rows count; after it, the new ones: whatever else is ours goes."""
+    world.write("a", 1)
+    (old,) = [n for n in world.objects() if n.startswith("a/part")]
+    world.put(old.replace(old.split("-")[3][:4], "0000", 1), b"half")
+    assert len([n for n in world.objects() if n.startswith("a/part")]) == 2
+    world.write("a", 2)
+    assert world.rows() == {"a": "n\n2\n"}
+
+
+def test_a_put_without_an_answer_is_ours(world: World, line: Faulty) -> None:
+    open_root.cache_clear()
+    faults = [line.add("unanswered", "PUT", "_headgate.json"), line.add("slow-down", "PUT", "part-00000", times=2)]
+    world.write("a", 1)
+    assert [fault.met for fault in faults] == [1, 2]
+    assert world.rows() == {"a": "n\n1\n"}
+
+
+def test_parquet_and_a_connection_check(world: World) -> None:
+    world.write("a", 5, format="parquet")
+    (name,) = [n for n in world.objects() if n.endswith(".parquet")]
+    assert pq.read_table(pa.BufferReader(world.objects()[name])).to_pylist() == [{"n": 5}]
+    check_folder({"place": world.uri, "writes": True})
+    with pytest.raises(TaskFailure) as caught:
+        opened(world.job(path="s3://nowhere/x")).open(0.0)
+    assert caught.value.condition == "bucket-missing"

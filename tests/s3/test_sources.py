@@ -1,0 +1,147 @@
+"""Listing source files in an object store: what a path finds, what a version tells, and no shorter listing, ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+
+from dataplane.contract import ListedPartition
+from dataplane.failure import TaskFailure
+from dataplane.listing import check_folder, list_files
+from dataplane.stores import Access, open_root
+from dataplane.versions import Versions
+from tests.s3.conftest import point
+from tests.servers.faulty import Faulty, Kind
+from tests.servers.s3 import S3
+
+NAMES = ["a.csv", "b.csv", "_hidden.csv", "x/a.csv", "x/y/b.csv", "x/_z/c.csv", "100%.csv", "q?u#e ä🎉+.csv"]
+
+
+def put(uri: str, name: str, body: bytes = b"k,v\n1,2\n") -> None:
+    root, _, folder = uri.removeprefix("s3://").partition("/")
+    obstore.put(open_root(f"s3://{root}", Access()), f"{folder}/{name}", body, use_multipart=False)
+
+
+def job(location: str, **more: Any) -> dict[str, Any]:
+    return {"location": location, "format": "csv", "options": {"header": True}, "partition": None, **more}
+
+
+def listed(location: str, cache: Versions | None = None, **more: Any) -> list[ListedPartition]:
+    return list_files(job(location, **more), cache or Versions())["partitions"]
+
+
+def names(location: str, **more: Any) -> list[str]:
+    return [o["name"] for p in listed(location, **more) for o in p["objects"]]
+
+
+@pytest.fixture
+def data(uri: str) -> str:
+    open_root.cache_clear()  # another test may have come by another way
+    for name in NAMES:
+        put(uri, name)
+    return uri
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/*.csv", ["100%.csv", "a.csv", "b.csv", "q?u#e ä🎉+.csv"]),
+        ("/", ["100%.csv", "a.csv", "b.csv", "q?u#e ä🎉+.csv"]),
+        ("/**/b.csv", ["b.csv", "x/y/b.csv"]),
+        ("/{a,x/a}.csv", ["a.csv", "x/a.csv"]),
+        ("/x", ["x/a.csv"]),
+        ("/_hidden.csv", ["_hidden.csv"]),
+        ("/none/*.csv", []),
+    ],
+)
+def test_paths_find_what_they_find_among_local_files(data: str, path: str, expected: list[str]) -> None:
+    assert names(data + path) == sorted(expected)
+
+
+def test_a_regex_chooses_among_what_a_path_finds(data: str) -> None:
+    assert names(f"{data}/**", settings={"regex": "(x/)?[ab][.]csv"}) == ["a.csv", "b.csv", "x/a.csv"]
+
+
+def test_keys_columns_and_versions(data: str) -> None:
+    put(data, "m/1-a.csv", b'"k","w"\n')
+    put(data, "m/1-b.csv", b"k,v\n")
+    (part,) = listed(f"{data}/m/*.csv", partition="{n}-*.csv")
+    assert part["key"] == "1"
+    one, two = part["objects"]
+    assert (one["uri"], one["size"], one["columns"]) == (f"{data}/m/1-a.csv", 8, ["k", "w"])
+    assert two["columns"] == ["k", "v"]
+    put(data, "m/1-b.csv", b"k,v\n")
+    assert listed(f"{data}/m/*.csv", partition="{n}-*.csv")[0]["source"] == part["source"]
+    put(data, "m/1-b.csv", b"k,u\n")
+    assert listed(f"{data}/m/*.csv", partition="{n}-*.csv")[0]["source"] != part["source"]
+
+
+def test_another_declared_address_is_another_version(data: str, s3: S3) -> None:
+    (here,), (there,) = listed(f"{data}/a.csv"), listed(f"{data}/a.csv", settings={"storage.endpoint": s3.url})
+    assert here["objects"][0]["version"] != there["objects"][0]["version"]
+
+
+def test_what_was_seen_is_not_looked_into_again(data: str, line: Faulty, tmp_path: Path) -> None:
+    open_root.cache_clear()
+    cache = Versions(tmp_path / "versions.db")
+    first = listed(f"{data}/*.csv", cache)
+    line.asked.clear()
+    assert listed(f"{data}/*.csv", cache) == first
+    assert [method for method, path in line.asked if "list-type" not in path] == []
+    put(data, "a.csv", b"k,v,w\n")
+    line.asked.clear()
+    assert listed(f"{data}/*.csv", cache)[1]["objects"][0]["columns"] == ["k", "v", "w"]
+    assert len([path for _, path in line.asked if "list-type" not in path]) == 1
+
+
+def failure(location: str, **more: Any) -> TaskFailure:
+    with pytest.raises(TaskFailure) as caught:
+        listed(location, **more)
+    return caught.value
+
+
+def test_what_is_in_the_way_is_told_in_words(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failure("s3://nowhere/x/*.csv").condition == "bucket-missing"
+    assert failure(f"{data}/missing.csv").condition == "path-not-found"
+    assert failure(f"{data}/[a.csv").condition == "bad-glob"
+    keys = {"storage.access_key_id": "secret://s/id", "storage.secret_access_key": "secret://s/key"}
+    assert failure(f"{data}/*.csv", settings=keys).condition == "secret-missing"
+    monkeypatch.setenv("HEADGATE_SECRET_S_ID", "nobody")
+    monkeypatch.setenv("HEADGATE_SECRET_S_KEY", "wrong")
+    assert failure(f"{data}/*.csv", settings=keys).condition == "credentials-refused"
+    away = failure(f"{data}/*.csv", settings={"storage.endpoint": "http://127.0.0.1:1"})
+    assert (away.condition, away.kind) == ("unreachable", "infrastructure")
+
+
+def test_a_connection_is_tried(data: str) -> None:
+    check_folder({"place": f"{data}/*.csv", "writes": False})
+    with pytest.raises(TaskFailure) as caught:
+        check_folder({"place": "s3://nowhere/x/*.csv", "writes": False})
+    assert caught.value.condition == "bucket-missing"
+
+
+def test_a_listing_that_breaks_off_is_none(data: str, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand and some objects, which are two pages, the second one is cut or refused for good."""
+    folder = s3.home / "data" / data.removeprefix("s3://") / "many"
+    folder.mkdir()
+    for number in range(1100):
+        (folder / f"{number:04}.txt").write_bytes(b"x")
+    line = Faulty(s3.port)
+    point(monkeypatch, s3.environment(line.url))
+    try:
+        kinds: tuple[Kind, ...] = ("cut", "slow-down")
+        for kind in kinds:
+            open_root.cache_clear()
+            fault = line.add(kind, "GET", "continuation-token", times=50)
+            with pytest.raises(TaskFailure) as caught:
+                list_files(job(f"{data}/many/*", format="text"), Versions())
+            assert caught.value.kind == "infrastructure"
+            assert fault.met > 0
+            fault.times = 0
+        assert list_files(job(f"{data}/many/*", format="text"), Versions())["objects"] == 1100
+    finally:
+        line.close()
+        open_root.cache_clear()
