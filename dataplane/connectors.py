@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskError, TaskSpec
 from dataplane.failure import TaskFailure
@@ -45,6 +45,15 @@ class Reading(Protocol):
         """Whether an error of reading is no fault of the user's and may pass by itself."""
 
 
+@runtime_checkable
+class OfUsersCode(Protocol):
+    """A reading that runs a user's code."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The user's name of each file, by the name under which it is compiled."""
+
+
 # Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
 Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[Reading]]"
 
@@ -67,6 +76,10 @@ def lister(connector: str) -> Lister:
             from dataplane.read.kafka_slices import partitions as of_kafka
 
             return of_kafka
+        case "python":
+            from dataplane.read.python_objects import partitions as of_python
+
+            return of_python
         case _:
             raise _unknown(connector)
 
@@ -85,6 +98,10 @@ def reader(connector: str) -> Reader:
             from dataplane.read.kafka import reading as reading_kafka
 
             return reading_kafka
+        case "python":
+            from dataplane.read.python import reading as reading_python
+
+            return reading_python
         case _:
             raise _unknown(connector)
 
@@ -125,6 +142,10 @@ def checker(connector: str) -> Checker:
             from dataplane.read.kafka_slices import check as check_kafka
 
             return check_kafka
+        case "python":
+            from dataplane.read.python_objects import check as check_python
+
+            return check_python
         case _:
             raise _unknown(connector)
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, isolate, task_label
-from dataplane.connectors import Reading, reader
+from dataplane.connectors import OfUsersCode, Reading, reader
 from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, TaskError, TaskSpec, canonical_schema
 from dataplane.expectations import nothing_written
@@ -70,7 +70,8 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
 
 
 def told(source: Reading, error: BaseException) -> TaskError:
-    found = explain(error, Source(reads="sources"))
+    files = source.files if isinstance(source, OfUsersCode) else {}
+    found = explain(error, Source(files=files, reads="sources"))
     return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
 
 

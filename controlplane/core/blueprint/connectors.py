@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import delta, jdbc, kafka
+from controlplane.core.blueprint import delta, jdbc, kafka, python
 from controlplane.core.blueprint.kinds import JsonSchema, Reading, entries_of
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
@@ -19,7 +19,9 @@ from controlplane.core.blueprint.shared import section
 
 T = TypeVar("T")
 
-READS: Mapping[str, Nested[Read]] = MappingProxyType({"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ})
+READS: Mapping[str, Nested[Read]] = MappingProxyType(
+    {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ}
+)
 WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE})
 
 

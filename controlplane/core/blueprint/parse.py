@@ -58,11 +58,11 @@ def file_references(text: str | bytes) -> tuple[str, ...]:
 def _named_files(root: Node) -> Iterator[str]:
     components = _child(root, "components")
     for _, component in components.entries if isinstance(components, Entries) else ():
-        transform = _child(component, "transform")
-        modules = _child(transform, "modules")
-        for node in (_child(transform, "file"), *(modules.items if isinstance(modules, Items) else ())):
-            if isinstance(node, Scalar) and isinstance(node.value, str):
-                yield node.value
+        for body in (_child(component, "transform"), _child(component, "read")):
+            modules = _child(body, "modules")
+            for node in (_child(body, "file"), *(modules.items if isinstance(modules, Items) else ())):
+                if isinstance(node, Scalar) and isinstance(node.value, str):
+                    yield node.value
 
 
 def _child(node: Node | None, key: str) -> Node | None:

@@ -40,6 +40,7 @@ Code: TypeAlias = Literal[
     "invalid-partition",
     "invalid-schema",
     "missing-file",
+    "invalid-python",
     "missing-input",
     "self-reference",
     "cycle",

@@ -153,7 +153,7 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
         hint = "name each input with each, by or all; {} where there is none"
         reading.problems.add(fields.place, "missing-key", "Python needs the key 'inputs'", hint)
     _report_arguments(fields, reading)
-    main, place = _main(fields, reading)
+    main, place = main_module(fields, reading, PYTHON)
     inputs, previous = _inputs(fields, reading)
     return PythonTransform(
         modules=tuple(sorted({*fields[MODULES], main})),
@@ -168,16 +168,16 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
     )
 
 
-def _main(fields: Fields, reading: Reading) -> tuple[Module, TextPlace]:
+def main_module(fields: Fields, reading: Reading, inline: Key[Passage]) -> tuple[Module, TextPlace]:
     """The module with the function. Inline code is a module of the component's name."""
     if file := fields[FILE].path:
         return fields[FILE], TextPlace(file, 1, 1, exact=True)
-    main = Module(f"{reading.component}.py", fields[PYTHON].text)
+    main = Module(f"{reading.component}.py", fields[inline].text)
     for key in fields.given((MODULES,)):
         if any(m.path == main.path for m in fields[MODULES]):
             message = f"{main.path} is the name of the inline code already"
             reading.problems.add(key.place, "conflicting-keys", message, "rename the module")
-    return main, fields[PYTHON].place
+    return main, fields[inline].place
 
 
 def _report_arguments(fields: Fields, reading: Reading) -> None:

@@ -18,12 +18,20 @@ SQL = "transform: {sql: SELECT 1}"
 URL = "'jdbc:postgresql://h/d'"
 
 
+LIST, READ_IT = "def list(context): return []", "def read(context, object): return []"
+BOTH = f"  python: |\n    {LIST}\n    {READ_IT}"
+
+
 def jdbc(keys: str) -> str:
     return component(f"read:\n  connector: jdbc\n  url: {URL}\n  table: t\n  {keys}")
 
 
 def read(keys: str) -> str:
     return component(f"read:\n  connector: files\n  path: data/*.csv\n  format: csv\n  {keys}")
+
+
+def s3(keys: str) -> str:
+    return component(f"read:\n  connector: files\n  path: s3://a/*.csv\n  format: csv\n  {keys}")
 
 
 def python(keys: str) -> str:
@@ -111,7 +119,18 @@ CASES = [
     ("invalid-partition", read("partition: ^'{a}{b}.csv'")),
     ("invalid-partition", read("partition: ^'{a}-{a}.csv'")),
     # later releases
-    *(("not-supported", component(f"read: {{connector: ^{c}, url: u}}")) for c in ("python",)),
+    ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
+    ("missing-key", component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}")),
+    ("invalid-python", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
+    (
+        "invalid-value",
+        component(f"read:\n  connector: python\n  schema: a INT\n  ^params: {{t: 'secret://x'}}\n{BOTH}"),
+    ),
+    ("literal-secret", component(f"read:\n  connector: python\n  schema: a INT\n  params: {{token: ^x}}\n{BOTH}")),
+    ("conflicting-keys", read("partition: '{m}.csv'\n  ^group: {by: folder}")),
+    ("conflicting-keys", read("group: {by: folder, ^bytes: 5}")),
+    ("missing-key", read("group: ^{bytes: 5}")),
+    ("invalid-value", read("group: {by: ^name}")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("kafka",)),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     # folds
@@ -129,7 +148,16 @@ CASES = [
     ("not-supported", python(f"inputs: {{a: each}}\n  ^{DDL}")),
     ("not-supported", python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]")),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
-    ("not-supported", component("read: {connector: files, path: ^'s3://a/*.csv', format: csv}")),
+    ("not-supported", component("read: {connector: files, path: ^'hdfs://a/*.csv', format: csv}")),
+    ("not-supported", component("read: {connector: delta, path: ^'s3://a/b'}")),
+    ("invalid-path", component("read: {connector: files, path: ^'s3://a*/b.csv', format: csv}")),
+    ("invalid-value", read("regex: ^'a('")),
+    ("conflicting-keys", read("^storage: {region: eu-1}")),
+    ("missing-key", s3("storage: ^{access_key_id: 'secret://a/b'}")),
+    ("missing-key", s3("storage: ^{session_token: 'secret://a/b'}")),
+    ("invalid-value", s3("storage: {endpoint: ^'ftp://a'}")),
+    ("literal-secret", s3("storage: {access_key_id: ^AKIA, secret_access_key: 'secret://a/b'}")),
+    ("unknown-key", s3("storage: {^bucket: a}")),
     ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
     ("not-supported", read("refresh: ^continuous")),
     ("not-supported", read("on_bad_record: ^quarantine")),
@@ -221,7 +249,7 @@ dataflow: ^Flights
 timezone: ^"not a zone"
 components:
   ^A:
-    read: {connector: ^python}
+    read: {connector: ^pythn}
   b:
     pin: ^x
     transform:
@@ -237,7 +265,7 @@ components:
         "invalid-name",
         "invalid-value",
         "invalid-name",
-        "not-supported",
+        "invalid-value",
         "invalid-value",
         "yaml-anchor",
         "yaml-anchor",

@@ -55,3 +55,36 @@ def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
     others = [sink(by="[k, day]"), sink(", mode: upsert, key: [k]"), sink(uid="v"), sink(by="[{day: month}]")]
     assert len({before.identity, *(one.identity for one in others)}) == 5
     assert others[-1].keyed == ()
+
+
+def read_of(keys: str) -> Source:
+    text = f"dataflow: f\ncomponents:\n  t:\n    read:\n{keys}\n"
+    node = compile_revisions([Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)]).nodes["f.t"]
+    assert isinstance(node, Source)
+    return node
+
+
+def test_credentials_regex_and_groups_are_part_of_a_listing_and_not_of_logic() -> None:
+    plain = "      connector: files\n      path: s3://b/*.csv\n      format: csv"
+    keys = "storage: {{access_key_id: 'secret://{0}/id', secret_access_key: 'secret://{0}/key'}}"
+    more = ("", keys.format("a"), keys.format("b"), "regex: a", "group: {by: folder}", "group: {by: size}")
+    found = [read_of(f"{plain}\n      {one}") for one in more]
+    assert len({one.logic for one in found}) == len({one.parse for one in found}) == 1
+    assert len({one.listing for one in found}) == len(more)
+
+
+def test_code_is_identified_whatever_its_layout() -> None:
+    code = """\
+      connector: python
+      schema: a INT
+      params: {{n: 1, t: 'secret://{0}/t'}}
+      python: |
+        def list(context):
+            return []{1}
+        def read(context, object):
+            return [{2}]"""
+    first, commented, renamed, edited = (
+        read_of(code.format(*one)) for one in (("s", "", ""), ("s", "  # none", ""), ("z", "", ""), ("s", "", "1"))
+    )
+    assert (first.logic, first.listing) == (commented.logic, commented.listing)
+    assert first.logic == renamed.logic != edited.logic

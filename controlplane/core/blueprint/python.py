@@ -1,0 +1,82 @@
+"""The keys of `connector: python`: a source that the user's own code lists and reads.
+
+The code is identified by its syntax tree, as that of transforms is, and run in the data plane alone. Does not belong
+here: keys that connectors share.
+"""
+
+from __future__ import annotations
+
+import json
+
+from controlplane.core import code
+from controlplane.core.blueprint.kinds import Reading, SourceText, secret_fault
+from controlplane.core.blueprint.model import ParamValue, Read, TextPlace
+from controlplane.core.blueprint.problems import Refused
+from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
+from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
+
+PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with list(context) and read(context, object).")
+ENTRYPOINTS = ("list", "read")
+
+
+def _read(fields: Fields, reading: Reading) -> Read:
+    if not fields.given((PYTHON, FILE)):
+        raise Refused  # which has been reported
+    if SCHEMA.name not in fields.nodes:
+        message = "the key 'schema' is missing; rows of a program have no columns of their own"
+        reading.problems.add(fields.place, "missing-key", message, "schema: day DATE, rate DOUBLE")
+    _report_secrets(fields, reading)
+    main, place = main_module(fields, reading, PYTHON)
+    modules = dict(sorted({*fields[MODULES], main}))
+    digest = _identity(modules, main.path, place, reading)
+    params, schema = dict(fields[PARAMS]), fields[SCHEMA]
+    settings: dict[str, ParamValue] = {
+        "code": digest,
+        "main": main.path,
+        "modules": json.dumps(modules),
+        "params": json.dumps(params, sort_keys=True),
+        "schema": schema,
+    }
+    plain = {k: v for k, v in params.items() if not str(v).startswith("secret://")}
+    return Read(
+        connector="python",
+        path=f"python:{main.path}",
+        format="python",
+        options=(("code", digest), ("params", json.dumps(plain, sort_keys=True))),
+        schema=schema,
+        refresh_s=fields[REFRESH],
+        partition=None,
+        metadata=(),
+        on_bad_record="fail",
+        schema_change="fail",
+        deletes_max=fields[DELETES],
+        settings=tuple(sorted(settings.items())),
+    )
+
+
+def _report_secrets(fields: Fields, reading: Reading) -> None:
+    for _, value in fields[PARAMS]:
+        if isinstance(value, str) and value.startswith("secret://") and (fault := secret_fault(value)):
+            reading.problems.add(fields.nodes[PARAMS.name][0].place, *fault)
+
+
+def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Reading) -> str:
+    """Of the code, whatever its layout and comments."""
+    try:
+        found = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
+    except code.CodeProblem as e:
+        at = place.at(e.line, e.column) if e.file == main else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
+        raise reading.refuse(at, "invalid-python", e.message, e.hint) from e
+    return found[-1].digest.hex()
+
+
+READ = Nested(
+    Section(
+        (READ_CONNECTOR, PYTHON, FILE, MODULES, PARAMS, SCHEMA, REFRESH, DELETES),
+        one_of=("python", "file"),
+        first="connector",
+        may_hold_secrets=True,
+    ),
+    _read,
+)

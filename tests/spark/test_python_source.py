@@ -1,0 +1,67 @@
+"""Objects that a user's own code reads: rows as declared, errors at the user's own lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dataplane.read.python_objects import partitions
+from tests.spark.conftest import Lake, failed, read, schema_of
+
+DDL = "day DATE, n INT"
+CODE = """\
+from datetime import date
+from pathlib import Path
+
+def list(context):
+    for file in Path(context.params["folder"]).iterdir():
+        yield {"name": file.name, "version": file.read_text(), "detail": {"n": len(file.read_text())}}
+
+def read(context, object):
+    for n in range(object.detail["n"]):
+        yield row(object, n)
+
+def row(object, n):
+    if object.version == "bad":
+        raise ValueError("no such day")
+    return {"day": date(2020, 1, 1), object.name[0]: n}
+"""
+
+
+def tasks(lake: Lake, job: dict[str, Any]) -> list[dict[str, Any]]:
+    columns = schema_of(lake.spark, DDL)
+    return [{"columns": columns, "objects": found["objects"]} for found in partitions(job)]
+
+
+def job_of(folder: Path) -> dict[str, Any]:
+    texts, params = json.dumps({"api.py": CODE}), json.dumps({"folder": str(folder)})
+    settings = {"modules": texts, "main": "api.py", "params": params, "schema": DDL}
+    return {**read("python"), "connector": "python", "settings": settings, "location": "python:api.py"}
+
+
+def test_rows_of_many_objects_and_errors_at_the_users_lines(lake: Lake) -> None:
+    for name, text in (("n1", "xx"), ("n2", ""), ("n3", "bad"), ("what", "x")):
+        (lake.sources / name).write_text(text)
+    job = job_of(lake.sources)
+    one, none, bad, strange = lake.run("parse", job, tasks(lake, job))
+    assert [row["n"] for row in lake.rows(one)] == [0, 1]
+    assert lake.rows(none) == []
+    error = failed(bad)
+    assert (error["kind"], error["message"], error["file"], error["line"]) == (
+        "user",
+        "ValueError: no such day",
+        "api.py",
+        14,
+    )
+    assert "the schema has not" in failed(strange)["message"]
+
+
+def test_an_object_that_changed_after_it_was_listed_is_void(lake: Lake) -> None:
+    for name in ("n1", "n2", "n3"):
+        (lake.sources / name).write_text("x")
+    job = job_of(lake.sources)
+    listed = tasks(lake, job)
+    (lake.sources / "n2").write_text("y")
+    (lake.sources / "n3").unlink()
+    assert [result["state"] for result in lake.run("parse", job, listed)] == ["done", "void", "void"]
