@@ -1,0 +1,120 @@
+"""Blueprints in a repository: the steps of the example workflow, and the hook, as users copy them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import closing
+from tests.e2e.workspace import Service, Workspace
+
+ROOT = Path(__file__).parents[2]
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yaml").read_text())
+SHOP = """\
+dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: /data/orders/*.csv, format: csv, options: {header: true}, schema: id BIGINT}
+  dear:
+    transform: {sql: SELECT id FROM orders WHERE id > 100}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(module_folder: Path) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder)) as workspace:
+        yield workspace
+
+
+@pytest.fixture(scope="module")
+def service(place: Workspace) -> Iterator[Service]:
+    with place.serving(HEADGATE_POOL="none") as found:
+        yield found
+
+
+class Checkout:
+    """A folder of its own, in which steps of the workflow are run as its system does."""
+
+    def __init__(self, folder: Path, service: Service) -> None:
+        self.folder, self.summary, self.outputs = folder, folder / "summary.md", folder / "outputs"
+        (folder / "blueprints").mkdir(parents=True)
+        self.write(SHOP)
+        self._environment = {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "HEADGATE_URL": service.url,
+            "HEADGATE_TOKEN": service.token,
+            "BLUEPRINTS": WORKFLOW["env"]["BLUEPRINTS"],
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "GITHUB_OUTPUT": str(self.outputs),
+        }
+
+    def write(self, text: str) -> None:
+        (self.folder / "blueprints" / "shop.yaml").write_text(text)
+
+    def step(self, job: str, name: str) -> subprocess.CompletedProcess[str]:
+        (step,) = (s for s in WORKFLOW["jobs"][job]["steps"] if s.get("name") == name)
+        return self.shell(step["run"])
+
+    def shell(self, script: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        return subprocess.run(
+            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, service: Service) -> Checkout:
+    return Checkout(tmp_path / "checkout", service)
+
+
+def test_a_pull_request_shows_what_it_would_do_and_a_merge_does_it(checkout: Checkout, service: Service) -> None:
+    assert checkout.step("plan", "Validate").returncode == 0
+    planned = checkout.step("plan", "Plan")
+    assert planned.returncode == 0, planned.stderr
+    assert checkout.outputs.read_text() == "changes=true\n"
+    plan = (checkout.folder / "plan.md").read_text()
+    assert plan == checkout.summary.read_text()
+    assert plan.startswith("| dataset | action | cause |")
+    assert "| shop.orders |" in plan
+    with service.client() as client:
+        assert client.dataflows() == [], "a plan stores nothing"
+    applied = checkout.step("apply", "Apply")
+    assert applied.returncode == 0, applied.stderr
+    assert "shop is at revision 1" in checkout.summary.read_text()
+    again = checkout.step("apply", "Apply")
+    assert again.returncode == 0, again.stderr
+    with service.client() as client:
+        assert [f["revision"] for f in client.dataflows()] == [1]
+
+
+def test_a_pull_request_with_a_mistake_fails_and_says_where(checkout: Checkout) -> None:
+    checkout.write(SHOP.replace("FROM orders", "FROM order"))
+    for name in ("Validate", "Plan"):
+        refused = checkout.step("plan", name)
+        assert refused.returncode == 1
+        assert "blueprints/shop.yaml:6:" in refused.stdout + refused.stderr
+    assert not checkout.outputs.exists()
+
+
+def test_a_service_that_is_away_fails_a_plan(checkout: Checkout) -> None:
+    refused = checkout.shell("HEADGATE_URL=http://127.0.0.1:1 headgate plan --detailed-exitcode $BLUEPRINTS")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "unreachable" in refused.stderr
+
+
+def test_the_hook_looks_at_every_blueprint_that_it_is_given(checkout: Checkout) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["language"] == "python"
+    assert checkout.shell(f"unset HEADGATE_URL; {hook['entry']} blueprints/shop.yaml").returncode == 0
+    checkout.write(SHOP.replace("format: csv", "format: cvs"))
+    refused = checkout.shell(f"unset HEADGATE_URL; {hook['entry']} blueprints/shop.yaml")
+    assert refused.returncode == 1
+    assert "blueprints/shop.yaml:4:" in refused.stdout
