@@ -74,7 +74,7 @@ class Api:
                     raise PoolUnavailable(f"{resource} cannot be listed: {e}") from e
                 found, token = [], ""  # the snapshot has grown too old on the way
                 continue
-            found += page.get("items") or []
+            found += map(_ours, page.get("items") or ())
             token = page.get("metadata", {}).get("continue", "")
             if not token:
                 return found
@@ -139,6 +139,12 @@ class Api:
         if answer.status >= 400:
             raise _error(answer.status, answer.read())
         return answer
+
+
+def _ours(item: Json) -> Json:
+    """Without the book-keeping of who set which field: a good part of each, and of no use here."""
+    item["metadata"].pop("managedFields", None)
+    return item
 
 
 def _error(status: int, body: bytes) -> HeadgateError:
