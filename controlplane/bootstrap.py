@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
     from controlplane.core.model import Driver
+    from controlplane.drivers.pools import Cluster
     from controlplane.operations.context import Context
     from controlplane.ports import DriverPool, Publisher, Store
+    from controlplane.reconciler.leading import Fenced
     from controlplane.reconciler.loop import Progress, Reconciler
-    from controlplane.reconciler.wake import Wake
+    from controlplane.reconciler.wake import Ends, Wake
 
 Role: TypeAlias = Literal["look", "run", "serve"]
 LOOPBACK = "127.0.0.1"
@@ -37,7 +39,8 @@ DRIVER_TOKEN_S = 30 * 86400.0
 
 
 class Server:
-    """One control plane. `look` serves the API only; `run` and `serve` hold the home and a pool; `serve` has the loop.
+    """One control plane. `look` serves the API only; `run` has a pool and works until it is done; `serve` has both, and
+    the loop, for as long as it leads. `run` and `serve` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -73,16 +76,17 @@ class Server:
         self.url = _url(*bound.getsockname()[:2])
         self._ends.callback(self.store.close)
         self.token = _first_token(self.home, self.store, self.settings.admin_token)
-        if self.role != "look":
+        if self.role == "run":
             self._ends.callback(self.publisher.close)
         self._ends.callback(self._end_api)
-        if self.role != "look":
+        if self.role == "run":
             self._ends.callback(self.pool.close)
+            _start_worker(self.pool)
+        if self.role != "look":
             self.home.announce(self.url)
-            self._start_pool()
         self._serve_api(bound)
         if self.role == "serve":
-            self._ends.callback(self._start_loop().join)
+            self._ends.callback(self._stand().join)
         self._ends.callback(self.interrupt)
 
     def _check_lake(self) -> None:
@@ -90,11 +94,6 @@ class Server:
         from controlplane.lake.objects import check_lake
 
         check_lake(self.settings.lake)
-
-    def _start_pool(self) -> None:
-        """A worker starts while we go on, and waits at the socket."""
-        if not self.pool.outlives:
-            self.pool.scale("worker", 1)
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
@@ -141,6 +140,9 @@ class Server:
 
     @cached_property
     def pool(self) -> Watched:
+        return self._open_pool()
+
+    def _open_pool(self) -> Watched:
         if self.settings.pool == "none":
             return Watched(Elsewhere())
         if self.settings.pool == "kubernetes":
@@ -150,16 +152,10 @@ class Server:
         return Watched(LocalPool(self.url, self.home.path, self._mint))
 
     def _kubernetes(self) -> DriverPool:
-        from controlplane.drivers import pools
         from controlplane.drivers.cluster import Api
         from controlplane.drivers.kubernetes import KubernetesPool
 
-        if self.settings.pools is None:
-            raise BadSetting("HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools")
-        try:
-            cluster = pools.read(self.settings.pools.read_text(encoding="utf-8"))
-        except (OSError, pools.BadPools) as e:
-            raise BadSetting(f"HEADGATE_POOLS: {self.settings.pools}: {e}") from e
+        cluster = _read_pools(self.settings)
         api = Api.open(cluster.namespace, self.settings.kubeconfig)
         named = replace(cluster, url=cluster.url or self.url)
         return KubernetesPool(named, api, self._mint, keep=self.role == "serve", nudge=self.wake.notify)
@@ -186,18 +182,20 @@ class Server:
 
         `again` is asked before it ends: True says that it has found more to do.
         """
-        loop = self.reconciler(flows=frozenset(flows), branch=branch, on_progress=on_progress)
+        loop = self._reconciler(
+            self.store, self.publisher, self.pool, flows=frozenset(flows), branch=branch, on_progress=on_progress
+        )
         try:
             return loop.settle(self.stopping, again)
         finally:
             loop.close()
 
-    def reconciler(self, **options: Any) -> Reconciler:
+    def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
-        return Reconciler(self.store, open_lake(self.settings.lake), self.publisher, self.pool, self.wake, **options)
+        return Reconciler(store, open_lake(self.settings.lake), publisher, pool, self.wake, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -219,12 +217,34 @@ class Server:
     def _is_working(self) -> bool:
         return self._loop is None or self._loop.is_alive()
 
-    def _start_loop(self) -> threading.Thread:
-        loop = self.reconciler(on_progress=lambda _: self.counters.add("ticks"))
-        self._ends.callback(loop.close)
-        self._loop = threading.Thread(target=partial(loop.run, self.stopping), name="reconciler", daemon=True)
+    def _stand(self) -> threading.Thread:
+        """For leader: a thread that has the loop while no other process has it."""
+        from controlplane.reconciler.leading import Candidate
+
+        if self.settings.pool == "kubernetes":
+            _read_pools(self.settings)  # one that cannot be used is told now
+        candidate = Candidate(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
+        self._loop = threading.Thread(target=partial(candidate.run, self.stopping), name="reconciler", daemon=True)
         self._loop.start()
         return self._loop
+
+    @cached_property
+    def _name(self) -> str:
+        return f"{socket.gethostname()}/{self.home.instance()}"
+
+    def _lead(self, store: Fenced, over: Ends) -> None:
+        """Drivers and the writer of tables belong to a term: the next one may be another process's."""
+        from controlplane.lake.publisher import DeltaPublisher
+
+        with ExitStack() as ends:
+            publisher = DeltaPublisher(self.settings.lake, may_commit=store.check)
+            ends.callback(publisher.close)
+            pool = self._open_pool()
+            ends.callback(pool.close)
+            _start_worker(pool)
+            loop = self._reconciler(store, publisher, pool, on_progress=lambda _: self.counters.add("ticks"))
+            ends.callback(loop.close)
+            loop.run(over)
 
 
 class Watched:
@@ -266,6 +286,23 @@ class Elsewhere:
 
     def close(self) -> None:
         """Not ours to end."""
+
+
+def _start_worker(pool: DriverPool) -> None:
+    """It starts while we go on, and waits at the socket."""
+    if not pool.outlives:
+        pool.scale("worker", 1)
+
+
+def _read_pools(settings: Settings) -> Cluster:
+    from controlplane.drivers import pools
+
+    if settings.pools is None:
+        raise BadSetting("HEADGATE_POOL is 'kubernetes'; HEADGATE_POOLS must name a file that describes its pools")
+    try:
+        return pools.read(settings.pools.read_text(encoding="utf-8"))
+    except (OSError, pools.BadPools) as e:
+        raise BadSetting(f"HEADGATE_POOLS: {settings.pools}: {e}") from e
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -197,6 +197,12 @@ class Headgate:
     def revoke_token(self, id: str) -> None:
         _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
 
+    def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> Json:
+        return self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit})
+
+    def audit(self, limit: int = 100) -> Json:
+        return self._get("/v1/audit", {"limit": limit})
+
     def is_ready(self) -> bool:
         try:
             return self._http.get("/readyz").status_code == 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,13 @@ class Home:
     def announce(self, url: str) -> None:
         """Leave address and process id for clients."""
         _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid())))
+
+    def instance(self) -> str:
+        """A name for whoever holds this home; made by the first one."""
+        path = self.path / "instance"
+        if not path.exists():
+            _replace(path, f"{secrets.token_hex(4)}\n")
+        return path.read_text("ascii").strip()
 
     def token(self) -> str | None:
         try:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+from controlplane.core.leases import Leases
 from controlplane.core.model import (
     SIZES,
     Answer,
@@ -103,7 +104,7 @@ class Upkeep(Protocol):
         """(task, fragment) of traces that name a fragment that is not there."""
 
 
-class Tx(Upkeep, Protocol):
+class Tx(Upkeep, Leases, Protocol):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 
     def now(self) -> float:
@@ -314,6 +315,9 @@ class Tx(Upkeep, Protocol):
 
     def drivers(self) -> tuple[Driver, ...]:
         """Those that have not ended."""
+
+    def ends(self, limit: int) -> tuple[Driver, ...]:
+        """Drivers that ended remarkably (core.ends) and are still remembered, the last ones first."""
 
     # projections
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]: ...

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_HOME = ".headgate"
+LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
 
 
@@ -28,6 +29,7 @@ class Settings:
     kubeconfig: Path | None = None
     secrets: Path | None = None
     semantics: int = 0
+    lease_s: float = LEASE_S
     admin_token: str | None = None
     url: str | None = None
     token: str | None = None
@@ -48,6 +50,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
+        lease_s=_lease(given["LEASE_S"]) if "LEASE_S" in given else LEASE_S,
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=given.get("URL"),
         token=given.get("TOKEN"),
@@ -97,6 +100,13 @@ def _one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise BadSetting(f"{name} is {value!r}; it can be {' or '.join(allowed)}")
     return value
+
+
+def _lease(value: str) -> float:
+    seconds = _number(value, "HEADGATE_LEASE_S")
+    if seconds < SHORTEST_LEASE_S:
+        raise BadSetting(f"HEADGATE_LEASE_S is {value!r}; it must be {SHORTEST_LEASE_S} seconds or more")
+    return float(seconds)
 
 
 def _number(value: str, name: str) -> int:

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
+from controlplane.core.leases import LOOP
 from controlplane.ports import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,13 +60,17 @@ class _Gauges(Collector):
             backlog = tx.backlog()
             attempts = Counter(a.kind for a in tx.attempts().values())
             drivers = Counter(d.kind for d in tx.drivers())
+            lease, now = tx.lease(LOOP), tx.now()
+        leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
         yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
+        yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
+        yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 
 
-def _gauge(name: str, words: str, label: str, values: Mapping[Any, int]) -> GaugeMetricFamily:
+def _gauge(name: str, words: str, label: str, values: Mapping[Any, float]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=[label])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)

@@ -31,10 +31,15 @@ def status(value: Json) -> View:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         parts += [Lines((title,)), *_things(flow["datasets"], flow["targets"])]
     drivers = [d for d in value["drivers"] if d.get("reason")]
-    parts += [_table("drivers", ("pool", "state", "reason"), drivers)] if drivers else []
+    parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
+    parts += [Lines((_leader(value["leader"]),))] if value.get("leader") else []
     errors = [d for f in value["dataflows"] for d in (*f["datasets"], *f["targets"]) if d.get("error")]
     shown = [dict(d["error"], dataset=d["name"]) for d in errors]
     return [*parts, *_errors(shown)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
+
+
+def _leader(leader: Json) -> str:
+    return f"{leader['holder']} leads since {leader['since']}"
 
 
 def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | Lines]:
@@ -100,6 +105,7 @@ def why(value: Json) -> View:
     sources = [f"source: {_source(s)}" for s in value.get("sources") or ()]
     chain += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
     chain += [f"logic: {value['logic']}"] if value.get("logic") else []
+    chain += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
     return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
 
 from controlplane import logs
+from controlplane.core import ends
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model import Driver, Size
 from controlplane.drivers import manifests
@@ -193,7 +194,7 @@ class KubernetesPool:
 
     def _gone(self, seen: Seen) -> Driver:
         asked = seen.uid in self._asked or seen.verdict.state == "ending"
-        reason = "ended as asked" if asked else "its Job was deleted"
+        reason = ends.AS_ASKED if asked else "its Job was deleted"
         return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
 
     def _forget(self) -> None:
@@ -241,7 +242,7 @@ class KubernetesPool:
     def _end(self, seen: Seen) -> None:
         self._api.delete(JOBS, seen.job, seen.uid)
         self._asked.add(seen.uid)
-        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", "is being ended"))
+        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""
@@ -254,7 +255,7 @@ class KubernetesPool:
 
     def _accepted(self, pool: Pool) -> None:
         if pool.name in self._refused:
-            self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason="launched after all")
+            self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason=ends.LAUNCHED)
 
     def _held_up(self) -> list[Driver]:
         """Launches that the cluster does not take; one that it took after all comes once more."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, cast
 from uuid import uuid4
 
+from controlplane.core import ends
 from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.scaling import Limits, Share
 from controlplane.drivers.backoff import Backoff
@@ -185,7 +186,7 @@ def reason(status: int, child: Child) -> str:
     """Why a child ended, for people."""
     tail = _tail(child.log)
     if child.stopping:
-        return "ended as asked"
+        return ends.AS_ASKED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:
         return f"ran out of memory ({_ending(status)}); see {child.log.name}"
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from controlplane.core import ends
 from controlplane.core.model import Fault
 
 State: TypeAlias = Literal["waiting", "running", "ending", "ended"]
@@ -43,9 +44,9 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
     if (complete := conditions.get("Complete")) is not None:
-        return Verdict("ended", "exited with code 0", at=time_of(complete.get("lastTransitionTime")))
+        return Verdict("ended", ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
     if "deletionTimestamp" in job["metadata"]:
-        return Verdict("ending", "is being ended")
+        return Verdict("ending", ends.ENDING)
     alive = [p for p in pods if _phase(p) in ("Pending", "Running")]
     if not alive:
         return _without_pod(events)

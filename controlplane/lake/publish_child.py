@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from time import time
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -50,9 +51,10 @@ class Refused(Exception):
 
 
 class Publication:
-    """One request at work on one table."""
+    """One request at work on one table. `may_commit` is asked after each look at it: False ends the work."""
 
-    def __init__(self, request: Mapping[str, Any]) -> None:
+    def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
+        self._may_commit = may_commit
         self.lake: ObjectStore = open_lake(request["lake"])
         self.path: str = request["table"]
         self.location = _location(self.lake.uri, self.path)
@@ -77,6 +79,10 @@ class Publication:
                 conflict = e
         raise OSError(f"others keep committing to {self.location}: {conflict}")
 
+    def _ask(self) -> None:
+        if not self._may_commit():
+            raise EOFError("nobody waits for this publication any more")
+
     def _once(self) -> int:
         if not DeltaTable.is_deltatable(self.location, self.options):
             return self._create("error", difference(self.wanted, {}))
@@ -90,6 +96,7 @@ class Publication:
 
     def _create(self, mode: Any, change: Difference) -> int:
         self._link(change.adds)
+        self._ask()
         failpoint("publish-before-log")
         create_table_with_add_actions(
             self.location,
@@ -109,6 +116,7 @@ class Publication:
     def _widen(self, table: DeltaTable) -> None:
         """A commit of metadata alone: rows that are there already show NULL in the new columns."""
         known = len(table.schema().fields)
+        self._ask()
         table.alter.add_columns(self.schema.fields[known:], commit_properties=CommitProperties(max_commit_retries=0))
 
     def _swap(self, table: DeltaTable, change: Difference) -> int:
@@ -118,6 +126,7 @@ class Publication:
         sizes, is_change = _active(table), not (self.is_layout and _same_rows(table, change))
         actions: list[AddAction | RemoveAction] = [_add(a, is_change=is_change) for a in change.adds]
         actions += [RemoveAction(p, is_change, FAR, sizes[p], {}) for p in change.removes]
+        self._ask()
         failpoint("publish-before-log")
         table.create_write_transaction(actions, "append", table.schema(), commit_properties=self.commit)
         failpoint("publish-after-log")
@@ -166,9 +175,9 @@ def _stats(entry: FileEntry) -> str:
     return json.dumps(entry["stats"] or {"numRecords": entry["rows"]}, allow_nan=False)
 
 
-def answer(line: str) -> dict[str, Any]:
+def answer(line: str, may_commit: Callable[[], bool]) -> dict[str, Any]:
     try:
-        return {"version": Publication(json.loads(line)).run()}
+        return {"version": Publication(json.loads(line), may_commit).run()}
     except (Refused, ValueError) as e:
         return {"refused": str(e)}
     except (OSError, DeltaError, NotFound) as e:
@@ -176,10 +185,16 @@ def answer(line: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    with os.fdopen(os.dup(1), "w") as out:
+    with os.fdopen(os.dup(1), "w") as out, suppress(EOFError):
         os.dup2(2, 1)  # what a library prints must not look like an answer
-        for line in sys.stdin:
-            print(json.dumps(answer(line)), file=out, flush=True)
+
+        def may_commit() -> bool:
+            """The end of the input, in place of an answer, is a no."""
+            print(json.dumps("ready"), file=out, flush=True)
+            return bool(sys.stdin.readline())
+
+        for line in iter(sys.stdin.readline, ""):
+            print(json.dumps(answer(line, may_commit)), file=out, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model import Fragment, Table
 from dataplane.contract import Json
 
+READY, GO = b'"ready"\n', b'"go"\n'  # the child is about to commit; it may
 COMMAND = (sys.executable, "-P", "-m", "controlplane.lake.publish_child")
 
 
@@ -24,10 +26,21 @@ class CannotPublish(HeadgateError):
 
 
 class DeltaPublisher:
-    """One table at a time, whoever asks. A child that dies is an OSError for the request that it had, and no other."""
+    """One table at a time, whoever asks. A child that dies is an OSError for the request that it had, and no other.
 
-    def __init__(self, lake_uri: str, *, idle_s: float = 5.0, timeout_s: float = 600.0) -> None:
-        self._lake_uri = lake_uri
+    `may_commit` is called between looking at a table and committing to the version that was seen, and raises where
+    somebody else may be publishing by now: who was paused for long never goes over a newer generation.
+    """
+
+    def __init__(
+        self,
+        lake_uri: str,
+        *,
+        idle_s: float = 5.0,
+        timeout_s: float = 600.0,
+        may_commit: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._lake_uri, self._may_commit = lake_uri, may_commit
         self._idle_s = idle_s
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -56,16 +69,16 @@ class DeltaPublisher:
 
     def _ask(self, request: bytes) -> Json:
         child = self._living()
-        assert child.stdin
-        assert child.stdout
         watchdog = threading.Timer(self._timeout_s, child.kill)
         watchdog.start()
         try:
-            child.stdin.write(request)
-            child.stdin.flush()
-            line = child.stdout.readline()
-        except BrokenPipeError:
-            line = b""
+            line = _said(child, request)
+            while line == READY:
+                self._may_commit()
+                line = _said(child, GO)
+        except BaseException:
+            self._end()  # which says no
+            raise
         finally:
             watchdog.cancel()
         if line.endswith(b"\n"):
@@ -103,6 +116,18 @@ class DeltaPublisher:
         with self._lock:
             if self._idle is threading.current_thread():
                 self._end()
+
+
+def _said(child: subprocess.Popen[bytes], line: bytes) -> bytes:
+    """The child's answer to a line; nothing if it has ended."""
+    assert child.stdin
+    assert child.stdout
+    try:
+        child.stdin.write(line)
+        child.stdin.flush()
+        return child.stdout.readline()
+    except BrokenPipeError:
+        return b""
 
 
 def _request(lake_uri: str, table: Table) -> Json:

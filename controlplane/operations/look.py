@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import explain, tree
 from controlplane.core.dataflow import Sink
+from controlplane.core.ends import ENDING
 from controlplane.core.errors import NotFound
 from controlplane.core.expectations import record_key
+from controlplane.core.leases import LOOP
 from controlplane.core.model import Publication, State, Task
-from controlplane.core.plan import Compute, Decision, Evaluate, Learn, Plan, Sync
+from controlplane.core.plan import Compute, Decision, Evaluate, Learn, Plan, Step, Sync
 from controlplane.operations import views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
@@ -30,6 +32,9 @@ COUNTERS = {
 }
 
 
+ENDS_SHOWN = 10  # of drivers
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """Committed files of one generation, relative to the lake, in key order."""
@@ -46,7 +51,7 @@ def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
 
 
 def status(ctx: Context, branch: str, target: str | None = None) -> Json:
-    """State of every dataflow (or the target's), its datasets and targets, and the drivers."""
+    """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
         wanted = set(targeted(facts.desired, target))
@@ -65,11 +70,9 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
             }
             for name, decisions in sorted(by_flow.items())
         ]
-        drivers = [
-            {"id": d.id, "pool": d.pool, "kind": d.kind, "state": "ended" if d.ended else "running", "reason": d.reason}
-            for d in tx.drivers()
-        ]
-    return {"state": views.state_of(chosen), "dataflows": flows, "drivers": drivers}
+        drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
+        leader = views.leader(tx.lease(LOOP), tx.now())
+    return {"state": views.state_of(chosen), "dataflows": flows, "drivers": drivers, "leader": leader}
 
 
 def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> Json:
@@ -246,8 +249,16 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "logic": None if isinstance(node, Sink) else node.logic.hex(),
             "because": views.items((*chain, *past), facts),
             "sources": explain.sources(facts, facts.desired, target, partition),
+            "drivers": _in_trouble(tx, decision.step),
             "error": views.error(error, node),
         }
+
+
+def _in_trouble(tx: Tx, step: Step) -> list[Json]:
+    """What keeps drivers from being there for tasks that wait, and what the last ones ended of."""
+    if not isinstance(step, Compute | Learn | Evaluate | Sync):
+        return []
+    return [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)]
 
 
 def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) -> None:

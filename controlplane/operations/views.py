@@ -9,7 +9,9 @@ from itertools import islice
 from controlplane.core import expectations, folding
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.dataflow import Node, Sink, Transform
-from controlplane.core.model import Publication, State, Target
+from controlplane.core.ends import ENDING
+from controlplane.core.leases import Lease
+from controlplane.core.model import Driver, Publication, State, Target
 from controlplane.core.plan import Decision, Item, Plan, worst
 from controlplane.operations.world import Facts
 from dataplane.contract import Json, TaskError
@@ -161,6 +163,25 @@ def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | 
 def problems(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[Json]:
     """Every error of these decisions, for `errors` of a run."""
     return [{"dataset": d.dataset, **error(d.error, nodes[d.dataset])} for d in decisions if d.error is not None]
+
+
+def driver(driver: Driver) -> Json:
+    """`waiting`: it was asked for and has not begun, for the reason that is given."""
+    shown = {"id": driver.id, "pool": driver.pool, "kind": driver.kind, "state": _at(driver), "reason": driver.reason}
+    return shown | ({"at": when(driver.seen)} if driver.ended else {})
+
+
+def _at(driver: Driver) -> str:
+    if driver.ended:
+        return "ended"
+    return "ending" if driver.reason == ENDING else "waiting" if driver.reason else "running"
+
+
+def leader(lease: Lease | None, now: float) -> Json:
+    """Who plans, launches and commits at present; None if nobody does."""
+    if lease is None or lease.until <= now:
+        return None
+    return {"holder": lease.holder, "epoch": lease.epoch, "since": when(lease.since)}
 
 
 def state_of(decisions: Iterable[Decision]) -> str:

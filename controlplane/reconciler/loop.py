@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
+from controlplane.core import ends
 from controlplane.core.dataflow import Desired, Source
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
-from controlplane.core.model import Attempt, Driver, Fault, Size, State
+from controlplane.core.leases import Deposed
+from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
 from controlplane.core.plan import Status, worst
 from controlplane.core.scaling import Level, Share
 from controlplane.operations import listings, publish, work
@@ -26,7 +29,7 @@ from controlplane.operations.sweep import sweep
 from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.packing import Packing
-from controlplane.reconciler.wake import Wake
+from controlplane.reconciler.wake import Ends, Wake
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
@@ -86,8 +89,8 @@ class Reconciler:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def run(self, stop: threading.Event) -> None:
-        """Serve until `stop`: faults are logged and the next pass tries again."""
+    def run(self, stop: Ends) -> None:
+        """Serve until `stop`, or somebody else leads: faults are logged and the next pass tries again."""
         collecting = Collecting(self.store, self.namespace)
         while not stop.is_set():
             seen = self.wake.count
@@ -95,13 +98,16 @@ class Reconciler:
                 changed = self.tick()
                 self._pack(is_idle=not changed)
                 _collect(collecting)
+            except Deposed as e:
+                log.warning("deposed", reason=str(e))
+                return
             except Exception as e:
                 log.exception("pass failed", error=str(e))
                 changed = False
             if not changed:
                 self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), seen)
 
-    def settle(self, stop: threading.Event, again: Callable[[], bool] = lambda: False) -> Status:
+    def settle(self, stop: Ends, again: Callable[[], bool] = lambda: False) -> Status:
         """Pass until nothing is left, or nothing can go on, and collect if it is time; the worst state in scope.
 
         `again` is asked then: True says that it has found more to do.
@@ -138,7 +144,7 @@ class Reconciler:
         self._publishing.close()
         if self.pool.outlives:
             return
-        with self.store.begin(self.namespace) as tx:
+        with suppress(Deposed), self.store.begin(self.namespace) as tx:
             for driver in tx.drivers():
                 if driver.id in self._known_drivers:
                     tx.put_driver(_ended(driver))
@@ -241,6 +247,7 @@ class Reconciler:
                     tx.put_driver(driver)
                 for driver in gone:
                     tx.put_driver(_ended(driver))
+                tx.put_events([_told(d) for d in moved if d.id in stored or not self._first if _is_remarkable(d)])
         self._known_drivers.update(present)
         for driver in moved:
             if driver.ended:
@@ -283,6 +290,15 @@ class Reconciler:
         self.pool.scale(share.kind, self._levels[of].kept, share.size)
 
 
+def _is_remarkable(driver: Driver) -> bool:
+    return driver.ended and driver.reason not in ends.UNREMARKABLE
+
+
+def _told(driver: Driver) -> Event:
+    body = {"driver": driver.id, "kind": driver.kind, "size": driver.size, "reason": driver.reason}
+    return Event("driver.ended", "", 1, body | {"fault": driver.fault})
+
+
 def _fault(driver: Driver | None) -> Fault:
     return driver.fault if driver is not None and driver.fault else "crashed"
 
@@ -292,12 +308,14 @@ def _collect(collecting: Collecting) -> None:
     try:
         if collected := collecting.step(time.monotonic()):
             log.info("collected", **asdict(collected))
+    except Deposed:
+        raise
     except Exception as e:
         log.exception("collection failed", error=str(e))
 
 
 def _ended(driver: Driver) -> Driver:
-    return replace(driver, ended=True, reason="the control plane that started it ended")
+    return replace(driver, ended=True, reason=ends.WITH_ITS_MAKER)
 
 
 class _Publishing:
@@ -343,6 +361,8 @@ class _Publishing:
             seen = self._wake.count
             try:
                 done = self._round()
+            except Deposed:
+                return  # the loop is told the same
             except Exception as e:
                 log.exception("publishing failed", error=str(e))
                 done = 0

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Protocol
+
+
+class Ends(Protocol):
+    """Something that is over one day, such as a `threading.Event` that is set."""
+
+    def is_set(self) -> bool: ...
 
 
 class Wake:

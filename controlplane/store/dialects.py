@@ -32,6 +32,12 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy.dialects import sqlite
 
 BUSY_S = 30
+LIMITS = {  # of a session on PostgreSQL
+    "idle_in_transaction_session_timeout": "600s",  # a reader may look at thousands of files between two pages
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
 FEW, DIGEST_BYTES = 100, 32
 _CUT_OUT = text(
     "(WITH RECURSIVE place(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i + 1 < :n)"
@@ -198,6 +204,15 @@ def _begin(command: str) -> Callable[[Connection], None]:
     return begin
 
 
+def _open_postgres(connection: Any, _record: object) -> None:
+    """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Unless
+    somebody chose other limits."""
+    with connection.cursor() as cursor:
+        for name, value in LIMITS.items():
+            cursor.execute(f"SELECT set_config('{name}', '{value}', false) WHERE current_setting('{name}') = '0'")
+    connection.commit()
+
+
 def postgres_engines(url: URL) -> Engines:
     """One pool that survives a restart of the server; readers see one snapshot and cannot write."""
     engine = create_engine(
@@ -213,4 +228,5 @@ def postgres_engines(url: URL) -> Engines:
             "prepare_threshold": None,  # plans know the arrays that they are for
         },
     )
+    event.listen(engine, "connect", _open_postgres)
     return Engines(engine, engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))

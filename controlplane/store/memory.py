@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from controlplane.core import marks
+from controlplane.core.ends import UNREMARKABLE
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import (
     Answer,
@@ -31,6 +32,7 @@ from controlplane.core.model import (
 )
 from controlplane.ports import Tx
 from controlplane.store.memory_collected import MemoryCollected
+from controlplane.store.memory_leased import MemoryLeased
 from controlplane.store.memory_queue import MemoryQueue, pick
 from controlplane.store.rules import NODE_FRESH_S, firsts
 from controlplane.store.shelf import Named, Shelf, Space, V
@@ -46,7 +48,7 @@ def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
     return {(branch, name): item for name, item in items.items()}
 
 
-class MemoryTx(MemoryQueue, MemoryCollected):
+class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
@@ -312,6 +314,10 @@ class MemoryTx(MemoryQueue, MemoryCollected):
     def drivers(self) -> tuple[Driver, ...]:
         running = (driver for driver in self._space.drivers.values() if not driver.ended)
         return tuple(sorted(running, key=lambda d: (d.at, d.id)))
+
+    def ends(self, limit: int) -> tuple[Driver, ...]:
+        told = (d for d in self._space.drivers.values() if d.ended and d.reason not in UNREMARKABLE)
+        return tuple(sorted(told, key=lambda d: (-d.seen, d.id))[:limit])
 
     def token(self, hashed: bytes) -> Token | None:
         return next((token for token in self._space.tokens.values() if token.hash == hashed), None)

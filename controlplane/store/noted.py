@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row, delete, func, select
 
+from controlplane.core.ends import UNREMARKABLE
 from controlplane.core.model import Driver, Event, Token
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump
@@ -61,6 +62,11 @@ class Noted(Part):
     def drivers(self) -> tuple[Driver, ...]:
         running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
         return tuple(sorted((_driver(row) for row in self._rows(running)), key=lambda d: (d.at, d.id)))
+
+    def ends(self, limit: int) -> tuple[Driver, ...]:
+        driver = db.drivers.c
+        told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(UNREMARKABLE)))
+        return tuple(_driver(row) for row in self._rows(told.order_by(driver.seen.desc(), driver.id).limit(limit)))
 
     def drop_drivers(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
+from controlplane.core.leases import Lease
 from controlplane.core.model import (
     Answer,
     Attempt,
@@ -108,6 +109,7 @@ class Space:
     events: Shelf[int, Event] = field(default_factory=Shelf)
     tokens: Shelf[str, Token] = field(default_factory=Shelf)
     counters: Shelf[str, int] = field(default_factory=Shelf)
+    leases: Shelf[str, Lease] = field(default_factory=Shelf)
 
     def fork(self, *, is_open: bool) -> Space:
         return Space(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

@@ -15,6 +15,7 @@ from controlplane.store.branched import Branched
 from controlplane.store.collected import Collected
 from controlplane.store.desired import Desired
 from controlplane.store.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
+from controlplane.store.leased import Leased
 from controlplane.store.listed import Listed
 from controlplane.store.marked import Marked
 from controlplane.store.noted import Noted
@@ -23,7 +24,7 @@ from controlplane.store.settled import Settled
 from dataplane.contract import Schema
 
 
-class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected):
+class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected, Leased):
     """All parts over one connection."""
 
     def __init__(

@@ -262,3 +262,9 @@ tokens = _table(
 )
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
+
+# --- leases of what one process does at a time ------------------------------------------------------
+
+leases = _table(
+    "leases", _key("name"), _text("holder"), _count("epoch"), _time("since"), _time("until"), clustered=True
+)

@@ -16,5 +16,5 @@ def test_an_overlay_is_accepted_as_it_is(plane: ControlPlane, overlay: str) -> N
     plane.kubectl("apply", "--filename", str(DEPLOY / "base" / "namespaces.yaml"))
     strictly = ("--dry-run=server", "--validate=strict", "--warnings-as-errors")
     taken = plane.kubectl("apply", *strictly, "--kustomize", str(DEPLOY / "overlays" / overlay))
-    for part in ("deployment.apps/headgate-api", "deployment.apps/headgate-reconciler", "job.batch/headgate-migrate"):
+    for part in ("deployment.apps/headgate", "job.batch/headgate-migrate"):
         assert f"{part} created (server dry run)" in taken

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -16,10 +17,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, LargeBinary, create_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
+from controlplane.core.errors import StaleState
+from controlplane.core.leases import LOOP
+from controlplane.ports import Store
+from controlplane.reconciler.leading import Fenced
 from controlplane.store import HEAD, open_store, upgrade, version
 from controlplane.store.migrate import MIGRATIONS, UnknownVersion
 from controlplane.store.tables import metadata
-from tests.store.examples import event
+from tests.store.examples import event, state
 
 START = """
 import sys
@@ -115,6 +120,69 @@ def test_a_database_of_the_first_release_is_upgraded(url: str) -> None:
         number = tx.force("main", ["flights.daily"])
         assert tx.forces("main") == {"flights.daily": number}
     store.close()
+
+
+def test_migrations_only_add(url: str) -> None:
+    """So that a process of the version before goes on with the new schema: what it reads and writes is as it was, and
+    what it does not know of may be left out of its rows."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    versions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    engine = create_engine(url)
+    before: dict[str, dict[str, Any]] = {}
+    for revision in reversed(versions):
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+        after = _columns(engine)
+        for table, columns in before.items():
+            assert columns.items() <= after[table].items(), f"{revision} changes {table}"
+            new = after[table].keys() - columns.keys()
+            assert all(after[table][name][1] for name in new), f"{revision}: old rows lack {new} of {table}"
+        before = after
+    engine.dispose()
+
+
+def _columns(engine: Engine) -> dict[str, dict[str, Any]]:
+    """Table -> column -> its type, and whether it may be left out."""
+    found = inspect(engine)
+    return {
+        table: {c["name"]: (str(c["type"]), bool(c["nullable"] or c["default"])) for c in found.get_columns(table)}
+        for table in found.get_table_names()
+    }
+
+
+def test_an_open_store_goes_on_while_another_process_upgrades(url: str) -> None:
+    """As in a rolling upgrade. What of this version has no table yet is the lease: a leader of it comes after that."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+    old, number = open_store(url), 1
+    with old.begin() as tx:
+        tx.commit_state(state(number), 0)
+    upgrade(url)
+    new = open_store(url)
+    with new.begin() as tx:
+        epoch = tx.take_lease(LOOP, "new", 3600.0).epoch
+    for store in (old, Fenced(new, epoch), old):
+        with store.begin() as tx:
+            tx.commit_state(state(number + 1), number)
+        number += 1
+    with pytest.raises(StaleState):
+        _commit(Fenced(new, epoch), 2)
+    with new.read() as tx:
+        assert [s.seq for s in tx.history("main", state(1).dataset, 10)] == [4, 3, 2, 1]
+    for store in (old, new):
+        store.close()
+    engine.dispose()
+
+
+def _commit(store: Store, number: int) -> None:
+    with store.begin() as tx:
+        tx.commit_state(state(number), number - 1)
 
 
 def test_memory_is_always_at_head() -> None:

@@ -43,6 +43,15 @@ def test_drivers_that_have_not_ended(world: World) -> None:
         assert tx.drivers() == (driver("b", seen=7.5), driver("a", at=9.5))
 
 
+def test_ends_that_somebody_may_want_to_know_of(world: World) -> None:
+    with world.begin() as tx:
+        for n, reason in enumerate(("", "ended as asked", "evicted", "preempted", "out of memory")):
+            tx.put_driver(driver(f"d{n}", seen=float(n), ended=True, reason=reason))
+        tx.put_driver(driver("waits", reason="waits for a node"))
+        assert [d.reason for d in tx.ends(10)] == ["out of memory", "preempted", "evicted"]
+        assert [d.reason for d in tx.ends(2)] == ["out of memory", "preempted"]
+
+
 def test_tokens(world: World) -> None:
     with world.begin() as tx:
         tx.put_token(token("b"))

@@ -13,7 +13,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, answer, target_of
 from controlplane.api.problems import Refused
 from controlplane.api.services import Format
-from controlplane.operations import look
+from controlplane.operations import look, notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Number = Annotated[int | None, Query(ge=0, le=2**53)]
@@ -55,6 +55,18 @@ def history(call: Called, branch: Branch, dataset: Dataset, before: Number = Non
 def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Response:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
     return answer(look.checks(call.context, branch, dataset, generation))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
+def tasks(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    after: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    limit: Limit = 100,
+) -> Response:
+    """Tasks that a dataset asks for at present; `next` is the `after` of the next page."""
+    return answer(notes.tasks(call.context, branch, dataset, after=after, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")

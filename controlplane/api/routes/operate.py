@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Response
+from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Call, Called, answer, target_of
-from controlplane.operations import blueprints, operate
+from controlplane.operations import blueprints, notes, operate
 from controlplane.operations.context import Context
 
 router = auth.router()
@@ -55,6 +55,12 @@ def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
 def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
     """Take back a pause."""
     return call.once(lambda: _each(call, branch, wish, operate.resume))
+
+
+@router.get("/v1/audit")
+def audit(call: Called, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+    """Who changed what is wanted, the last changes first."""
+    return answer(notes.audit(call.context, limit))
 
 
 def _each(call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], dict[str, Any]]) -> Response:

@@ -22,10 +22,16 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert (found.home, found.database_url, found.lake) == (tmp_path, "memory:", "s3://b/p")
 
 
-@pytest.mark.parametrize("given", [{"HEADGATE_POOL": "x"}, {"HEADGATE_SEMANTICS": "-1"}, {"HEADGATE_SEMANTICS": "x"}])
-def test_what_cannot_be_meant_is_refused(given: dict[str, str]) -> None:
-    with pytest.raises(BadSetting, match=next(iter(given))):
-        settings.read(environ=given)
+@pytest.mark.parametrize(
+    ("name", "value"), [("POOL", "x"), ("SEMANTICS", "-1"), ("SEMANTICS", "x"), ("LEASE_S", "1"), ("LEASE_S", "x")]
+)
+def test_what_cannot_be_meant_is_refused(name: str, value: str) -> None:
+    with pytest.raises(BadSetting, match=f"HEADGATE_{name}"):
+        settings.read(environ={f"HEADGATE_{name}": value})
+
+
+def test_how_long_a_leader_may_be_silent() -> None:
+    assert settings.read(environ={"HEADGATE_LEASE_S": "60"}).lease_s == 60.0
 
 
 @pytest.mark.parametrize("lake", ["s3://", "s3://bucket/a b", "s3://bucket/../x%20", "s3://bucket//x", "S3://bucket"])

@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties, RemoveAction
 
+from controlplane.core.leases import LOOP, Deposed
 from controlplane.lake.publisher import CannotPublish, DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, all_types, read_by_deltalake, struct
 
@@ -336,3 +337,44 @@ def test_strange_column_names(lake: Lake, publisher: DeltaPublisher) -> None:
 def test_the_parent_stays_without_deltalake_and_arrow() -> None:
     code = "import sys, controlplane.lake.publisher; print([m for m in ('deltalake', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# --- somebody else publishes by now ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["first", "later"])
+def test_who_is_deposed_while_it_looks_at_a_table_does_not_commit(
+    lake: Lake, publisher: DeltaPublisher, root: Path, is_there: bool
+) -> None:
+    one, two, three = (lake.fragment(A, rows(n)) for n in (1, 2, 3))
+    if is_there:
+        publisher.publish(lake.table(A, one, generation=1))
+    late = lake.table(A, one, two, generation=2)
+
+    def overtaken() -> None:
+        publisher.publish(lake.table(A, one, two, three, generation=3))
+        raise Deposed(LOOP, 1)
+
+    deposed = DeltaPublisher(root.as_uri(), may_commit=overtaken)
+    with pytest.raises(Deposed):
+        deposed.publish(late)
+    deposed.close()
+    check(lake, rows(1, 2, 3))
+
+
+def test_what_others_commit_between_looking_and_committing_is_looked_at_again(lake: Lake, root: Path) -> None:
+    one, two = (lake.fragment(A, rows(n)) for n in (1, 2))
+    other = DeltaPublisher(root.as_uri())
+    asked: list[int] = []
+
+    def often() -> None:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            other.publish(lake.table(A, one, generation=1))
+
+    publisher = DeltaPublisher(root.as_uri(), may_commit=often)
+    assert publisher.publish(lake.table(A, one, two, generation=2)) == 1
+    publisher.close()
+    other.close()
+    assert asked == [0, 1]
+    check(lake, rows(1, 2))

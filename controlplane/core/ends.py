@@ -1,0 +1,14 @@
+"""Words for ends of drivers that nobody needs to look into. All others are told to whoever asks how things stand.
+
+Does not belong here: what else may end a driver (`drivers`), and whose fault it was.
+"""
+
+from __future__ import annotations
+
+AS_ASKED = "ended as asked"
+BY_ITSELF = "exited with code 0"
+WITH_ITS_MAKER = "the control plane that started it ended"
+LAUNCHED = "launched after all"
+ENDING = "is being ended"  # of one that has not ended yet
+
+UNREMARKABLE = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})

@@ -1,0 +1,59 @@
+"""What is noted of work and of wishes: the tasks that a dataset asks for, and who changed what. Changes nothing.
+
+Does not belong here: what is to be made of it (`look`).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model import Change, Task
+from controlplane.operations import views
+from controlplane.operations.context import Context
+from controlplane.operations.world import desired
+from dataplane.contract import Json
+
+
+def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> Json:
+    """The tasks that a dataset asks for at present, in order of partitions; `next` is the `after` of the next page."""
+    with ctx.store.read(ctx.namespace) as tx:
+        node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
+        if node is None:
+            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
+    page = demanded[after : after + limit]
+    end = after + len(page)
+    items = [{**_task(t), "error": views.error(t.error, node)} for t in page]
+    return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
+
+
+def _task(task: Task) -> Json:
+    return {
+        "task": task.key.hex(),
+        "kind": task.kind,
+        "partition": task.partition,
+        "state": task.state,
+        "attempt": task.attempt,
+        "failures": task.failures,
+        "not_before": views.when(task.not_before) if task.not_before else None,
+        "bytes": task.size_bytes,
+        "priority": task.priority,
+        "resources": task.size,
+    }
+
+
+def audit(ctx: Context, limit: int) -> Json:
+    """Changes of what is wanted, the last ones first: who, when, by which request, before and after."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return {"items": [_change(change) for change in tx.changes(limit)], "next": None}
+
+
+def _change(change: Change) -> Json:
+    return {
+        "at": views.when(change.at),
+        "actor": change.actor,
+        "request_id": change.request_id,
+        "action": change.action,
+        "target": change.target,
+        "before": change.before,
+        "after": change.after,
+    }

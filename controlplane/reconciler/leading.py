@@ -1,0 +1,130 @@
+"""Which of several equal processes runs the loop: the one that holds the lease, for as long as it holds it.
+
+Does not belong here: what the loop does. Nothing of it rests on the lease: what a deposed leader still writes is
+refused by its epoch, in the transaction that would have kept it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from controlplane import logs
+from controlplane.core.leases import LOOP, Lease
+from controlplane.ports import Store, Tx
+
+LOOK_S = 2.0  # at the longest, who waits for the lease looks again after so long
+log = logs.get("leading")
+
+
+class Over:
+    """The end of a term: the process is to end, or somebody else leads."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop, self._lost = stop, threading.Event()
+
+    def is_set(self) -> bool:
+        return self._stop.is_set() or self._lost.is_set()
+
+    def lose(self) -> None:
+        self._lost.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A store that keeps nothing once somebody else has the lease: its transactions raise Deposed at their end."""
+
+    inner: Store
+    epoch: int
+
+    @property
+    def statements(self) -> int:
+        return self.inner.statements
+
+    @contextmanager
+    def begin(self, namespace: str = "default") -> Iterator[Tx]:
+        with self.inner.begin(namespace) as tx:
+            yield tx
+            tx.require_lease(LOOP, self.epoch)
+
+    def read(self, namespace: str = "default") -> AbstractContextManager[Tx]:
+        return self.inner.read(namespace)
+
+    def check(self, namespace: str = "default") -> None:
+        """Deposed if somebody else holds the lease by now."""
+        with self.begin(namespace):
+            """Its end is what asks."""
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One process that would run the loop. `holder` is its name, and nobody else's while it lives; `work` runs the loop
+    over the store that it is given until the term is over."""
+
+    store: Store
+    holder: str
+    lease_s: float
+    work: Callable[[Fenced, Over], None]
+    nudge: Callable[[], None] = lambda: None
+    namespace: str = "default"
+
+    def run(self, stop: threading.Event) -> None:
+        """Wait for the lease, lead, and wait again, until `stop`. What fails is tried again, after others could."""
+        while not stop.is_set():
+            lease = self._take()
+            if lease is None or not self._lead(lease, stop):
+                stop.wait(min(LOOK_S, self.lease_s))
+
+    def _take(self) -> Lease | None:
+        try:
+            with self.store.begin(self.namespace) as tx:
+                lease = tx.take_lease(LOOP, self.holder, self.lease_s)
+        except OSError as e:
+            log.warning("the lease cannot be asked for", reason=str(e))
+            return None
+        return lease if lease.holder == self.holder else None
+
+    def _lead(self, lease: Lease, stop: threading.Event) -> bool:
+        """One term; False if it failed. The lease is renewed until all that belongs to it has ended, and then handed
+        back."""
+        log.info("leads", holder=self.holder, epoch=lease.epoch)
+        over, done = Over(stop), threading.Event()
+        renewing = threading.Thread(target=self._renew, args=[lease, over, done], name="lease", daemon=True)
+        renewing.start()
+        try:
+            self.work(Fenced(self.store, lease.epoch), over)
+        except Exception as e:
+            log.exception("leading failed", error=str(e))
+            return False
+        finally:
+            done.set()
+            renewing.join()
+            self._hand_back(lease)
+            log.info("leads no more", holder=self.holder, epoch=lease.epoch)
+        return True
+
+    def _renew(self, lease: Lease, over: Over, done: threading.Event) -> None:
+        """Only an answer ends a term: while the database is away, nobody else can take the lease either."""
+        while not done.wait(self.lease_s / 3):
+            try:
+                with self.store.begin(self.namespace) as tx:
+                    is_kept = tx.renew_lease(LOOP, lease.epoch, self.lease_s)
+            except OSError as e:
+                log.warning("the lease cannot be renewed", reason=str(e))
+                continue
+            if not is_kept:
+                over.lose()
+                self.nudge()
+                return
+
+    def _hand_back(self, lease: Lease) -> None:
+        try:
+            with self.store.begin(self.namespace) as tx:
+                tx.end_lease(LOOP, lease.epoch)
+        except OSError as e:
+            log.warning("the lease is not handed back: it runs out", reason=str(e))

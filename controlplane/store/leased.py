@@ -1,0 +1,53 @@
+"""Leases. Does not belong here: who takes one, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, select, update
+
+from controlplane.core.leases import Deposed, Lease
+from controlplane.store import tables as db
+from controlplane.store.part import Part
+
+
+class Leased(Part):
+    """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
+
+    def lease(self, name: str) -> Lease | None:
+        row = self._row(self._select(db.leases, name=name))
+        return row and _lease(row)
+
+    def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
+        lease, now = db.leases.c, self.now()
+        mine = {"holder": holder, "since": now, "until": now + lease_s}
+        insert = self._dialect.insert(db.leases).values(namespace=self._namespace, name=name, epoch=1, **mine)
+        is_free = (lease.until <= now) | (lease.holder == holder)
+        anew = {**mine, "epoch": lease.epoch + 1}
+        key = list(db.leases.primary_key)
+        self._connection.execute(insert.on_conflict_do_update(index_elements=key, set_=anew, where=is_free))
+        (row,) = self._rows(self._select(db.leases, name=name))
+        return _lease(row)
+
+    def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
+        return self._until(name, epoch, self.now() + lease_s) == 1
+
+    def end_lease(self, name: str, epoch: int) -> None:
+        self._until(name, epoch, self.now())
+
+    def _until(self, name: str, epoch: int, until: float) -> int:
+        return self._change(update(db.leases).where(self._of_epoch(name, epoch)).values(until=until))
+
+    def require_lease(self, name: str, epoch: int) -> None:
+        """The row is shared until the end: who takes the lease waits for this transaction, or this one for him."""
+        held = select(db.leases.c.epoch).where(self._mine(db.leases, name=name)).with_for_update(read=True)
+        row = self._row(held)
+        if row is None or row.epoch != epoch:
+            raise Deposed(name, epoch)
+
+    def _of_epoch(self, name: str, epoch: int) -> ColumnElement[bool]:
+        return self._mine(db.leases, name=name, epoch=epoch)
+
+
+def _lease(row: Row[Any]) -> Lease:
+    return Lease(row.name, row.holder, row.epoch, row.since, row.until)

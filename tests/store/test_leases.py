@@ -1,0 +1,148 @@
+"""Leases: one holder at a time, by the database's clock, and no commit of one that was deposed."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from controlplane.core.leases import LOOP, Deposed
+from controlplane.ports import Store
+from controlplane.reconciler.leading import Fenced
+from controlplane.store import open_store
+from tests.servers.postgres import Postgres
+from tests.store.conftest import World
+from tests.store.examples import event, state
+
+LONG_S = 3600.0
+PAST_S = -1.0  # a lease whose time is over as soon as it is taken
+
+
+def test_nobody_has_it_at_first(world: World) -> None:
+    with world.read() as tx:
+        assert tx.lease(LOOP) is None
+
+
+def test_the_first_one_gets_it_and_the_others_see_whose_it_is(world: World) -> None:
+    with world.begin() as tx:
+        lease, now = tx.take_lease(LOOP, "a", LONG_S), tx.now()
+    assert (lease.name, lease.holder, lease.epoch) == (LOOP, "a", 1)
+    assert lease.until == lease.since + LONG_S
+    assert lease.since <= now
+    with world.begin() as tx:
+        assert tx.take_lease(LOOP, "b", LONG_S) == lease
+        assert tx.take_lease("another", "b", LONG_S).holder == "b"
+    with world.read() as tx:
+        assert tx.lease(LOOP) == lease
+
+
+def test_one_whose_time_is_over_is_taken_under_a_new_epoch(world: World) -> None:
+    with world.begin() as tx:
+        tx.take_lease(LOOP, "a", PAST_S)
+    with world.begin() as tx:
+        assert (lease := tx.take_lease(LOOP, "b", LONG_S)).epoch == 2
+        assert lease.holder == "b"
+    with world.begin() as tx:
+        assert not tx.renew_lease(LOOP, 1, LONG_S)
+        tx.end_lease(LOOP, 1)
+        assert tx.lease(LOOP) == lease
+
+
+def test_its_holder_goes_on_and_who_begins_anew_under_its_name_has_a_new_epoch(world: World) -> None:
+    with world.begin() as tx:
+        first = tx.take_lease(LOOP, "a", PAST_S)
+        assert tx.renew_lease(LOOP, first.epoch, LONG_S), "nobody took it"
+    with world.begin() as tx:
+        assert tx.take_lease(LOOP, "b", LONG_S).holder == "a"
+        assert tx.take_lease(LOOP, "a", LONG_S).epoch == first.epoch + 1
+
+
+def test_one_that_is_handed_back_is_anybodys(world: World) -> None:
+    with world.begin() as tx:
+        tx.end_lease(LOOP, tx.take_lease(LOOP, "a", LONG_S).epoch)
+    with world.begin() as tx:
+        assert tx.take_lease(LOOP, "b", LONG_S).holder == "b"
+
+
+def test_a_deposed_leader_commits_nothing(world: World) -> None:
+    """Whatever its transaction would have changed."""
+    with world.begin() as tx:
+        epoch = tx.take_lease(LOOP, "a", PAST_S).epoch
+    deposed = Fenced(world.store, epoch)
+    with deposed.begin(world.namespace) as tx:
+        tx.put_events([event("kept")])
+    with world.begin() as tx:
+        tx.take_lease(LOOP, "b", LONG_S)
+    with pytest.raises(Deposed):
+        write(deposed, world.namespace)
+    with deposed.read(world.namespace) as tx:
+        assert tx.count_events(0) == {"kept": 1}
+        assert tx.states("main") == {}
+        assert tx.get_nodes([b"x" * 32]) == {}
+
+
+def write(store: Store, namespace: str) -> None:
+    with store.begin(namespace) as tx:
+        tx.put_events([event("lost")])
+        tx.commit_state(state(1), 0)
+        tx.put_nodes({b"x" * 32: b"lost"})
+
+
+def test_an_older_version_beside_a_leader(world: World) -> None:
+    """It knows of no lease. What both want is decided as ever: by comparing and setting."""
+    with world.begin() as tx:
+        leader = Fenced(world.store, tx.take_lease(LOOP, "new", LONG_S).epoch)
+    with world.begin() as tx:
+        tx.commit_state(state(1), 0)
+    with leader.begin(world.namespace) as tx:
+        tx.commit_state(state(2), 1)
+    with world.read() as tx:
+        assert tx.states("main")[state(1).dataset].seq == 2
+
+
+# --- on PostgreSQL, where transactions meet -------------------------------------------------------
+
+
+def test_who_takes_it_waits_for_a_commit_under_way(stores: dict[str, Store], postgres: Postgres) -> None:
+    """So that a commit that looked at the lease in time is seen by who leads next."""
+    world = World(stores["postgresql"], uuid.uuid4().hex)
+    with world.begin() as tx:
+        epoch = tx.take_lease(LOOP, "a", PAST_S).epoch
+    seen: list[dict[str, int]] = []
+
+    def take() -> None:
+        with world.begin() as tx:
+            tx.take_lease(LOOP, "b", LONG_S)
+            seen.append(tx.count_events(0))
+
+    taking = threading.Thread(target=take)
+    with world.begin() as tx:
+        tx.put_events([event("late")])
+        tx.require_lease(LOOP, epoch)
+        taking.start()
+        await_lock(postgres, taking)
+    taking.join()
+    assert seen == [{"late": 1}]
+
+
+def test_the_clock_of_a_process_does_not_count(stores: dict[str, Store], postgres: Postgres) -> None:
+    world = World(stores["postgresql"], uuid.uuid4().hex)
+    with world.begin() as tx:
+        lease = tx.take_lease(LOOP, "a", 600.0)
+    ahead = open_store(postgres.url(), clock=lambda: time.time() + 3600.0)
+    with ahead.begin(world.namespace) as tx:
+        assert tx.take_lease(LOOP, "b", 600.0) == lease
+    ahead.close()
+
+
+def await_lock(server: Postgres, taking: threading.Thread) -> None:
+    """Until it waits for a row, or has done what it wanted."""
+    engine = create_engine(server.url())
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%leases%'")
+    with engine.connect() as connection:
+        while taking.is_alive() and not connection.execute(waiting).scalar_one():
+            connection.rollback()
+    engine.dispose()

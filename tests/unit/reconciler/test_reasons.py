@@ -1,0 +1,138 @@
+"""What the pool says of its drivers reaches whoever asks: status, why, events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.model import SIZES, Driver, Size, Table
+from controlplane.core.scaling import Limits, Share
+from controlplane.operations import blueprints, look, work
+from controlplane.operations.context import Context
+from controlplane.reconciler.loop import Reconciler
+from controlplane.reconciler.wake import Wake
+from controlplane.store.memory import MemoryStore
+from dataplane.contract import CONTRACT, Json
+from dataplane.listing import list_files
+from dataplane.versions import Versions
+from tests.property.engine import MemoryLake
+
+SHOP = """\
+dataflow: shop
+components:
+  orders:
+    read: {{connector: files, path: {folder}/*.csv, format: csv, options: {{header: true}}, schema: id BIGINT}}
+"""
+QUOTA = "waits for room in a quota: exceeded quota: team"
+ENDS = (  # as the pools say it, with what it counts as
+    ("preempted: a pod of higher priority took its place", "disrupted"),
+    ("evicted: The node was low on resource: memory", "evicted"),
+    ("ran out of memory: killed at its limit of 64Mi", "memory"),
+    ("ran for longer than its deadline of 5 s", "deadline"),
+    ("exited with code 3: no such bucket", "crashed"),
+)
+
+
+@dataclass
+class Pool:
+    """Says what it is told to."""
+
+    drivers: tuple[Driver, ...] = ()
+    name: str = "kubernetes"
+    outlives: bool = True
+    shares: tuple[Share, ...] = (Share("driver", "standard", SIZES, Limits(0, 1)),)
+
+    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+        """As many as there are."""
+
+    def poll(self) -> tuple[Driver, ...]:
+        return self.drivers
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class Nowhere:
+    """Tables that nobody reads."""
+
+    def publish(self, table: Table) -> int:
+        return table.generation
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+@dataclass
+class Place:
+    folder: Path
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        self.lake, self.ctx = MemoryLake(), Context(MemoryStore())
+        self.loop = Reconciler(self.ctx.store, self.lake, Nowhere(), self.pool, Wake())
+        (self.folder / "1.csv").write_text("id\n1\n")
+        text = SHOP.format(folder=self.folder)
+        blueprints.apply(self.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+
+    def listed(self) -> None:
+        """What a worker does."""
+        self.loop.tick()
+        claim = work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        assert claim is not None
+        (task,) = claim["tasks"]
+        found = list_files(claim["job"], Versions())
+        result = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+        work.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)  # type: ignore[list-item]  # it is one
+        self.loop.tick()
+
+    def told(self) -> list[Json]:
+        with self.ctx.store.read() as tx:
+            return [e.body for e in tx.events(0) if e.kind == "driver.ended"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def driver(name: str, reason: str = "", fault: str = "") -> Driver:
+    return Driver(name, "kubernetes", "driver", 1.0, 2.0, bool(fault), reason, fault)  # type: ignore[arg-type]  # any text
+
+
+def test_a_dataset_whose_tasks_wait_says_what_its_drivers_wait_for(place: Place) -> None:
+    place.pool.drivers = (driver("d", QUOTA), driver("works"))
+    place.listed()
+    (shown,) = look.why(place.ctx, "main", "shop.orders")["drivers"]
+    assert (shown["state"], shown["reason"]) == ("waiting", QUOTA)
+    assert [(d["state"], d["reason"]) for d in look.status(place.ctx, "main")["drivers"]] == [
+        ("waiting", QUOTA),
+        ("running", ""),
+    ]
+
+
+@pytest.mark.parametrize(("reason", "fault"), ENDS, ids=[fault for _, fault in ENDS])
+def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: str, fault: str) -> None:
+    place.pool.drivers = (driver("d"),)
+    place.listed()
+    claim = work.claim(place.ctx, "d", CONTRACT, ["parse"])
+    assert claim is not None
+    place.pool.drivers = (driver("d", reason, fault),)
+    place.loop.tick()
+    place.loop.tick()
+    assert [(e["driver"], e["reason"], e["fault"]) for e in place.told()] == [("d", reason, fault)]
+    (shown,) = look.status(place.ctx, "main")["drivers"]
+    assert (shown["state"], shown["reason"]) == ("ended", reason)
+    why = look.why(place.ctx, "main", "shop.orders")
+    assert [d["reason"] for d in why["drivers"]] == [reason]
+    assert why["error"]["message"] == f"its driver ended: {reason}"
+
+
+def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
+    place.pool.drivers = (driver("d"),)
+    place.loop.tick()
+    place.pool.drivers = (driver("d", *ENDS[0]),)
+    place.loop.tick()
+    Reconciler(place.ctx.store, place.lake, Nowhere(), place.pool, Wake()).tick()
+    assert len(place.told()) == 1
