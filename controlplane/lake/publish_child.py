@@ -84,8 +84,8 @@ class Publication:
             raise EOFError("nobody waits for this publication any more")
 
     def _once(self) -> int:
-        if not DeltaTable.is_deltatable(self.location, self.options):
-            return self._create("error", difference(self.wanted, {}))
+        if not self._is_there():
+            return self._first()
         table = self._open()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
             case "other":
@@ -93,6 +93,17 @@ class Publication:
             case "widened":
                 self._widen(table)
         return self._swap(table, difference(self.wanted, _active(table)))
+
+    def _is_there(self) -> bool:
+        return DeltaTable.is_deltatable(self.location, self.options)
+
+    def _first(self) -> int:
+        try:
+            return self._create("error", difference(self.wanted, {}))
+        except DeltaError as e:
+            if self._is_there():
+                raise CommitFailedError("somebody else has made the table") from e
+            raise
 
     def _create(self, mode: Any, change: Difference) -> int:
         self._link(change.adds)
