@@ -103,6 +103,9 @@ def _defaults(scratch: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={scratch}",
         "spark.local.dir": str(scratch),
         "spark.log.level": "WARN",
+        # Where executors are processes of their own.
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.syncLogLevel.enabled": "true",
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -19,6 +19,10 @@ SOURCES = Path(__file__).with_name("plane")
 VERSION_OF = "k8s.io/component-base/version"  # without it the servers call themselves v0.0.0, and clients stumble
 
 
+class MissingTool(RuntimeError):
+    """This machine lacks something that no package registry can give."""
+
+
 def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
 
@@ -45,7 +49,7 @@ def version() -> str:
 def _compile_once(folder: Path) -> None:
     """One process compiles, others wait for it."""
     if shutil.which("go") is None:
-        raise RuntimeError("no Go here: install Go 1.24 or newer (Debian: golang-go), Kubernetes is compiled with it")
+        raise MissingTool("no Go here: Kubernetes is compiled with Go 1.24 or newer (Debian: golang-go)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "kubernetes.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,15 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.cluster.binaries import cache
+from tests.cluster.binaries import MissingTool, cache
 
 NOTHING_INSTALLED = ("-o", "Dir::State::status=/dev/null", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root")
 MERGED = re.compile(r"^(bin|sbin|lib|lib64)(?=/|$)")  # folders that are links into /usr
 NO_NEED = re.compile(r"^usr/(share/(doc|man|locale|info|lintian|bug|bash-completion|zsh)|include)(/|$)")
-
-
-class MissingTool(RuntimeError):
-    """This machine lacks something that no package registry can give."""
 
 
 def packages(names: Sequence[str]) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
+from dataplane import jars
 from tests.cluster import containerfile, debian, layers, oci
 from tests.cluster.binaries import cache
 from tests.cluster.containerfile import FILES, Runs
@@ -49,7 +50,12 @@ def recipes() -> dict[str, Recipe]:
     pause = _files("pause", {"pause": node_binaries() / "pause"})
     layers = {
         "controlplane": (_userland("controlplane"), _site("controlplane")),
-        "dataplane": (_userland("dataplane"), _site("dataplane"), _scripts("dataplane", "entrypoint.sh", "decom.sh")),
+        "dataplane": (
+            _userland("dataplane"),
+            _site("dataplane"),
+            _jars(),
+            _scripts("dataplane", "entrypoint.sh", "decom.sh"),
+        ),
         "postgresql": (_userland("postgresql"), _scripts("postgresql", "postgresql.sh")),
         "s3": (_userland("s3"), _s3(), _scripts("s3", "s3.sh")),
     }
@@ -116,14 +122,20 @@ def _scripts(image: str, *names: str) -> Path:
     return _files(f"scripts-{image}", {f"opt/{name}": FILES / name for name in names})
 
 
+def _jars() -> Path:
+    """What Spark lacks for a lake on S3."""
+    found = sorted(jars.fetched(jars.S3).glob("*.jar"))
+    return _files("jars", {f"opt/headgate/jars/{jar.name}": jar for jar in found}, 0o644)
+
+
 def _s3() -> Path:
     return _files("versitygw", {"usr/local/bin/versitygw": s3.binary()})
 
 
-def _files(name: str, files: dict[str, Path]) -> Path:
+def _files(name: str, files: dict[str, Path], mode: int = 0o755) -> Path:
     def fill(layer: Layer) -> None:
         for path, source in files.items():
-            layer.content(path, source.read_bytes(), 0o755)
+            layer.content(path, source.read_bytes(), mode)
 
     bodies = [f"{path} {sha256(source.read_bytes()).hexdigest()}" for path, source in files.items()]
     return _layer(name, bodies, fill)

@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dataplane.jars import NoJars
 from tests.cluster import store
-from tests.cluster.binaries import binaries
-from tests.cluster.debian import MissingTool
+from tests.cluster.binaries import MissingTool, binaries
 from tests.cluster.images import Recipe, example_data, recipes
 from tests.cluster.nodeparts import node_binaries, runtime
 
 INSIDE = Path(__file__).with_name("inside.sh")
 TOOLS = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "mount": "mount", "bash": "bash"}
+TOOLS |= {"apt-get": "apt", "dpkg-deb": "dpkg"}  # by which containerd and all that is in images comes
 APART = ("--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -86,5 +87,5 @@ def _remove_groups(group: Path) -> None:
 if __name__ == "__main__":
     try:
         sys.exit(run(sys.argv[1:]))
-    except MissingTool as error:
+    except (MissingTool, NoJars) as error:
         sys.exit(f"headgate: {error}")

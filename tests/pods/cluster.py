@@ -1,4 +1,4 @@
-"""The cluster that these tests run in (see `tests/cluster/whole.py`), as kubectl sees it.
+"""The cluster that these tests run in (see `tests/cluster/whole.py`), as kubectl, API and readers of tables show it.
 
 Does not belong here: what is expected of it.
 """
@@ -9,15 +9,26 @@ import base64
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pyarrow as pa
+from deltalake import DeltaTable
+
 from controlplane.client import Headgate
+from tests.e2e.workspace import until
 
 ROOT = Path(__file__).parents[2]
 HANGS = "--timeout=600s"  # nothing here takes as long: what does, hangs
 CONTROL, DATA = "headgate", "headgate-data"
+COMPONENT = "app.kubernetes.io/component"
+SERVES, LOOPS = ("headgate",), "controlplane"  # Deployments, and the component with the loop
+MOVING = ("stale", "building")
+
+Json = dict[str, Any]
 
 
 class NoCluster(RuntimeError):
@@ -48,8 +59,8 @@ class Cluster:
         assert done.returncode != 0, done.stdout
         return done.stderr
 
-    def get(self, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "--output=json"))
+    def get(self, *arguments: str) -> Json:
+        found: Json = json.loads(self.kubectl("get", *arguments, "--output=json"))
         return found
 
     def secret(self, name: str, key: str) -> str:
@@ -63,3 +74,95 @@ class Cluster:
 
     def client(self) -> Headgate:
         return Headgate(f"http://{self.address('headgate')}", self.secret("headgate-admin", "token"))
+
+    # the data plane
+
+    def pods(self, component: str) -> list[Json]:
+        """Those of the data plane that are to run, or do."""
+        found = self.get("pods", "--namespace", DATA, f"--selector={COMPONENT}={component}")["items"]
+        return [
+            p
+            for p in found
+            if p["status"]["phase"] in ("Pending", "Running") and "deletionTimestamp" not in p["metadata"]
+        ]
+
+    def jobs(self) -> list[Json]:
+        """Those that are not over."""
+        found = self.get("jobs", "--namespace", DATA)["items"]
+        return [job for job in found if not any(c["status"] == "True" for c in job["status"].get("conditions", ()))]
+
+    def log(self) -> str:
+        """Of the loop."""
+        place = ("--namespace", CONTROL, f"--selector={COMPONENT}={LOOPS}")
+        return self.kubectl("logs", *place, "--tail=-1", "--all-containers")
+
+    def waits(self, words: str) -> Json:
+        """The driver or worker that the status says this of, once it does."""
+        with self.client() as client:
+
+            def look() -> Json:
+                drivers = client.status()["drivers"]
+                return next((d for d in drivers if words in d["reason"]), {})
+
+            return until(look, lambda: f"nobody waits for {words!r}: {client.status()['drivers']}")
+
+    def told(self, words: str, since: str = "") -> None:
+        """The log of the loop says so, after what it said before."""
+        until(lambda: words in self.log().removeprefix(since), lambda: f"never told: {words!r}")
+
+    def rows(self, table: str) -> pa.Table:
+        return self.delta(table).to_pyarrow_table()
+
+    def delta(self, table: str) -> DeltaTable:
+        """A published table in the object store."""
+        options = {
+            "AWS_ENDPOINT_URL": f"http://{self.address('s3')}",
+            "AWS_ACCESS_KEY_ID": self.secret("headgate-lake", "AWS_ACCESS_KEY_ID"),
+            "AWS_SECRET_ACCESS_KEY": self.secret("headgate-lake", "AWS_SECRET_ACCESS_KEY"),
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+        return DeltaTable(table, storage_options=options)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of the metadata database, for what no answer shows."""
+        host, _, port = self.address("postgresql").partition(":")
+        password = self.secret("headgate-database", "password")
+        with psycopg.connect(host=host, port=port, user="headgate", password=password, dbname="headgate") as connection:
+            return connection.execute(sql.encode()).fetchall()
+
+    # what is left behind
+
+    def assert_tidy(self) -> None:
+        """No attempt is open, no pod or Secret is without its owner, no pool has more Jobs than it may: here one."""
+        assert self.query("SELECT id FROM attempts") == []
+        until(lambda: not self._orphans(), lambda: f"nobody's: {self._orphans()}")
+        pools = [job["metadata"]["name"].rsplit("-", 2)[0] for job in self.jobs()]
+        assert len(pools) == len(set(pools)), pools
+
+    def _orphans(self) -> list[str]:
+        kinds = ("jobs", "pods", "secrets")
+        found = [item for kind in kinds for item in self.get(kind, "--namespace", DATA)["items"]]
+        there = {item["metadata"]["uid"] for item in found}
+        owned = [(item["metadata"]["name"], item["metadata"].get("ownerReferences", ())) for item in found]
+        return [name for name, owners in owned if any(owner["uid"] not in there for owner in owners)]
+
+
+def moving(client: Headgate, flow: str) -> list[str]:
+    """Datasets of a dataflow that are not yet what they are going to be."""
+    (found,) = client.status(flow)["dataflows"]
+    return [d["name"] for d in (*found["datasets"], *found["targets"]) if d["state"] in MOVING]
+
+
+def settled(client: Headgate, flow: str) -> Json:
+    """The dataflow's status, once nothing of it moves any more."""
+    for _ in client.events():
+        if not moving(client, flow):
+            break
+    (found,) = client.status(flow)["dataflows"]
+    return found
+
+
+def tables(cluster: Cluster, flow: Json) -> Iterator[tuple[str, pa.Table]]:
+    for dataset in flow["datasets"]:
+        yield dataset["name"].partition(".")[2], cluster.rows(dataset["table"])

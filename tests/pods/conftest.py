@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pods.cluster import CONTROL, HANGS, ROOT, Cluster
+from tests.pods.cluster import CONTROL, HANGS, ROOT, SERVES, Cluster
 
 
 @pytest.fixture(scope="session")
@@ -16,11 +16,6 @@ def cluster() -> Cluster:
 def installed(cluster: Cluster) -> Cluster:
     """`kubectl apply -k`, as anybody would, and all that is then waited for."""
     cluster.kubectl("apply", "--kustomize", str(ROOT / "deploy" / "overlays" / "local"))
-    for kind in (
-        "statefulset/postgresql",
-        "statefulset/s3",
-        "deployment/headgate-api",
-        "deployment/headgate-reconciler",
-    ):
-        cluster.kubectl("rollout", "status", kind, "--namespace", CONTROL, HANGS)
+    for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
+        cluster.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
     return cluster

@@ -77,10 +77,11 @@ func run(ctx context.Context, o options) error {
 	}
 	defer etcd.Close()
 	failed := make(chan error, 3)
-	runParts(ctx, apiFlags(c, o), controllerFlags(c, o), failed)
+	runControllers := runServer(ctx, apiFlags(c, o), controllerFlags(c, o), failed)
 	if err := c.waitUntilReady(ctx, failed); err != nil {
 		return err
 	}
+	runControllers()
 	runScheduler(ctx, []string{"--kubeconfig=" + c.kubeconfig, "--leader-elect=false", "--secure-port=0"}, failed)
 	fmt.Println("ready", c.local)
 	select {

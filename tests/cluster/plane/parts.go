@@ -46,9 +46,10 @@ func startEtcd(dir string) (*embed.Etcd, error) {
 	}
 }
 
-// runParts starts API server and controllers. Both commands are made before one runs, the controllers' first: it changes a
-// default that is fixed once another command has it. The controllers wait for the API server.
-func runParts(ctx context.Context, api, controller []string, failed chan<- error) {
+// runServer starts the API server, and gives what starts the controllers once it is ready: they wait for it for ten seconds
+// only. Both commands are made before one runs, the controllers' first: it changes a default that is fixed once another
+// command has it.
+func runServer(ctx context.Context, api, controller []string, failed chan<- error) (runControllers func()) {
 	manager, server := controllers.NewControllerManagerCommand(), apiserver.NewAPIServerCommand()
 	start := func(name string, command *cobra.Command, flags []string) {
 		command.SetArgs(flags)
@@ -56,7 +57,7 @@ func runParts(ctx context.Context, api, controller []string, failed chan<- error
 		go report(ctx, name, failed, func() error { return command.ExecuteContext(ctx) })
 	}
 	start("API server", server, api)
-	start("controllers", manager, controller)
+	return func() { start("controllers", manager, controller) }
 }
 
 // runScheduler does what its command does, less the signal handler: a process may have one, and the API server brings it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,13 @@ def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
     tested, held = (pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock"))
     assert held <= tested
     assert any(name.startswith("pyspark==") for name in held) is (plane == "dataplane")
+    assert extras() <= {name.partition("==")[0] for name in held}
+
+
+def extras() -> set[str]:
+    """Packages that connectors and pools need beside what everybody has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {re.split(r"[\[<>=]", wanted)[0] for group in project["optional-dependencies"].values() for wanted in group}
 
 
 def pinned(lock: Path) -> set[str]:
