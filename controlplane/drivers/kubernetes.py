@@ -90,6 +90,7 @@ class KubernetesPool:
         self._cluster, self._api, self._mint_token = cluster, api, mint_token
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
         self._seen: dict[str, Seen] | None = None  # by uid of the Job; None: nothing is known yet
+        self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._asked: set[str] = set()  # uids of Jobs that were told to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
@@ -110,7 +111,7 @@ class KubernetesPool:
                 self._end(seen)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
-                    self._launch(pool, slot, mine)
+                    self._launch(pool, slot)
 
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
@@ -160,8 +161,16 @@ class KubernetesPool:
         labels = manifests.selector(self._cluster)
         jobs = self._api.list(JOBS, labels)
         pods = _by_job(self._api.list(PODS, labels))
-        events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["name"], ()))])
-        return [_seen(j, pods.get(j["metadata"]["name"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+        events = self._events([j for j in jobs if awaits_pod(j, pods.get(j["metadata"]["uid"], ()))])
+        now = [_seen(j, pods.get(j["metadata"]["uid"], ()), events.get(j["metadata"]["uid"], ())) for j in jobs]
+        for seen in now:
+            self._remember(seen)
+        return now
+
+    def _remember(self, seen: Seen) -> None:
+        """A name must not come again as long as a pod or Secret of the Job that had it may still be there."""
+        key = self._cluster.pool(seen.launch.kind, seen.launch.size).name, seen.launch.slot
+        self._numbers[key] = max(seen.launch.number, self._numbers.get(key, 0))
 
     def _events(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
         """Of these Jobs and their pods; they are asked for where nothing else tells."""
@@ -205,9 +214,9 @@ class KubernetesPool:
 
     # --- doing ------------------------------------------------------------------------------------
 
-    def _launch(self, pool: Pool, slot: int, mine: Iterable[Seen]) -> None:
+    def _launch(self, pool: Pool, slot: int) -> None:
         """The Job first: who creates it is the one who gives its pod a token, which goes with it."""
-        number = 1 + max((s.launch.number for s in mine if s.launch.slot == slot), default=0)
+        number = 1 + self._numbers.get((pool.name, slot), 0)
         launch = Launch(f"{pool.kind}-{uuid4().hex[:12]}", pool.kind, pool.size, slot, number)
         job = self._created(pool, JOBS, manifests.job(self._cluster, launch))
         if not job:
@@ -215,6 +224,7 @@ class KubernetesPool:
         failpoint("after-job-created")
         seen = _seen(job, (), ())
         self._known()[seen.uid] = seen
+        self._remember(seen)
         self._give(seen)
         log.info("launched", job=seen.job, driver=launch.driver)
 
@@ -288,9 +298,10 @@ def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Ite
 
 
 def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """By uid: of a name there may have been another one."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for pod in pods:
-        found[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name", "")].append(pod)
+        found[pod["metadata"].get("labels", {}).get("batch.kubernetes.io/controller-uid", "")].append(pod)
     return found
 
 

@@ -66,6 +66,18 @@ def test_scaling_is_a_level(site: Site) -> None:
     assert (site.jobs(), site.pods(), site.secrets()) == ([], [], {})
 
 
+def test_after_a_job_that_was_deleted_by_hand_comes_one_of_another_name_with_a_token_of_its_own(site: Site) -> None:
+    """The Secret of the one that has gone is still there for a moment."""
+    site.node()
+    pool = site.pool()
+    pool.scale("driver", 1)
+    running(pool, 1)
+    site.plane.kubectl("delete", "job", "headgate-driver-standard-0-1", "-n", site.namespace, "--wait=false")
+    drivers(pool, ended(1))
+    pool.scale("driver", 1)
+    assert site.secrets()["headgate-driver-standard-0-2"] == f"token of {only(tuple(pool.poll())).id}"
+
+
 def test_who_comes_after_adopts_what_runs(site: Site) -> None:
     site.node()
     first = site.pool()
