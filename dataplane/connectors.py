@@ -120,6 +120,10 @@ def writer(connector: str) -> Writer:
             from dataplane.jdbc import writing as jdbc
 
             return jdbc.writing
+        case "kafka":
+            from dataplane.write.kafka import writing as writing_kafka
+
+            return writing_kafka
         case _:
             raise _unknown(connector)
 
@@ -139,7 +143,7 @@ def checker(connector: str) -> Checker:
 
             return check
         case "kafka":
-            from dataplane.read.kafka_slices import check as check_kafka
+            from dataplane.write.kafka import check as check_kafka
 
             return check_kafka
         case "python":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controlplane.core import ids
-from controlplane.core.blueprint import KeyColumn, Read, Write
+from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
 from dataplane.contract import Json, digest
 
 FILES = "files"
@@ -25,7 +25,7 @@ def is_path(body: Read | Write) -> bool:
 
 def is_whole(write: Write) -> bool:
     """Whether a generation is written by one task, all its partitions at once."""
-    return write.connector == "delta"
+    return write.connector in ("delta", "kafka")
 
 
 def has_columns(read: Read) -> bool:
@@ -43,8 +43,7 @@ def listing_id(read: Read, location: str) -> bytes:
     if is_files(read):
         found = ids.listing_id(location, read.format, dict(read.options), read.partition, tuple(read.metadata))
         return digest("files-listing/1", listing=found, settings=dict(read.settings)) if read.settings else found
-    settings = {name: value for name, value in read.settings if name != "modules"}  # `code` stands for them
-    told = {"location": location, "settings": settings, "options": dict(read.options)}
+    told = {"location": location, "settings": _identifying(read.settings), "options": dict(read.options)}
     return digest("connector-listing/1", connector=read.connector, metadata=sorted(read.metadata), **told)
 
 
@@ -59,11 +58,16 @@ def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, k
         found = ids.target_id(namespace, dataset, path, write.format, dict(write.options))
         endpoint = dict(write.settings).get("storage.endpoint")
         return digest("files-target/1", target=found, endpoint=endpoint) if endpoint else found
-    settings = {name: value for name, value in write.settings if name != "schema_change"}
-    told = {"path": path, "settings": settings, "keyed": list(keyed)}
+    told = {"path": path, "settings": _identifying(write.settings), "keyed": list(keyed)}
     return digest(
         "connector-target/1", namespace=namespace, component=dataset, uid=uid, connector=write.connector, **told
     )
+
+
+def _identifying(settings: Settings) -> dict[str, object]:
+    """Not how a server is talked to (`client.`), nor what becomes of the copy when columns change, nor modules: `code`
+    stands for them."""
+    return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
 
 
 def told(body: Read | Write) -> dict[str, Json]:

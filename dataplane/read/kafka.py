@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
 from dataplane.failure import TaskFailure
+from dataplane.kafka.client import spark_options
 from dataplane.read.kafka_slices import Topic, look
 
 HEADERS = "array<struct<key: string, value: binary>>"
@@ -28,7 +29,7 @@ _POLL_MS = "20000"  # an end behind the last offset would block for so long; the
 @contextmanager
 def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[KafkaReading]:
     """TaskFailure where the server does not answer."""
-    yield KafkaReading(session, job["settings"], look(job["settings"]["servers"], job["settings"]["topic"]))
+    yield KafkaReading(session, job["settings"], look(job["settings"], job["settings"]["topic"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class KafkaReading:
         starts, ends = ({str(p): of[i] for p, of in covers.items()} for i in (0, 1))
         return (
             self.session.read.format("kafka")
-            .option("kafka.bootstrap.servers", self.settings["servers"])
+            .options(**spark_options(self.settings))
             .option("kafka.isolation.level", "read_committed")
             .option("assign", json.dumps({name: sorted(covers)}))
             .option("startingOffsets", json.dumps({name: starts}))

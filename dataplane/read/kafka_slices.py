@@ -8,18 +8,21 @@ it. Does not belong here: reading messages (kafka).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dataplane.contract import Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
+from dataplane.kafka.client import ANSWER_S, client
 from dataplane.listing import listed
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
 KIND = "offsets:"
-ANSWER_S = 20.0
+LOOK_AGAIN_S = 0.02
 DIGITS = 12  # of a slice's number, so that keys come in its order
 
 
@@ -47,18 +50,13 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
     settings, known = job["settings"], job["known"]
-    topic = look(settings["servers"], settings["topic"])
+    topic = look(settings, settings["topic"])
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
     for ranges in slices(topic, ends, settings["slice"]):
         objects = [object_of(topic, one) for one in ranges]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
-
-
-def check(job: Mapping[str, Json]) -> None:
-    """Whether the topic can be looked at. TaskFailure says what is in the way."""
-    look(job["settings"]["servers"], job["settings"]["topic"])
 
 
 def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[Bounds]]:
@@ -107,25 +105,28 @@ def object_of(topic: Topic, of: Bounds) -> SourceObject:
 # --- server ---------------------------------------------------------------------------------------
 
 
-def look(servers: str, name: str) -> Topic:
+def look(settings: Mapping[str, Json], name: str) -> Topic:
     """The topic as it is now, up to the last message of no open transaction. TaskFailure if that cannot be told."""
     try:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
     except ImportError as e:
         raise TaskFailure("kafka-missing", "a client of Kafka is needed: pip install 'headgate[kafka]'") from e
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, "socket.connection.setup.timeout.ms": 5000})
+    errors: list[KafkaError] = []
+    admin = AdminClient(client(settings, error_cb=errors.append))
     try:
-        return _looked_at(admin, name)
+        return _looked_at(admin, name, errors)
     except KafkaException as e:
-        raise _refused(e, servers, name) from e
+        raise _refused([e.args[0], *errors], settings["servers"], name) from e
 
 
-def _looked_at(admin: AdminClient, name: str) -> Topic:
+def _looked_at(admin: AdminClient, name: str, errors: Sequence[KafkaError]) -> Topic:
     from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
-    told = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name].result()
+    asked = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
+    _await(admin, asked, errors)
+    told = asked.result()
     places = [TopicPartition(name, p.id) for p in told.partitions]
     firsts = admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S)
     ends = admin.list_offsets(
@@ -137,14 +138,28 @@ def _looked_at(admin: AdminClient, name: str) -> Topic:
     return Topic(name, str(told.topic_id), tuple(sorted(bounds, key=lambda b: b.partition)))
 
 
-def _refused(error: Exception, servers: str, name: str) -> TaskFailure:
+def _await(admin: AdminClient, asked: Future[Any], errors: Sequence[KafkaError]) -> None:
+    """An answer, or a reason for which there will be none: else a client tries again until its time is over."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    while not wait([asked], LOOK_AGAIN_S).done:
+        admin.poll(0)
+        if final := [e for e in errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]:
+            raise KafkaException(final[0])
+
+
+def _refused(errors: Sequence[KafkaError], servers: str, name: str) -> TaskFailure:
+    """The first error is the answer; the others are why there was none, if there was none."""
     from confluent_kafka import KafkaError
 
-    told = error.args[0]
-    match told.code():
-        case KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return TaskFailure("topic-not-found", f"there is no topic {name} at {servers}")
-        case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            return TaskFailure("permission-denied", f"the topic {name} at {servers} may not be read: {told.str()}")
-        case _:
-            return TaskFailure("unreachable", f"Kafka at {servers} does not answer: {told.str()}", "infrastructure")
+    codes = {error.code() for error in errors}
+    told = errors[0].str()
+    if KafkaError.UNKNOWN_TOPIC_OR_PART in codes:
+        return TaskFailure("topic-not-found", f"there is no topic {name} at {servers}")
+    if codes & {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
+        return TaskFailure("permission-denied", f"the topic {name} at {servers} may not be read: {told}")
+    if KafkaError._AUTHENTICATION in codes:
+        return TaskFailure("credentials-refused", f"Kafka at {servers} does not accept user or password")
+    if KafkaError._SSL in codes:
+        return TaskFailure("tls-failed", f"no encrypted connection to Kafka at {servers}: {errors[-1].str()}")
+    return TaskFailure("unreachable", f"Kafka at {servers} does not answer: {told}", "infrastructure")

@@ -1,4 +1,5 @@
-"""A Kafka topic as a source: every message once, in slices that never change, whatever happens to the server.
+"""A Kafka topic as a source: every message once, in slices that never change, whatever happens to the server. And as a
+copy, in which the last message of each key is a row.
 
 Steps of one story, told to one service.
 """
@@ -17,9 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from controlplane.client import Headgate
 from dataplane.jars import fetched
+from dataplane.kafka.client import messages
+from dataplane.read.kafka_slices import look
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
-from tests.servers.kafka import Kafka
+from tests.servers.kafka import PASSWORD, USER, Kafka
 
 JARS = Path(__file__).parents[1] / "spark-kafka.xml"
 BLUEPRINT = """\
@@ -28,11 +31,24 @@ components:
   orders:
     read: {{connector: kafka, servers: "{servers}", topic: orders, schema: "id INT, item STRING", refresh: manual}}
   bytes:
-    read: {{connector: kafka, servers: "{servers}", topic: orders, format: raw, refresh: manual, slice: 5}}
+    read:
+      connector: kafka
+      servers: "{login}"
+      topic: orders
+      format: raw
+      refresh: manual
+      slice: 5
+      options:
+        security.protocol: SASL_PLAINTEXT
+        sasl.mechanism: PLAIN
+        sasl.username: {user}
+        sasl.password: secret://kafka/password
   items:
     transform: {{sql: "SELECT item, id FROM orders"}}
   total:
     transform: {{sql: "SELECT count(*) AS n, sum(id) AS ids FROM orders"}}
+  copy:
+    write: {{connector: kafka, from: items, servers: "{servers}", topic: items, key: [id]}}
 """
 PARTITIONS = 2
 
@@ -83,7 +99,15 @@ class Story:
         assert sorted(row["id"] for row in self.rows("orders")) == wanted
         assert sorted(row["id"] for row in self.rows("items")) == wanted
         assert len(self.rows("bytes")) == len(wanted)
+        assert sorted(self.copied()) == wanted
         assert self.rows("total") == [{"n": len(wanted), "ids": sum(wanted) if wanted else None}]
+
+    def copied(self) -> list[int]:
+        """The rows that somebody has who keeps the last message of each key."""
+        settings = {"servers": self.kafka.servers}
+        starts = {b.partition: b.first for b in look(settings, "items").bounds}
+        last = {m.key(): m.value() for m in messages(settings, "items", starts)}
+        return [json.loads(value)["id"] for value in last.values() if value is not None]
 
     def end(self) -> int:
         """The offset behind the last message of the first partition."""
@@ -106,12 +130,15 @@ def kafka() -> Iterator[Kafka]:
 @pytest.fixture(scope="module")
 def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
     admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
-    admin.create_topics([NewTopic("orders", PARTITIONS)])["orders"].result()
+    copy = NewTopic("items", PARTITIONS, config={"cleanup.policy": "compact"})
+    for made in admin.create_topics([NewTopic("orders", PARTITIONS), copy]).values():
+        made.result()
     jars = os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
+    text = BLUEPRINT.format(servers=kafka.servers, login=kafka.servers_with_login, user=USER)
     with closing(Workspace(module_folder)) as workspace:
-        workspace.write("shop.yaml", BLUEPRINT.format(servers=kafka.servers))
+        workspace.write("shop.yaml", text)
         conf = json.dumps({"spark.driver.extraClassPath": jars})
-        with workspace.serving(HEADGATE_SPARK_CONF=conf) as service:
+        with workspace.serving(HEADGATE_SPARK_CONF=conf, HEADGATE_SECRET_KAFKA_PASSWORD=PASSWORD) as service:
             workspace.ask("apply", "shop.yaml", "--wait")
             with service.client() as api:
                 yield Story(kafka, workspace, service, api)
@@ -153,7 +180,7 @@ def test_only_transactions_that_ended_well_count(story: Story) -> None:
 def test_a_server_that_is_away_loses_nothing(story: Story) -> None:
     story.kafka.stop()
     assert story.refreshed(code=1) == "failed"
-    story.assert_equals(range(34))
+    assert sorted(row["id"] for row in story.rows("orders")) == list(range(34))
     assert "does not answer" in story.api.why("shop.orders")["error"]["message"]
     story.kafka.start()
     story.send(range(34, 36))

@@ -17,12 +17,13 @@ from dataplane.jars import fetched
 from tests.servers.ports import free_ports
 
 POM = Path(__file__).with_name("kafka.xml")
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 READY = "Kafka Server started"
 SETTINGS = {  # of one node: each internal topic has one replica, and few partitions
     "process.roles": "broker,controller",
     "node.id": "1",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "offsets.topic.replication.factor": "1",
@@ -40,6 +41,7 @@ SETTINGS = {  # of one node: each internal topic has one replica, and few partit
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
 }
+USER, PASSWORD = "app", 'hunter2 "quoted" \\ & more'
 LOGGING = """\
 <Configuration><Appenders><Console name="out"><PatternLayout pattern="%m%n%throwable"/></Console></Appenders>
 <Loggers><Root level="warn"><AppenderRef ref="out"/></Root><Logger name="kafka.server" level="info"/></Loggers>
@@ -52,11 +54,16 @@ class Kafka:
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="kafka-"))
-        self.port, controller = free_ports(2)
-        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}"
+        self.port, self.login_port, controller = free_ports(3)
+        open_to = f"PLAINTEXT://127.0.0.1:{self.port},LOGIN://127.0.0.1:{self.login_port}"
+        listeners = f"{open_to},CONTROLLER://127.0.0.1:{controller}"
+        password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+        login = f'{LOGIN} required user_{USER}="{password}";'
         own = {
             "listeners": listeners,
             "advertised.listeners": listeners,
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": login.replace("\\", "\\\\"),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.home / "data"),
         }
@@ -72,6 +79,11 @@ class Kafka:
     @property
     def servers(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def servers_with_login(self) -> str:
+        """For those who say that they are `USER`."""
+        return f"127.0.0.1:{self.login_port}"
 
     def start(self) -> Kafka:
         read, write = os.pipe()

@@ -22,7 +22,7 @@ T = TypeVar("T")
 READS: Mapping[str, Nested[Read]] = MappingProxyType(
     {"delta": delta.READ, "jdbc": jdbc.READ, "kafka": kafka.READ, "python": python.READ}
 )
-WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE})
+WRITES: Mapping[str, Nested[Write]] = MappingProxyType({"delta": delta.WRITE, "jdbc": jdbc.WRITE, "kafka": kafka.WRITE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 
 READERS = Choice(("files", "delta", "jdbc", "kafka", "python"))
-WRITERS = Choice(("files", "delta", "jdbc"), ("kafka", "python"))
+WRITERS = Choice(("files", "delta", "jdbc", "kafka"), ("python",))
 NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 
 READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required=True)

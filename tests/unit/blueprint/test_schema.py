@@ -12,7 +12,7 @@ from controlplane.core.blueprint import json_schema
 from tests.unit.blueprint.texts import READ, component, problems_of
 
 COMPONENTS = json_schema()["properties"]["components"]["additionalProperties"]["properties"]
-FIXED = {
+FIXED: dict[str, Any] = {
     "path": "a",
     "format": "csv",
     "from": "x",
@@ -20,6 +20,7 @@ FIXED = {
     "table": "t",
     "servers": "a:1",
     "topic": "t",
+    "key": ["a"],
 }
 SECTIONS = [(part, one) for part in ("read", "write") for one in COMPONENTS[part]["oneOf"]]
 
@@ -30,7 +31,7 @@ def choices(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from ((key, word) for word in value.get("enum", ()))
 
 
-def required(schema: Mapping[str, Any]) -> dict[str, str]:
+def required(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a section of a connector must have."""
     connector = {"connector": schema["properties"]["connector"]["const"]}
     needed = [*schema["required"], *(schema["oneOf"][0]["required"] if "oneOf" in schema else ())]
@@ -39,10 +40,10 @@ def required(schema: Mapping[str, Any]) -> dict[str, str]:
 
 TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
-    "kafka json": {"schema": "a INT"},
+    "read kafka json": {"schema": "a INT"},
 }  # words that need others
 CASES = [
-    (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{given['connector']} {word}", {})})
+    (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{part} {given['connector']} {word}", {})})
     for part, one in SECTIONS
     for key, word in choices(one)
     if (given := required(one))
@@ -50,7 +51,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("part", "given"), CASES)
-def test_every_word_that_editors_offer_is_accepted(part: str, given: dict[str, str]) -> None:
+def test_every_word_that_editors_offer_is_accepted(part: str, given: dict[str, Any]) -> None:
     assert problems_of(component(f"{part}: {json.dumps(given)}")) == ()
 
 
@@ -62,7 +63,7 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("part", "given", "key"), LACKING)
-def test_what_editors_require_is_required(part: str, given: dict[str, str], key: str) -> None:
+def test_what_editors_require_is_required(part: str, given: dict[str, Any], key: str) -> None:
     assert ("missing-key", True) in [
         (p.code, key in p.message) for p in problems_of(component(f"{part}: {json.dumps(given)}"))
     ]
