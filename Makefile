@@ -1,13 +1,16 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
+.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
+
+demo-orders: java setup  ## Kafka, PostgreSQL and files in, Delta, PostgreSQL and Kafka out, with servers of its own
+	@$(BIN)/python -m tests.demo_orders
 
 test: java setup  ## every test, on real Spark and real servers that they start themselves, two files at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=30 tests
