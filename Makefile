@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-planner bench-planner-huge lock clean setup java
+.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge lock clean setup java
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -36,6 +36,9 @@ bench: java setup  ## measure against a hand-written PySpark script; writes benc
 bench-incremental: java setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
 	@$(BIN)/python benchmarks/incremental.py $(ARGS)
 	@$(BIN)/python benchmarks/declarative.py $(ARGS)
+
+bench-connectors: java setup  ## files, JDBC, Kafka and listings beside plain Spark and obstore (ARGS=--scale 0.05)
+	@$(BIN)/python benchmarks/connectors.py $(ARGS)
 
 bench-planner: setup  ## measure planning on SQLite and PostgreSQL (ARGS=--peers: SQLMesh and Dagster too)
 	@$(BIN)/python benchmarks/planner.py $(ARGS)

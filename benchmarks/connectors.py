@@ -1,0 +1,305 @@
+"""Reading what lies elsewhere, beside what plain Spark and a bare listing take for it; and how late a stream is.
+
+    python benchmarks/connectors.py [--scale 1] [--rounds 2] [--only csv,parquet,jdbc,kafka,listing]
+
+Scale 1 is 1 GB of CSV, the same rows as Parquet, 5 million rows by JDBC, a minute of 10,000 messages a second, and
+100,000 objects. Prints ratios, appends all numbers to benchmarks/results/connectors.json, and writes a section of
+docs/performance.md. Each round has both. Does not belong here: streams (streams), what the rows are (tests).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import duckdb
+
+from benchmarks import pages
+from benchmarks.processes import timed
+from benchmarks.streams import stream
+from controlplane import settings
+from controlplane.bootstrap import Server
+from controlplane.cli import once, sources
+from tests.jars import delta_classpath
+from tests.servers.postgres import Postgres
+
+Json: TypeAlias = Any
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results" / "connectors.json"
+ROWS = 12_000_000  # 1 GB of CSV
+FILES = 64
+TABLE_ROWS = 5_000_000
+SLICES = 8
+OBJECTS, FOLDERS = 100_000, 200
+STREAM_S = 60.0
+AGAIN = 2  # reads after the first one, in the same session
+COLUMNS = "id BIGINT, day DATE, customer INT, amount DECIMAL(12,2), word STRING"
+# `n` is the number of a row
+VALUES = """n AS id, DATE '2020-01-01' + CAST(n % 1500 AS INT) AS day, CAST(hash(n) % 100000 AS INT) AS customer,
+CAST((hash(n + 1) % 10000000) / 100.0 AS DECIMAL(12,2)) AS amount, md5(CAST(n AS VARCHAR)) AS word"""
+WITHOUT_EFFECT: Mapping[str, Sequence[Json]] = {  # on these rows
+    "csv": [{"nullValue": "none"}, {"nullValue": "nothing"}],
+    "parquet": [{"int96RebaseMode": "CORRECTED"}, {"int96RebaseMode": "LEGACY"}],
+}
+TARGETS = {"csv": 1.15, "parquet": 1.15, "jdbc": 1.15, "stream_s": 5.0, "listing": 1.2, "planning_ms": 50.0}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Connectors, beside plain Spark and a bare listing.")
+    parser.add_argument("--scale", type=float, default=1.0, help="of all (1)")
+    parser.add_argument("--rounds", type=int, default=2, help="of everything (2)")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=",".join(PARTS))
+    asked = parser.parse_args()
+    rounds = [{name: _measured(PARTS[name], asked.scale, name) for name in asked.only} for _ in range(asked.rounds)]
+    found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    result = {**found, "rounds": rounds}
+    pages.keep(RESULTS, result, "connectors", list(_table(result)))
+
+
+def _measured(part: Callable[[Path, float, str], Json], scale: float, name: str) -> Json:
+    with TemporaryDirectory(prefix="headgate-bench-") as folder:
+        found = part(Path(folder), scale, name)
+    print(name, json.dumps(found), flush=True)
+    return found
+
+
+# --- Headgate ---------------------------------------------------------------------------------------
+
+
+def _ours(place: Path, read: Json, other: Callable[[int], Json]) -> Json:
+    """Seconds of a first run with its session, and of reading all again in the same session: `other` says how the
+    component differs, so that nothing that was read before is of use."""
+    began = time.monotonic()
+    with Server(settings.read(place / "home"), "run") as server:
+        first = _settled(server, place, read, began)
+        again = [_settled(server, place, {**read, **other(number)}, time.monotonic()) for number in range(AGAIN)]
+    return {"first": first, "again": again}
+
+
+def _settled(server: Server, place: Path, read: Json, since: float) -> float:
+    text = place / "bench.yaml"
+    text.write_text(json.dumps({"dataflow": "bench", "components": {"rows": {"read": read}}}))
+    value = once.make(server, once.Wish(sources.load([text])), lambda _: None, since=since)
+    assert value["state"] == "up_to_date", value
+    return float(value["wall_s"])
+
+
+def _plain(place: Path, job: Json) -> Json:
+    command: list[str | Path] = [sys.executable, HERE / "plain_connectors.py", json.dumps(job), str(1 + AGAIN)]
+    return json.loads(timed(command, errors=place / "plain.err").output)
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def _files(place: Path, scale: float, kind: str) -> Json:
+    (place / "data").mkdir()
+    each = int(ROWS * scale / FILES)
+    form = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet"
+    with duckdb.connect() as database:
+        for number in range(FILES):
+            rows = f"SELECT {VALUES} FROM range({number * each}, {(number + 1) * each}) AS r (n)"
+            database.execute(f"COPY ({rows}) TO '{place}/data/{number:03}.{kind}' ({form})")
+    options = {"header": "true"} if kind == "csv" else {}
+    glob = f"{place}/data/*.{kind}"
+    job = {"out": f"{place}/plain", "session": {}, "format": kind, "options": options, "schema": COLUMNS, "paths": glob}
+    read = {"connector": "files", "path": glob, "format": kind, "options": options, "schema": COLUMNS}
+    plain = _plain(place, job)
+    size = sum(file.stat().st_size for file in (place / "data").iterdir())
+    other: Callable[[int], Json] = lambda number: {"options": options | WITHOUT_EFFECT[kind][number]}  # noqa: E731
+    return {"bytes": size, "plain": plain, "headgate": _ours(place, read, other)}
+
+
+# --- a table ----------------------------------------------------------------------------------------
+
+
+def _table_of_rows(place: Path, scale: float, _: str) -> Json:
+    server, rows = Postgres().start(), int(TABLE_ROWS * scale)
+    try:
+        server.create("bench")
+        _filled(server, rows)
+        url = f"jdbc:postgresql://127.0.0.1:{server.port}/bench?user=test"
+        bounds = [rows * n // SLICES for n in range(1, SLICES)]
+        with _told(SECRET_BENCH_URL=url, SPARK_CONF=json.dumps(_jdbc_session())):
+            read = {
+                "connector": "jdbc", "url": "secret://bench/url", "table": "rows", "options": {"fetchsize": "10000"},
+                "partitioned": {"column": "id", "bounds": bounds},
+            }  # fmt: skip
+            plain = _plain(place, {**_plain_jdbc(url, bounds), "out": f"{place}/plain"})
+            other: Callable[[int], Json] = lambda number: {"table": f"rows{number}"}  # noqa: E731
+            return {"rows": rows, "plain": plain, "headgate": _ours(place, read, other)}
+    finally:
+        server.remove()
+
+
+def _filled(server: Postgres, rows: int) -> None:
+    import psycopg
+
+    values = """n::bigint AS id, DATE '2020-01-01' + (n % 1500)::int AS day, (n * 7919 % 100000)::int AS customer,
+    (n % 10000000 / 100.0)::numeric(12,2) AS amount, md5(n::text) AS word"""
+    with psycopg.connect(f"host=127.0.0.1 port={server.port} user=test dbname=bench", autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE rows AS SELECT {values} FROM generate_series(0, {rows - 1}) AS n".encode())
+        connection.execute("CREATE INDEX ON rows (id)")
+        for number in range(AGAIN):
+            connection.execute(f"CREATE TABLE rows{number} AS SELECT * FROM rows".encode())
+            connection.execute(f"CREATE INDEX ON rows{number} (id)".encode())
+        connection.execute("VACUUM ANALYZE")
+
+
+def _plain_jdbc(url: str, bounds: Sequence[int]) -> Json:
+    """As many connections, as much in one answer."""
+    ends = [0, *bounds, 2**62]
+    predicates = [f"id >= {first} AND id < {end}" for first, end in pairwise(ends)]
+    options = {"fetchsize": "10000", "driver": "org.postgresql.Driver"}
+    return {"url": url, "table": "rows", "predicates": predicates, "options": options, "session": _jdbc_session()}
+
+
+def _jdbc_session() -> dict[str, str]:
+    return {"spark.driver.extraClassPath": delta_classpath()}
+
+
+class _told:  # noqa: N801  # reads as a word of the language where it is used
+    """HEADGATE_ variables, for as long as a server of ours runs."""
+
+    def __init__(self, **values: str) -> None:
+        self._values = {f"HEADGATE_{name}": text for name, text in values.items()}
+
+    def __enter__(self) -> None:
+        os.environ.update(self._values)
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._values:
+            del os.environ[name]
+
+
+# --- listing ----------------------------------------------------------------------------------------
+
+
+def _listing(place: Path, scale: float, _: str) -> Json:
+    """Objects that did not change, listed by a worker and by obstore; and a plan after that."""
+    count = int(OBJECTS * scale)
+    for folder in range(FOLDERS):
+        (place / "data" / f"f{folder:03}").mkdir(parents=True)
+    for number in range(count):
+        (place / "data" / f"f{number % FOLDERS:03}" / f"{number:07}.json").write_text(f'{{"n": {number}}}\n')
+    location = f"{place}/data/*/*.json"
+    read = {"connector": "files", "path": location, "format": "json", "schema": "n INT", "partition": "{folder}/*.json"}
+    with Server(settings.read(place / "home"), "run") as server:
+        first = _settled(server, place, read, time.monotonic())
+        unchanged = [_settled(server, place, read, time.monotonic()) for _ in range(AGAIN)]
+        planned = [_planned(server) for _ in range(5)]
+    bare, ours = _bare(place / "data", count), _listed(place, location, count)
+    return {"objects": count, "first": first, "unchanged": unchanged, "planned": planned, "bare": bare, "ours": ours}
+
+
+def _planned(server: Server) -> float:
+    began = time.monotonic()
+    with server.context("bench").looking("main") as (plan, _):
+        assert not any(d.items for d in plan.decisions)
+    return round(time.monotonic() - began, 4)
+
+
+def _bare(folder: Path, count: int) -> list[float]:
+    from obstore.store import LocalStore
+
+    store = LocalStore(str(folder))
+    return [_took(lambda: sum(len(some) for some in store.list()), count) for _ in range(1 + AGAIN)]
+
+
+def _listed(place: Path, location: str, count: int) -> list[float]:
+    """The work of a worker, who remembers what it has seen."""
+    from dataplane.versions import Versions, cache_file
+    from dataplane.worker import Orders, perform
+
+    job = {"location": location, "format": "json", "options": {}, "partition": "{folder}/*.json", "metadata": []}
+    cache = Versions(cache_file(str(place / "home")))
+    tasks = [{"task": "00" * 32, "epoch": 1}]
+    claim: Any = {"kind": "list", "job": job, "lake": (place / "lake").as_uri(), "prefix": "bench", "tasks": tasks}
+
+    def one() -> int:
+        [result] = perform(claim, cache, Orders())
+        assert result["state"] == "done", result
+        return count
+
+    return [_took(one, count) for _ in range(1 + AGAIN)]
+
+
+def _took(work: Callable[[], int], count: int) -> float:
+    began = time.monotonic()
+    assert work() == count
+    return round(time.monotonic() - began, 3)
+
+
+def _kafka(place: Path, scale: float, _: str) -> Json:
+    return stream(place, STREAM_S * scale)
+
+
+PARTS: Mapping[str, Callable[[Path, float, str], Json]] = {
+    "csv": _files,
+    "parquet": _files,
+    "jdbc": _table_of_rows,
+    "kafka": _kafka,
+    "listing": _listing,
+}
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+def ratios(found: Json) -> dict[str, float]:
+    """Of one round."""
+    told: dict[str, float] = {}
+    for name in ("csv", "parquet", "jdbc"):
+        if name in found:
+            plain, ours = found[name]["plain"], found[name]["headgate"]
+            told[f"{name} first"] = ours["first"] / (plain["session"] + plain["read"][0])
+            told[name] = median(ours["again"]) / median(plain["read"][1:])
+    if "kafka" in found:
+        told["stream_s"] = found["kafka"]["median_s"]
+    if "listing" in found:
+        told["listing"] = median(found["listing"]["ours"][1:]) / median(found["listing"]["bare"][1:])
+        told["planning_ms"] = median(found["listing"]["planned"]) * 1000
+    return told
+
+
+WORDS = {
+    "csv first": "CSV, first run / session and script",
+    "csv": "CSV, warm / script",
+    "parquet first": "the same rows as Parquet, first run / session and script",
+    "parquet": "Parquet, warm / script",
+    "jdbc first": "rows by JDBC, first run / session and script",
+    "jdbc": "JDBC, warm / script",
+    "stream_s": "10,000 messages a second: from produced to published, median, s",
+    "listing": "listing unchanged objects / by obstore alone",
+    "planning_ms": "planning after it, ms",
+}
+
+
+def _table(result: Json) -> Iterator[str]:
+    """Markdown."""
+    rounds = [ratios(one) for one in result["rounds"]]
+    yield "| what | target | median (worst) |"
+    yield "|---|---|---|"
+    for name, words in WORDS.items():
+        if values := [one[name] for one in rounds if name in one]:
+            yield f"| {words} | {TARGETS.get(name, '')} | {median(values):.2f} ({max(values):.2f}) |"
+    yield ""
+    when = f"Scale {result['scale']:g}, {result['at'][:10]}, commit {result['commit']}, {len(rounds)} rounds"
+    yield f"{when}; {pages.where(result)}."
+
+
+if __name__ == "__main__":
+    for name in [name for name in os.environ if name.startswith("HEADGATE_")]:
+        del os.environ[name]
+    main()
