@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model import Change, Token
 from controlplane.operations.context import Context
-from controlplane.ports import Store
+from controlplane.ports import Store, Tx
 from dataplane.contract import Json
 
 PREFIX = "hg_"
@@ -67,6 +67,13 @@ def revoke(ctx: Context, id: str) -> Json:
         tx.put_token(replace(token, revoked=True))
         tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, None, None, tx.now()))
     return {"revoked": id}
+
+
+def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
+    """Of drivers that have ended: what is left of one claims nothing more."""
+    for token in tx.tokens():
+        if "driver" in token.scopes and token.subject in drivers and not token.revoked:
+            tx.put_token(replace(token, revoked=True))
 
 
 def listing(ctx: Context) -> list[Json]:

@@ -20,7 +20,7 @@ from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
 from controlplane.core.plan import Status, worst
 from controlplane.core.scaling import Level, Share
-from controlplane.operations import listings, publish, work
+from controlplane.operations import listings, publish, tokens, work
 from controlplane.operations.collect import Collecting
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
@@ -247,6 +247,8 @@ class Reconciler:
                     tx.put_driver(driver)
                 for driver in gone:
                     tx.put_driver(_ended(driver))
+                if ended := {d.id for d in moved if d.ended} | {d.id for d in gone}:
+                    tokens.revoke_drivers(tx, ended)
                 tx.put_events([_told(d) for d in moved if d.id in stored or not self._first if _is_remarkable(d)])
         self._known_drivers.update(present)
         for driver in moved:

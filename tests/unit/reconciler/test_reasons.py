@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.core.model import SIZES, Driver, Size, Table
 from controlplane.core.scaling import Limits, Share
-from controlplane.operations import blueprints, look, work
+from controlplane.operations import blueprints, look, tokens, work
 from controlplane.operations.context import Context
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -136,3 +136,13 @@ def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
     place.loop.tick()
     Reconciler(place.ctx.store, place.lake, Nowhere(), place.pool, Wake()).tick()
     assert len(place.told()) == 1
+
+
+def test_what_is_left_of_a_driver_that_ended_is_not_let_in(place: Place) -> None:
+    """A pod whose Job was deleted goes on until its grace is over."""
+    texts = {name: tokens.create(place.ctx, name, ["driver"], subject=name)[0] for name in ("gone", "works")}
+    place.pool.drivers = (driver("gone"), driver("works"))
+    place.loop.tick()
+    place.pool.drivers = (driver("gone", *ENDS[1]), driver("works"))
+    place.loop.tick()
+    assert [name for name, text in texts.items() if tokens.authenticate(place.ctx.store, text)] == ["works"]
