@@ -174,7 +174,7 @@ def fragment_id(schema: Schema | Encoded, content: Content) -> bytes:
     return digest("fragment/1", schema=encoded(schema), content=tuple(content))
 
 
-def pack_id(schema: Schema | Encoded, content: Content) -> bytes:
+def pack_id(schema: Schema, content: Content) -> bytes:
     """The rows of several fragments of one schema as one: never the id of a fragment that anything is made of."""
     return digest("pack/1", schema=encoded(schema), content=tuple(content))
 

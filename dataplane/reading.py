@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -67,11 +67,24 @@ def _scan(attempt: Attempt, session: SparkSession, paths: Sequence[str], schema:
 
 
 def _labelled(attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema) -> DataFrame:
-    """A file that has no label would lose its rows, so that is an error."""
-    place = f"_path_{uuid4().hex}"
     named = [(attempt.lake.place(path), label) for path, label in files]
-    labels = F.broadcast(session.createDataFrame(named, f"{place} STRING, {LABEL} STRING"))
     scan = _scan(attempt, session, list(dict.fromkeys(path for path, _ in files)), schema)
-    placed = scan.withColumn(place, scan.metadataColumn("_metadata")["file_path"])
-    found = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(place))).cast("string"))
-    return placed.join(labels, place, "left").withColumn(LABEL, found).drop(place)
+    return joined_by_path(session, scan, path_in(scan), named, f"{LABEL} STRING")
+
+
+def path_in(rows: DataFrame) -> Column:
+    """The path of the file that a row is from, as Spark tells it."""
+    return rows.metadataColumn("_metadata")["file_path"]
+
+
+def joined_by_path(
+    session: SparkSession, rows: DataFrame, path: Column, named: Sequence[tuple[object, ...]], kinds: str
+) -> DataFrame:
+    """Rows with what is `named` for their files: a path and values of these kinds, the label first of them.
+
+    A file that is not named would lose its rows, so that is an error.
+    """
+    place = f"_path_{uuid4().hex}"
+    names = F.broadcast(session.createDataFrame(named, f"{place} STRING, {kinds}"))
+    label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(place))).cast("string"))
+    return rows.withColumn(place, path).join(names, place, "left").withColumn(LABEL, label).drop(place)

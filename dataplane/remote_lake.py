@@ -144,10 +144,15 @@ def faults(path: str) -> Iterator[None]:
 
 def in_words(text: str) -> str:
     """What a server says of an error, else the first line of what the client says."""
+    return told(text)[1]
+
+
+def told(text: str) -> tuple[str, str]:
+    """The code that a server gives an error (empty: it gave none), and the error in words."""
     code, message = (re.search(f"<{name}>([^<]*)</{name}>", text) for name in ("Code", "Message"))
-    if code:
-        return f"{code[1]}: {message[1]}" if message else code[1]
-    return text.strip().partition("\n")[0][:300]
+    if code is None:
+        return "", text.strip().partition("\n")[0][:300]
+    return code[1], f"{code[1]}: {message[1]}" if message else code[1]
 
 
 class ObjectFile(io.RawIOBase):

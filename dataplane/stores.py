@@ -1,7 +1,7 @@
 """Object stores that source files lie in: their addresses, opening them, objects as files, what is wrong in words.
 
 Address and credentials are those that the read component declares, else those of the environment; they have nothing to
-do with the lake's. Does not belong here: which objects there are (listing_remote), Spark's way to them (s3a).
+do with the lake's. Does not belong here: which objects there are (remote_listing), Spark's way to them (s3a).
 """
 
 from __future__ import annotations
@@ -151,11 +151,12 @@ def telling(path: str) -> Iterator[None]:
 def failure(path: str, error: Exception) -> TaskFailure:
     from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
+    from dataplane.remote_lake import told
+
     text = str(error)
-    code, message = (re.search(f"<{name}>([^<]*)</{name}>", text) for name in ("Code", "Message"))
-    words = " ".join(found[1] for found in (code, message) if found) or _first_line(text)
-    if code and code[1] in _CODES:
-        return TaskFailure(_CODES[code[1]], f"{path}: {words}")
+    code, words = told(text)
+    if code in _CODES:
+        return TaskFailure(_CODES[code], f"{path}: {words}")
     match error:
         case FileNotFoundError():
             return Moved(path)

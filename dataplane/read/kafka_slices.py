@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataplane.contract import Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
-from dataplane.kafka.client import ANSWER_S, client
+from dataplane.kafka.client import ANSWER_S, client, in_words
 from dataplane.listing import listed
 
 if TYPE_CHECKING:
@@ -107,11 +107,14 @@ def object_of(topic: Topic, of: Bounds) -> SourceObject:
 
 def look(settings: Mapping[str, Json], name: str) -> Topic:
     """The topic as it is now, up to the last message of no open transaction. TaskFailure if that cannot be told."""
-    try:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-    except ImportError as e:
-        raise TaskFailure("kafka-missing", "a client of Kafka is needed: pip install 'headgate[kafka]'") from e
+    with in_words(settings["servers"]):
+        return _look(settings, name)
+
+
+def _look(settings: Mapping[str, Json], name: str) -> Topic:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
     errors: list[KafkaError] = []
     admin = AdminClient(client(settings, error_cb=errors.append))
     try:

@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt
-from dataplane.contract import LABEL, Json, Schema, SourceObject
-from dataplane.links import OBJECT
+from dataplane.contract import Json, Schema, SourceObject
+from dataplane.links import OBJECT, with_label
 from dataplane.read.inspect import local_file
 from dataplane.read.remote import Remote
 
-_LABEL: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
 _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata": {}}
 
 
@@ -51,6 +50,7 @@ def loaded_labelled(
     for number, (label, found) in enumerate(objects):
         links.add(local_file(found["uri"]), label, number if numbered else None)
     if schema is not None:
-        fields = [*schema["fields"], _LABEL, *([_NUMBER] if numbered else [])]
-        source = source.schema(StructType.fromJson({**schema, "fields": fields}))
+        named = with_label(schema)
+        fields = [*named["fields"], *([_NUMBER] if numbered else [])]
+        source = source.schema(StructType.fromJson({**named, "fields": fields}))
     return source.load(str(links.folder))

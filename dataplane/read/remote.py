@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +20,7 @@ from dataplane.contract import LABEL, SourceObject, digest
 from dataplane.failure import TaskFailure
 from dataplane.jars import NoJars
 from dataplane.links import OBJECT
-from dataplane.reading import LISTING
+from dataplane.reading import LISTING, joined_by_path, path_in
 from dataplane.s3a import FILE_SYSTEM, place_of, provide
 from dataplane.stores import Access, is_remote, path_of, root_of
 
@@ -71,13 +70,9 @@ class Remote:
         self, session: SparkSession, rows: DataFrame, objects: Sequence[tuple[str, SourceObject]], *, numbered: bool
     ) -> DataFrame:
         """Rows with the label of the object that each is from, and its number. One without would be lost: an error."""
-        place = f"_path_{uuid4().hex}"
         named = [(self.place(found), label, *([i] if numbered else [])) for i, (label, found) in enumerate(objects)]
-        kinds = f"{place} STRING, {LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
-        labels = F.broadcast(session.createDataFrame(named, kinds))
-        placed = rows.withColumn(place, _decoded(rows.metadataColumn("_metadata")["file_path"]))
-        label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(place))).cast("string"))
-        return placed.join(labels, place, "left").withColumn(LABEL, label).drop(place)
+        kinds = f"{LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
+        return joined_by_path(session, rows, _decoded(path_in(rows)), named, kinds)
 
     def renamed(self, text: str) -> str:
         """A text with places as users know them."""

@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
 from tests.e2e.foreign_delta import ForeignTable, spark_conf
-from tests.e2e.workspace import Service, Workspace, until
+from tests.e2e.served import Served
+from tests.e2e.workspace import Service, Workspace
 
 BLUEPRINT = """\
 dataflow: lake
@@ -33,32 +34,22 @@ components:
 Rows = list[dict[str, Any]]
 
 
-class Story:
+class Story(Served):
     """The table, a service that reads it, and the work done so far."""
 
     def __init__(self, table: ForeignTable, workspace: Workspace, service: Service, api: Headgate) -> None:
-        self.table, self.workspace, self.service, self.api = table, workspace, service, api
-        self.executed = 0
+        super().__init__(workspace, service, api, "lake", reads=1)
+        self.table = table
 
     def refreshed(self, code: int = 0) -> dict[str, Any]:
-        """List again, and wait until nothing is left to do: the state of the read component."""
-        before = self.workspace.listed()
-        self.api.refresh("lake")
-        until(lambda: self.workspace.listed() > before, lambda: "the table was not listed")
-        self.workspace.call("wait", "lake", "--home", self.workspace.home, code=code)
-        return self.state()
+        self.refresh(code=code)
+        return self.events()
 
-    def state(self) -> dict[str, Any]:
+    def events(self) -> dict[str, Any]:
         return self.api.dataset("lake.events")
 
-    def work(self) -> int:
-        """Tasks executed since this was asked last."""
-        before, self.executed = self.executed, self.workspace.counted().get("task.executed", 0)
-        return self.executed - before
-
-    def rows(self, name: str = "events") -> Rows:
-        with self.api.records(f"lake.{name}") as parts:
-            return [without_nulls(row) for row in json.loads(b"".join(parts))]
+    def values(self, name: str = "events") -> Rows:
+        return [without_nulls(row) for row in self.rows(name)]
 
     def copy(self) -> Rows:
         """The rows of the table that is written to."""
@@ -67,10 +58,10 @@ class Story:
         return [without_nulls(json.loads(json.dumps(row, default=str))) for row in rows]
 
     def assert_equals(self, wanted: Rows) -> None:
-        assert sorted(self.rows(), key=repr_of) == sorted(map(plain, wanted), key=repr_of)
-        assert [r["n"] for r in self.rows("total")] == [len(wanted)]
+        assert sorted(self.values(), key=repr_of) == sorted(map(plain, wanted), key=repr_of)
+        assert [r["n"] for r in self.values("total")] == [len(wanted)]
         assert sorted(self.copy(), key=repr_of) == sorted(map(plain, wanted), key=repr_of)
-        doubled = [{k: v for k, v in row.items() if k != "twice"} for row in self.rows("doubled")]
+        doubled = [{k: v for k, v in row.items() if k != "twice"} for row in self.values("doubled")]
         assert sorted(doubled, key=repr_of) == sorted(map(plain, wanted), key=repr_of)
 
 
@@ -100,8 +91,8 @@ def story(module_folder: Path) -> Iterator[Story]:
 
 
 def test_an_empty_table_is_an_empty_dataset(story: Story) -> None:
-    assert story.state()["partitions"] == 0
-    assert story.rows() == []
+    assert story.events()["partitions"] == 0
+    assert story.values() == []
     story.work()
 
 

@@ -9,7 +9,6 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import obstore
 import pytest
@@ -17,7 +16,8 @@ from obstore.store import ObjectStore, from_url
 
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
-from tests.e2e.workspace import Service, Workspace, until
+from tests.e2e.served import Served
+from tests.e2e.workspace import Service, Workspace
 from tests.servers.s3 import CREDENTIALS, S3
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
@@ -51,11 +51,12 @@ components:
 SECRET = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
 
 
-class Story:
+class Story(Served):
     """The server, objects on it as they are expected, a service that reads them, and the work done so far."""
 
     def __init__(self, s3: S3, workspace: Workspace, service: Service, api: Headgate) -> None:
-        self.s3, self.workspace, self.service, self.api = s3, workspace, service, api
+        super().__init__(workspace, service, api, "shop", reads=2)
+        self.s3 = s3
         self.store: ObjectStore = from_url(
             "s3://lake",
             config={"endpoint": s3.url, "region": "us-east-1"},
@@ -64,7 +65,6 @@ class Story:
             secret_access_key=SECRET,
         )
         self.expected: dict[str, list[tuple[int, int]]] = {}
-        self.executed = 0
 
     def put(self, name: str, *rows: tuple[int, int]) -> None:
         self.expected[name] = list(rows)
@@ -79,20 +79,8 @@ class Story:
         obstore.delete(self.store, f"sales/{name}")
 
     def refreshed(self, *, code: int = 0) -> str:
-        before = self.workspace.listed()
-        self.api.refresh("shop")
-        until(lambda: self.workspace.listed() >= before + 2, lambda: "the read components were not listed")
-        self.workspace.call("wait", "shop", "--home", self.workspace.home, code=code)
-        return str(self.api.dataset("shop.sales")["state"])
-
-    def work(self) -> int:
-        before, self.executed = self.executed, self.workspace.counted().get("task.executed", 0)
-        return self.executed - before
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        with self.api.records(f"shop.{name}") as parts:
-            found: list[dict[str, Any]] = json.loads(b"".join(parts))
-        return found
+        self.refresh(code=code)
+        return self.state("sales")
 
     def assert_true(self) -> None:
         wanted = sorted(row for rows in self.expected.values() for row in rows)

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -21,7 +20,8 @@ from dataplane.jars import fetched
 from dataplane.kafka.client import messages
 from dataplane.read.kafka_slices import look
 from tests.e2e.conftest import closing
-from tests.e2e.workspace import Service, Workspace, until
+from tests.e2e.served import Served
+from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import PASSWORD, USER, Kafka
 
 JARS = Path(__file__).parents[1] / "spark-kafka.xml"
@@ -53,13 +53,13 @@ components:
 PARTITIONS = 2
 
 
-class Story:
+class Story(Served):
     """The server, a topic on it, a service that reads it, and the work done so far."""
 
     def __init__(self, kafka: Kafka, workspace: Workspace, service: Service, api: Headgate) -> None:
-        self.kafka, self.workspace, self.service, self.api = kafka, workspace, service, api
+        super().__init__(workspace, service, api, "shop", reads=2)
+        self.kafka = kafka
         self.admin = AdminClient({"bootstrap.servers": kafka.servers})
-        self.executed = 0
 
     def send(self, ids: Iterable[int], value: str | None = None, *, commit: bool | None = None) -> None:
         """Messages to both partitions in turn; in a transaction that ends well or not, if told."""
@@ -77,22 +77,8 @@ class Story:
             (producer.commit_transaction if commit else producer.abort_transaction)()
 
     def refreshed(self, *, code: int = 0, accept_deletes: bool = False) -> str:
-        """Look again, and wait until nothing is left to do: the state of the read component."""
-        before = self.workspace.listed()
-        self.api.refresh("shop", accept_deletes=accept_deletes)
-        until(lambda: self.workspace.listed() >= before + 2, lambda: "the read components were not listed")
-        self.workspace.call("wait", "shop", "--home", self.workspace.home, code=code)
-        return str(self.api.dataset("shop.orders")["state"])
-
-    def work(self) -> int:
-        """Tasks executed since this was asked last."""
-        before, self.executed = self.executed, self.workspace.counted().get("task.executed", 0)
-        return self.executed - before
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        with self.api.records(f"shop.{name}") as parts:
-            found: list[dict[str, Any]] = json.loads(b"".join(parts))
-        return found
+        self.refresh(code=code, accept_deletes=accept_deletes)
+        return self.state("orders")
 
     def assert_equals(self, ids: Iterable[int]) -> None:
         wanted = sorted(ids)

@@ -32,7 +32,7 @@ from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, TaskSpec, 
 from dataplane.listing import list_files
 from dataplane.versions import Versions
 from tests.e2e.workspace import Service, Workspace, until
-from tests.servers.postgres import Postgres
+from tests.servers.postgres import Postgres, running
 
 TABLE = "shop.orders"
 SHOP = """\
@@ -105,11 +105,8 @@ def instance(home: Workspace) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
-    own = Postgres()
-    try:
-        yield own.start()
-    finally:
-        own.remove()
+    with running() as own:
+        yield own
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ class Postgres:
         for name in (WHEEL, f"{WHEEL}.libs"):
             shutil.copytree(packages / name, self.home / name)
         return self.home / WHEEL / "pginstall" / "bin"
+
+
+@contextmanager
+def running() -> Iterator[Postgres]:
+    """One that is there meanwhile, and whoever uses it may stop."""
+    server = Postgres()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
 
 
 def _drain(server: subprocess.Popen[str], is_ready: threading.Event) -> None:

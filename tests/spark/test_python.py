@@ -207,12 +207,11 @@ def test_analysis_of_python(lake: Lake) -> None:
 def test_a_fenced_attempt_stops_and_deletes_nothing(lake: Lake) -> None:
     """The task's jobs are cancelled while one of them runs; what was there stays."""
     main = """
-import time
+import signal
 def transform(part, params):
     def slow(rows):
         open(params["started"], "w").close()
-        while True:
-            time.sleep(0.05)
+        signal.pause()
     return part.rdd.mapPartitions(slow).toDF("n BIGINT")
 """
     started = lake.sources / "started"

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
-from tests.servers.postgres import Postgres
+from tests.servers.postgres import Postgres, running
 
 STORES = ("memory", "sqlite", "postgresql")
 
@@ -33,11 +33,8 @@ class World:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        yield server.start()
-    finally:
-        server.remove()
+    with running() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

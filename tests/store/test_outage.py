@@ -18,7 +18,7 @@ from controlplane.core.errors import StaleState
 from controlplane.operations.collect import collect
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
-from tests.servers.postgres import Postgres
+from tests.servers.postgres import Postgres, running
 from tests.servers.wire import Cut, Wire
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, event, fragment, state, task, trace
@@ -31,11 +31,8 @@ GONE = r"closed|terminat|refused"
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     """Its own, so that nobody else misses it."""
-    own = Postgres()
-    try:
-        yield own.start()
-    finally:
-        own.remove()
+    with running() as own:
+        yield own
 
 
 @pytest.fixture(scope="module")

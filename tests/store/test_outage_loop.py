@@ -21,7 +21,7 @@ from controlplane.reconciler.loop import Progress, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
-from tests.servers.postgres import Postgres
+from tests.servers.postgres import Postgres, running
 from tests.store.test_outage import restart
 
 SQL = "SELECT id, 2 * price AS twice FROM orders"
@@ -193,11 +193,8 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
-    own = Postgres()
-    try:
-        yield own.start()
-    finally:
-        own.remove()
+    with running() as own:
+        yield own
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, half_built, item_of
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
-from dataplane.contract import EMPTY, Content, Json, Schema, slot_id
+from dataplane.contract import EMPTY, Content, Json, Schema, encoded, slot_id
 
 HOPS = 50  # look-ups for partitions in one pass
 RUN = 64  # partitions after the one that is asked for that its driver may go on to
@@ -191,7 +191,7 @@ def _task(case: Case, fold: Fold, walk: _Walk, key: str) -> Task | None:
     reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
     if not any(reads.values()):
         return None
-    slots = tasks.slots_of(reads, {i.slot.name: i.schema for i in case.parted})
+    slots = tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
     slots |= {**walk.shared, fold.name: slot_id(_content(walk.last), fold.schema)}
     task = tasks.task_of(case.node, walk.job, key, reads, slots, False, salts.of(case.planning, case.node))
     own = [walk.last.fragment.hex()] if walk.last else []
@@ -251,7 +251,7 @@ def _follower(case: Case, key: str) -> tuple[Json, int]:
     """What a task reads besides the partition before it, and how many rows that are."""
     nodes = case.planning.world.nodes
     reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
-    ids = tasks.slots_of(reads, {i.slot.name: i.schema for i in case.parted})
+    ids = tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
     fragments = {name: [e.fragment.hex()] if e else [] for name, e in reads.items()}
     spec = {"partition": key, "slots": fragments, "ids": {name: id.hex() for name, id in ids.items()}}
     return spec, sum(_content(e).rows for e in reads.values())

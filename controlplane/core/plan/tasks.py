@@ -15,7 +15,7 @@ from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case
 from controlplane.core.plan.inputs import Input
 from controlplane.core.plan.jobs import cost_of, logic_job
-from dataplane.contract import EMPTY, Encoded, Json, Schema, encoded, slot_id, task_key
+from dataplane.contract import EMPTY, Encoded, Json, encoded, slot_id, task_key
 
 Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
 
@@ -60,7 +60,7 @@ def whole_slot(case: Case, i: Input) -> bytes:
     return slot_id(i.content(case.planning), i.schema)
 
 
-def slots_of(reads: Reads, schemas: Mapping[str, Schema | Encoded]) -> dict[str, bytes]:
+def slots_of(reads: Reads, schemas: Mapping[str, Encoded]) -> dict[str, bytes]:
     return {name: slot_id(e.content if e else EMPTY, schemas[name]) for name, e in reads.items()}
 
 
