@@ -1,5 +1,7 @@
 """`python -m dataplane worker | driver`: a process of the data plane, told by its environment where to pull work.
 
+`python -m dataplane prepare` makes what lets drivers start sooner.
+
 Does not belong here: anything but starting and ending.
 """
 
@@ -16,8 +18,8 @@ from dataplane.secrets import Hiding
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in (["worker"], ["driver"]):
-        sys.stderr.write("usage: python -m dataplane worker | driver\n")
+    if arguments not in (["worker"], ["driver"], ["prepare"]):
+        sys.stderr.write("usage: python -m dataplane worker | driver | prepare\n")
         return 64
     lifeline.hold()
     lines = logging.StreamHandler(sys.stderr)
@@ -25,6 +27,8 @@ def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    if arguments == ["prepare"]:
+        return _prepare()
     client = Client.from_environment()
     if arguments == ["driver"]:
         from dataplane import driver
@@ -36,6 +40,20 @@ def main(arguments: list[str]) -> int:
         signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM)
     )  # unsaid, a container's first process stays
     worker.run(client)
+    return 0
+
+
+def _prepare() -> int:
+    from dataplane.java import NoJava
+    from dataplane.prepare import prepare
+
+    os.nice(19)  # a driver may be at work meanwhile
+    try:
+        found = prepare()
+    except NoJava as e:
+        sys.exit(str(e))
+    if found:
+        sys.stdout.write(f"{found}\n")
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import signal
 import threading
@@ -27,9 +26,9 @@ from dataplane.jars import NoJars
 from dataplane.java import NoJava, require_java
 from dataplane.lake import open_lake
 from dataplane.manifest import write_manifest
-from dataplane.s3a import conf_for, together
+from dataplane.prepare import meanwhile, spark_conf
 from dataplane.scratch import open_scratch, sweep
-from dataplane.session import conf_from_environment, is_alive, start, stop
+from dataplane.session import is_alive, start, stop
 
 CLAIMERS = 4
 IDLE_BEAT_S = 10.0
@@ -46,14 +45,15 @@ def run(client: Client) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.drain())
     try:
-        return driver.run()
+        with meanwhile():
+            return driver.run()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _start(scratch: Path) -> SparkSession:
     require_java()
-    return start(scratch, together(conf_for(os.environ.get("HEADGATE_LAKE", "")), conf_from_environment()))
+    return start(scratch, spark_conf())
 
 
 class Driver:

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
-from dataplane import local_files
+from dataplane import classes, local_files
 from dataplane.contract import Json
 
 # How files are written. Set again before each write, because user code may have changed the session.
@@ -54,7 +54,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    conf = {**_defaults(scratch), **LISTING, **WRITING, **(extra or {})}
+    conf = {**_defaults(scratch, classes.options(extra or {})), **LISTING, **WRITING, **(extra or {})}
     builder = SparkSession.builder.appName("headgate")
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -95,12 +95,16 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
     return memory | {str(k): str(v) for k, v in json.loads(environ.get("HEADGATE_SPARK_CONF") or "{}").items()}
 
 
-def _defaults(scratch: Path) -> dict[str, str]:
+def jvm_options(scratch: Path, more: str) -> dict[str, str]:
+    return {"spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={scratch} {more}"}
+
+
+def _defaults(scratch: Path, more: str) -> dict[str, str]:
     return {
         "spark.master": "local[*]",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={scratch}",
+        **jvm_options(scratch, more),
         "spark.local.dir": str(scratch),
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
@@ -198,8 +202,8 @@ def is_alive(spark: SparkSession) -> bool:
         return False
 
 
-def stop(spark: SparkSession) -> None:
-    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone."""
+def stop(spark: SparkSession, within_s: float = JVM_END_S) -> None:
+    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone. After `within_s` it must."""
     jvm = getattr(spark.sparkContext._gateway, "proc", None)
     with suppress(Exception):
         spark.stop()
@@ -207,7 +211,7 @@ def stop(spark: SparkSession) -> None:
         return
     jvm.stdin.close()  # the JVM's sign to end
     try:
-        jvm.wait(JVM_END_S)
+        jvm.wait(within_s)
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()

@@ -217,6 +217,7 @@ _PRIVATE = ("HEADGATE_", "PG")
 _SHARED = (
     "HEADGATE_SECRET",  # resolved in the data plane, and only there
     "HEADGATE_DRIVER_MEMORY",
+    "HEADGATE_CLASSES",
     "HEADGATE_JARS",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from controlplane.demo.data import lay_out
+from dataplane.prepare import COMMAND
 from tests.e2e.workspace import Workspace, example
 from tests.servers.s3 import S3
 
 Make = Callable[..., Workspace]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared() -> None:
+    """What each driver would else make for later ones, once and before all of them."""
+    subprocess.run(COMMAND, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,93 @@
+"""The archive of Spark's classes: where it is looked for, who makes it, and that it is never in the way.
+
+Does not belong here: how much is gained by it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dataplane.classes import FOLDER, archive, making, options
+from dataplane.prepare import meanwhile
+
+OURS = {"HEADGATE_PARENT_PIPE": "1"}
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """This one, with no archive yet."""
+    return {**os.environ, FOLDER: str(tmp_path / "archives")}
+
+
+def test_each_class_path_has_its_own(environ: dict[str, str]) -> None:
+    plain = archive({}, environ)
+    assert plain == archive({"spark.driver.memory": "1g"}, environ)
+    assert plain != archive({"spark.driver.extraClassPath": "/more.jar"}, environ)
+    assert plain is not None
+    assert plain.parent == Path(environ[FOLDER])
+
+
+def test_it_lies_in_the_users_cache(tmp_path: Path) -> None:
+    found = archive({}, {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert found is not None
+    assert found.parent == tmp_path / "headgate" / "classes"
+
+
+@pytest.mark.parametrize("why", [{FOLDER: "off"}, {"PATH": "", "JAVA_HOME": ""}, {"JAVA_HOME": "/nowhere"}])
+def test_there_is_none_where_none_is_wanted_or_java_is_not_there(environ: dict[str, str], why: dict[str, str]) -> None:
+    assert archive({}, environ | why) is None
+    assert options({}, environ | why) == ""
+    with meanwhile(environ | why | OURS):
+        pass
+
+
+def test_a_jvm_is_told_of_one_that_is_there(environ: dict[str, str]) -> None:
+    assert options({}, environ) == ""
+    found = archive({}, environ)
+    assert found
+    _leave(found, b"made")
+    assert found.read_bytes() == b"made"
+    assert f"-XX:SharedArchiveFile={found}" in options({}, environ)
+
+
+def test_one_that_was_not_finished_is_none(environ: dict[str, str]) -> None:
+    found = archive({}, environ)
+    assert found
+    with pytest.raises(OSError, match="died"):
+        _leave(found, b"half", OSError("died"))
+    assert not found.exists()
+
+
+def test_a_jvm_passes_over_what_is_no_archive(tmp_path: Path, environ: dict[str, str]) -> None:
+    found = archive({}, environ)
+    assert found
+    found.parent.mkdir()
+    found.write_bytes(b"no archive at all" * 1000)
+    command = ["java", *(word.strip('"') for word in options({}, environ).split()), "-version"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "error" not in ran.stdout + ran.stderr
+
+
+def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(environ: dict[str, str]) -> None:
+    before = _children()
+    with meanwhile(environ):  # a pod, or a driver that was started by hand
+        assert _children() == before
+    with meanwhile(environ | OURS):
+        assert len(_children() - before) == 1
+    assert _children() == before
+
+
+def _leave(found: Path, content: bytes, error: Exception | None = None) -> None:
+    """What a session does that makes an archive."""
+    with making(found) as option:
+        Path(option.split('"')[1].partition("=")[2]).write_bytes(content)
+        if error:
+            raise error
+
+
+def _children() -> set[str]:
+    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
