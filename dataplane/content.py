@@ -14,12 +14,12 @@ from dataplane.contract import LABEL, MASK, Content, Json, Schema, schema_id
 
 Type: TypeAlias = str | Mapping[str, Json]
 
-_FLOATS = ("float", "double")
+FLOATS = ("float", "double")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _SIMPLE = frozenset(
-    ("byte", "short", "integer", "long", *_FLOATS, "string", "binary", "boolean", *_TIMES, "variant"),
+    ("byte", "short", "integer", "long", *FLOATS, "string", "binary", "boolean", *_TIMES, "variant"),
 )
-_BITS = 60  # of a bigint
+BITS = 60  # of a bigint
 # In their place variants are read as the bytes that files hold; neither the hash nor JSON tells their types apart.
 _VARIANT_FIELDS: list[Json] = [
     {"name": n, "type": "binary", "nullable": True, "metadata": {}} for n in ("value", "metadata")
@@ -69,9 +69,13 @@ def row_hash(schema: Schema, seed: int) -> str:
     The columns are part of it: partitions of a dataset may lack different ones, which its readers see as NULL.
     """
     fields = schema["fields"]
-    columns = int.from_bytes(schema_id(schema)[:8]) >> 1  # the smallest long has no literal
-    parts = [f"{seed}L", f"{columns}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
+    parts = [f"{seed}L", f"{columns_id(schema)}L", *_null_bits(fields), *_zero_bits(fields), *map(_hashable, fields)]
     return f"xxhash64({', '.join(parts)})"
+
+
+def columns_id(schema: Schema) -> int:
+    """What stands for the columns: half as wide as it could be, since the smallest long has no literal."""
+    return int.from_bytes(schema_id(schema)[:8]) >> 1
 
 
 def _null_bits(fields: Sequence[Json]) -> Iterator[str]:
@@ -79,13 +83,13 @@ def _null_bits(fields: Sequence[Json]) -> Iterator[str]:
 
 
 def _zero_bits(fields: Sequence[Json]) -> Iterator[str]:
-    columns = [quoted(f["name"]) for f in fields if f["type"] in _FLOATS]
+    columns = [quoted(f["name"]) for f in fields if f["type"] in FLOATS]
     return _bits([f"{c} = 0 AND CAST({c} AS STRING) = '-0.0'" for c in columns])
 
 
 def _bits(conditions: Sequence[str]) -> Iterator[str]:
-    for start in range(0, len(conditions), _BITS):
-        chunk = conditions[start : start + _BITS]
+    for start in range(0, len(conditions), BITS):
+        chunk = conditions[start : start + BITS]
         yield " + ".join(f"IF({c}, {1 << i}L, 0L)" for i, c in enumerate(chunk))
 
 

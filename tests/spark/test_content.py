@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
 from dataplane.content import content_of, content_query, unsupported
-from dataplane.contract import EMPTY, Content, canonical_schema
+from dataplane.contract import EMPTY, LABEL, Content, canonical_schema
+from dataplane.hashes import content, is_simple
 from dataplane.session import reading_session
 from tests.spark.conftest import Lake, done, query
 
@@ -119,3 +128,101 @@ def test_types_that_no_fragment_holds_are_named() -> None:
     interval = {"type": "array", "elementType": "interval day to second", "containsNull": True}
     assert unsupported({"type": "map", "keyType": "string", "valueType": interval}) == "interval day to second"
     assert unsupported("decimal(38,2)") is None
+
+
+# --- without Spark --------------------------------------------------------------------------------
+
+KINDS = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal(18,4)": pa.decimal128(18, 4),
+    "decimal(5,0)": pa.decimal128(5, 0),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+EDGES: dict[str, list[Any]] = {
+    "float": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1.5],
+    "double": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324],
+    "boolean": [True, False],
+}
+
+
+def values_of(kind: str, random: Random, count: int) -> pa.Array:
+    """Each edge of the type, NULLs, and anything between."""
+    arrow = KINDS[kind]
+    if kind in ("string", "binary"):
+        texts = [
+            "".join(random.choices("aß日🎉 \0", k=random.choice((0, 1, 3, 4, 7, 8, 9, 31, 70)))) for _ in range(count)
+        ]
+        found: list[Any] = [t if kind == "string" else t.encode()[: random.randrange(100)] for t in texts]
+    elif kind in EDGES:
+        found = random.choices(EDGES[kind], k=count)
+    elif "decimal" in kind:
+        digits = arrow.precision
+        found = [Decimal(random.randrange(-(10**digits) + 1, 10**digits)).scaleb(-arrow.scale) for _ in range(count)]
+    elif kind.startswith("timestamp"):
+        found = [random.randrange(-62_135_596_800_000_000, 253_402_300_799_999_999) for _ in range(count)]
+    else:
+        low, high = (
+            (-719_162, 2_932_896) if kind == "date" else (-(1 << arrow.bit_width - 1), (1 << arrow.bit_width - 1) - 1)
+        )
+        found = [low, high, 0, -1, *(random.randrange(low, high + 1) for _ in range(count))][:count]
+    found = [None if random.random() < 0.2 else value for value in found]
+    storage = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}.get(kind, arrow)
+    return pa.array(found, storage).cast(arrow)
+
+
+def test_few_rows_have_the_content_that_spark_gives_them(spark: SparkSession, tmp_path: Path) -> None:
+    """All types at once and each by itself, in fragments of no, one and many rows."""
+    random, count = Random(7), 1500
+    columns = {kind: values_of(kind, random, count) for kind in KINDS}
+    for number, names in enumerate([list(KINDS), *([kind] for kind in KINDS)]):
+        labels = [f"{random.choice((0, 0, 0, *range(1, 40))):032x}" for _ in range(count)]
+        table = pa.table({**{f"c{i} {name}": columns[name] for i, name in enumerate(names)}, LABEL: labels})
+        pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
+        session = reading_session(spark)
+        rows = session.read.parquet(str(tmp_path / f"{number}.parquet"))
+        rows.createTempView(f"rows{number}")
+        schema = canonical_schema(rows.drop(LABEL).schema.jsonValue())
+        by_spark = {
+            row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, f"rows{number}")).collect()
+        }
+        assert is_simple(schema)
+        of_rows = {label: table.filter(pc.equal(table[LABEL], label)).drop_columns(LABEL) for label in by_spark}
+        assert {label: content(schema, of_label) for label, of_label in of_rows.items()} == by_spark
+        assert content(schema, table.drop_columns(LABEL).slice(0, 0)) == EMPTY
+
+
+@pytest.mark.parametrize("kind", ["decimal(19,0)", "variant", {"type": "array"}])
+def test_other_types_take_spark(kind: Any) -> None:
+    assert not is_simple({"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": {}}]})
+
+
+def test_rows_that_are_not_as_they_should_be_take_spark() -> None:
+    schema = {"type": "struct", "fields": [{"name": "c", "type": "long", "nullable": True, "metadata": {}}]}
+    assert content(schema, pa.table({"c": pa.array([1], pa.int64())})) is not None
+    assert content(schema, pa.table({"c": pa.array([1], pa.int32())})) is None
+    assert content(schema, pa.table({"d": pa.array([1], pa.int64())})) is None
+
+
+def test_long_texts_take_spark() -> None:
+    schema = {"type": "struct", "fields": [{"name": "c", "type": "string", "nullable": True, "metadata": {}}]}
+    many = ["x"] * 4000
+    assert content(schema, pa.table({"c": many})) is not None
+    assert content(schema, pa.table({"c": [*many, "x" * 10_000]})) is None
+
+
+@pytest.mark.parametrize(("column", "jobs"), [("id AS n", 1), ("array(id) AS n", 2)])
+def test_a_small_result_takes_one_job_of_spark(lake: Lake, column: str, jobs: int) -> None:
+    """It is written by one; measuring it takes another only where a type is not simple."""
+    claim = lake.claim("transform", query(f"SELECT {column} FROM range(10)"), [{}])
+    assert done(lake.executor.run(claim)[0])["content"][0] == 10
+    assert len(lake.spark.sparkContext.statusTracker().getJobIdsForGroup(claim["attempt"])) == jobs
