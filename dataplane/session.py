@@ -46,7 +46,9 @@ LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
 }
 JVM_END_S = 10.0
-JVM = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -Xshare:auto -Duser.timezone=UTC"
+# One compiler, which short work is done sooner with, and as much room for its code as two would have: what is kept of
+# queries (`codegen.cache`) fills less than that, and a JVM without room ends.
+JVM = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
 
 
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:

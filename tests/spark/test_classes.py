@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from dataplane.classes import FOLDER, archive, making, options
 from dataplane.prepare import meanwhile
@@ -91,3 +92,13 @@ def _leave(found: Path, content: bytes, error: Exception | None = None) -> None:
 
 def _children() -> set[str]:
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+
+
+def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSession) -> None:
+    """Without the second compiler a JVM has 48 MB by default, which a thousand queries fill: then it ends."""
+    jvm = spark._jvm
+    assert jvm is not None
+    beans = jvm.java.lang.management.ManagementFactory
+    kind = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    size = beans.getPlatformMXBean(kind).getVMOption("ReservedCodeCacheSize").getValue()
+    assert int(size) >= 200 << 20
