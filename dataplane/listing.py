@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
+from dataplane import unchanged
 from dataplane.contract import (
     Json,
     ListedPartition,
@@ -31,9 +32,9 @@ from dataplane.failure import TaskFailure
 from dataplane.glob import BadGlob, find
 from dataplane.grouping import grouped, key_for
 from dataplane.order import Record, in_order
-from dataplane.sheet import Sheet
 from dataplane.stores import is_remote
-from dataplane.versions import Reading, Seen, Versions, examine, look
+from dataplane.unchanged import Look
+from dataplane.versions import REST_NS, Reading, Seen, Versions, examine, look
 
 THREADS = 4
 AT_A_TIME = 2000  # files that are looked at before the next are
@@ -45,20 +46,36 @@ def list_files(job: Mapping[str, Json], cache: Versions, place: Callable[[], Pat
     """The result of a `list` task. TaskFailure if anything at all cannot be read.
 
     Memory holds some thousand files at a time. A listing that is too large for a report becomes the file that `place`
-    names; without one it is reported inline, however large.
+    names; without one it is reported inline, however large. Of one that the control plane has already (`was`) nothing
+    is told but that.
     """
-    with closing(Sheet(place)) as sheet:
-        for partition in _lister(job)(job, cache):
-            sheet.add(partition)
-        return sheet.result()
+    with _looking(job, cache) as look:
+        return unchanged.result(look, job, cache, place)
 
 
-def _lister(job: Mapping[str, Json]) -> Callable[[Mapping[str, Json], Versions], Iterator[ListedPartition]]:
+def _looking(job: Mapping[str, Json], cache: Versions) -> AbstractContextManager[Look]:
     if not is_remote(job["location"]):
-        return partitions
+        return nullcontext(Look(_looks(job, cache), lambda: partitions(job, cache)))
     from dataplane import remote_listing
 
-    return remote_listing.partitions
+    return remote_listing.looking(job, cache)
+
+
+def _looks(job: Mapping[str, Json], cache: Versions) -> str:
+    """A digest over names and stamps of all files as they are found. It may be remembered, as a file may, if all have
+    been at rest for a while; empty otherwise, and where anything is in the way, which the listing will tell."""
+    if not cache.remembers:
+        return ""
+    pattern, began_ns, newest_ns, seen = local_path(job["location"]), cache.now_ns(), 0, sha256()
+    try:
+        for path in find(pattern, base_folder(pattern)):
+            name, found = os.fsencode(path), os.stat(path)
+            times = found.st_mtime_ns, found.st_ctime_ns
+            seen.update(b"%b\0%d %d %d %d %d\n" % (name, found.st_size, *times, found.st_ino, found.st_mode))
+            newest_ns = max(newest_ns, *times)
+    except (BadGlob, OSError):
+        return ""
+    return seen.hexdigest() if newest_ns + REST_NS <= began_ns else ""
 
 
 def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedPartition]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain, groupby, islice
@@ -22,6 +23,7 @@ from dataplane.glob import BadGlob, matcher
 from dataplane.grouping import grouped
 from dataplane.listing import AT_A_TIME, base_folder, keys_for, listed
 from dataplane.order import Record, in_order
+from dataplane.pages import Pages, Told, told
 from dataplane.stores import (
     ALL_BYTES,
     BUFFER_BYTES,
@@ -35,11 +37,13 @@ from dataplane.stores import (
     root_of,
     telling,
     uri_of,
-    version_of,
+    version_by,
 )
+from dataplane.unchanged import Look
 from dataplane.versions import Reading, Seen, Stamp, Versions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from obstore.store import ObjectStore
 
 THREADS = 16  # they wait for the server
@@ -76,12 +80,26 @@ class Place:
         return self.path if self.is_exact else self.folder
 
 
-def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedPartition]:
-    """As `listing.partitions`. Memory holds a page of the server, what is being sorted, and some thousand objects."""
+@contextmanager
+def looking(job: Mapping[str, Json], cache: Versions) -> Iterator[Look]:
+    """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
+    being sorted, and some thousand objects."""
     place = Place.of(job, job["location"])
+    if place.is_exact and (one := head(place.store, place.root, place.path)):
+        yield Look("", lambda: _partitions([_as_told(one)], place, job, cache))
+        return
+    with Pages() as pages:
+        for page in _pages(place):
+            pages.add(page)
+        yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache))
+
+
+def _partitions(
+    objects: Iterable[Told], place: Place, job: Mapping[str, Json], cache: Versions
+) -> Iterator[ListedPartition]:
     reading = Reading(job["format"], job["options"])
     try:
-        found = grouped(_observed(in_order(_records(place, job)), place, reading, cache), job)
+        found = grouped(_observed(in_order(_records(objects, place, job)), place, reading, cache), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], job.get("metadata", ()))
     except BadGlob as e:
@@ -91,46 +109,51 @@ def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedParti
 def check(job: Mapping[str, Json]) -> None:
     """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
     place = Place.of(job, job["place"])
-    first = next(iter(_pages(place)), [])
+    one = head(place.store, place.root, place.path) if place.is_exact else None
+    first = _as_told(one) if one else next(chain.from_iterable(map(told, _pages(place))), None)
     if job["writes"]:
         return
-    for meta in first[:1]:
-        uri, version = uri_of(place.root, meta["path"]), version_of(meta, place.access)
-        open_object(place.store, _source(meta["path"], uri, meta["size"], 0, version)).read(1)
-    if place.is_exact and not first:
+    if first:
+        version = version_by(first.etag, first.size, first.modified_ms, place.access)
+        open_object(place.store, _source(first.path, uri_of(place.root, first.path), first.size, 0, version)).read(1)
+    elif place.is_exact:
         raise _nothing(place)
 
 
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(place: Place, job: Mapping[str, Json]) -> Iterator[Record]:
+def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json]) -> Iterator[Record]:
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
-    for meta in chain.from_iterable(_pages(place)):
-        name = meta["path"].removeprefix(folder)
-        if meta["path"].startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, meta):
+    for one in objects:
+        name = one.path.removeprefix(folder)
+        if one.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, one):
             count += 1
-            yield key, name, str(meta["size"]), str(modified_ms(meta)), version_of(meta, place.access)
+            version = version_by(one.etag, one.size, one.modified_ms, place.access)
+            yield key, name, str(one.size), str(one.modified_ms), version
     if place.is_exact and not count:
         raise _nothing(place)
 
 
-def _pages(place: Place) -> Iterator[list[Any]]:
+def _pages(place: Place) -> Iterator[pa.RecordBatch]:
     store = place.store  # first of all: it may tell that the package is missing
     import obstore
+    import pyarrow as pa
 
-    if place.is_exact and (one := head(store, place.root, place.path)):
-        yield [one]
-        return
     with telling(uri_of(place.root, place.below)):
-        yield from obstore.list(store, prefix=place.below or None, chunk_size=PAGE)
+        for page in obstore.list(store, prefix=place.below or None, chunk_size=PAGE, return_arrow=True):
+            yield pa.record_batch(page)
 
 
-def _is_object(place: Place, meta: Mapping[str, Any]) -> bool:
+def _as_told(meta: Mapping[str, Any]) -> Told:
+    return Told(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
+
+
+def _is_object(place: Place, found: Told) -> bool:
     """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not told."""
-    return meta["size"] > 0 or head(place.store, place.root, meta["path"]) is not None
+    return found.size > 0 or head(place.store, place.root, found.path) is not None
 
 
 def _nothing(place: Place) -> TaskFailure:

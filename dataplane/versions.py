@@ -1,4 +1,5 @@
-"""What is known about source files from an earlier look at them: a cache that is never trusted about fresh files.
+"""What is known about source files, and whole locations, from an earlier look at them: a cache that is never trusted
+about fresh files.
 
 A file system's clock is coarse: a file may change twice within one tick and look the same. So an entry is kept only
 if the file had been at rest for a while when it was read. Does not belong here: finding files.
@@ -68,6 +69,10 @@ class Versions:
         self._database = database
         self._clock_ns = clock_ns
 
+    @property
+    def remembers(self) -> bool:
+        return self._database is not None
+
     def known(self, reading: Reading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
         """Those of the files that look as they did when they were read."""
         try:
@@ -94,13 +99,31 @@ class Versions:
             for path, s, began_ns in seen
             if max(s.stamp.mtime_ns, s.stamp.ctime_ns) + REST_NS <= began_ns
         ]
+        self._kept(_TABLE, _INSERT, rows)
+
+    def _kept(self, table: str, insert: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         if not rows or self._database is None:
             return
         try:
-            self._store(rows)
+            self._store(table, insert, rows)
         except sqlite3.DatabaseError:  # not a database, or broken: it is only a cache
             with suppress(OSError):
                 self._database.unlink()
+
+    def listing(self, way: str, looks: str) -> Json:
+        """What was kept of a location that looks as it did; None if nothing was."""
+        if self._database is None or not self._database.exists():
+            return None
+        try:
+            with closing(self._connect(self._database)) as connection:
+                found = connection.execute(_SELECT_LISTING, (way, looks)).fetchone()
+        except (sqlite3.Error, OSError):
+            return None
+        return json.loads(found[0]) if found else None
+
+    def keep_listing(self, way: str, looks: str, found: Json) -> None:
+        """Remember this of a location instead of what was remembered before."""
+        self._kept(_LISTINGS, _INSERT_LISTING, [(way, looks, json.dumps(found))])
 
     def _load(self, reading: str, paths: Sequence[str]) -> Iterator[tuple[str, Seen]]:
         if self._database is None or not self._database.exists():
@@ -114,12 +137,12 @@ class Versions:
                 ):
                     yield path, Seen(Stamp(size, mtime_ns, ctime_ns, inode), version, json.loads(columns))
 
-    def _store(self, rows: Sequence[tuple[str | int, ...]]) -> None:
+    def _store(self, table: str, insert: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         assert self._database
         self._database.parent.mkdir(parents=True, exist_ok=True)
         with closing(self._connect(self._database)) as connection, connection:
-            connection.execute(_TABLE)
-            connection.executemany(_INSERT, rows)
+            connection.execute(table)
+            connection.executemany(insert, rows)
 
     @staticmethod
     def _connect(database: Path) -> sqlite3.Connection:
@@ -142,6 +165,10 @@ CREATE TABLE IF NOT EXISTS seen (
 """
 _INSERT = "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT path, size, mtime_ns, ctime_ns, inode, version, columns FROM seen WHERE reading = ? AND path IN"
+
+_LISTINGS = "CREATE TABLE IF NOT EXISTS listings (way TEXT PRIMARY KEY, looks TEXT NOT NULL, found TEXT NOT NULL)"
+_INSERT_LISTING = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?)"
+_SELECT_LISTING = "SELECT found FROM listings WHERE way = ? AND looks = ?"
 
 
 def look(path: str) -> Stamp:

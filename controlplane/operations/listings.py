@@ -105,12 +105,14 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
 
 
 def with_known(tx: Tx, job: Json) -> Json:
-    """The job of a listing that only adds to the one before it, with where that one ended: the last key there is and
-    the objects behind it."""
-    if "known" not in job:
+    """The job of a listing with what is known: the digest of the one before it (`was`); or where that one ended, the
+    last key there is and the objects behind it, if the new one is only to add to it."""
+    if "listing" not in job:
         return job
-    root = _listing(tx, job).root or tree.EMPTY_ROOT
-    last = tree.last(tx, root)
+    listing = _listing(tx, job)
+    if "known" not in job:
+        return {**job, "was": listing.digest.hex()} if listing.digest else job
+    last = tree.last(tx, listing.root or tree.EMPTY_ROOT)
     if last is None:
         return {**job, "known": {"key": None, "objects": []}}
     [found] = tx.source_partitions(bytes.fromhex(job["listing"]), [last.key]).values()

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import obstore
+import pyarrow as pa
 import pytest
 
-from dataplane.contract import ListedPartition
+from dataplane.contract import ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
 from dataplane.listing import check_folder, list_files
-from dataplane.stores import Access, open_root
+from dataplane.pages import Pages, told
+from dataplane.stores import Access, is_as_listed, modified_ms, open_root, version_by, version_of
 from dataplane.versions import Versions
 from tests.s3.conftest import point
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3
 
 NAMES = ["a.csv", "b.csv", "_hidden.csv", "x/a.csv", "x/y/b.csv", "x/_z/c.csv", "100%.csv", "q?u#e ä🎉+.csv"]
+
+TOLD = pa.schema(
+    {"path": pa.string(), "last_modified": pa.timestamp("us", "UTC"), "size": pa.uint64(), "e_tag": pa.string()}
+)
 
 
 def put(uri: str, name: str, body: bytes = b"k,v\n1,2\n") -> None:
@@ -95,6 +102,65 @@ def test_what_was_seen_is_not_looked_into_again(data: str, line: Faulty, tmp_pat
     line.asked.clear()
     assert listed(f"{data}/*.csv", cache)[1]["objects"][0]["columns"] == ["k", "v", "w"]
     assert len([path for _, path in line.asked if "list-type" not in path]) == 1
+
+
+def test_a_bucket_that_did_not_change_is_told_by_a_digest(data: str, line: Faulty, tmp_path: Path) -> None:
+    open_root.cache_clear()
+    cache = Versions(tmp_path / "versions.db")
+    first = list_files(job(f"{data}/**/*.csv"), cache)
+    told, known = {k: v for k, v in first.items() if k != "partitions"}, {"was": first["digest"]}
+    line.asked.clear()
+    assert list_files(job(f"{data}/**/*.csv", **known), cache) == told
+    assert ["list-type" in path for _, path in line.asked] == [True]
+    assert "partitions" in list_files(job(f"{data}/**/*.csv", was="00"), cache)
+    assert "partitions" in list_files(job(f"{data}/*.csv", **known), cache)
+    put(data, "x/y/b.csv", b"k,v\n1,3\n")
+    assert list_files(job(f"{data}/**/*.csv", **known), cache)["digest"] != first["digest"]
+
+
+def test_pages_give_what_objects_are_one_by_one(data: str) -> None:
+    """Times above all, which are numbers in a page."""
+    root, access = open_root("s3://lake", Access()), Access()
+    folder = data.removeprefix("s3://lake/")
+    metas = {o["path"]: o for page in obstore.list(root, prefix=folder) for o in page}
+    pages = [pa.record_batch(page) for page in obstore.list(root, prefix=folder, chunk_size=3, return_arrow=True)]
+    found = [one for page in pages for one in told(page)]
+    assert len(pages) > 1
+    assert {o.path: (o.size, o.modified_ms, version_by(o.etag, o.size, o.modified_ms, access)) for o in found} == {
+        path: (meta["size"], modified_ms(meta), version_of(meta, access)) for path, meta in metas.items()
+    }
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_pages_come_back_and_only_equal_ones_look_alike(size: int) -> None:
+    def pages(last_ms: int, etag: str | None) -> Pages:
+        found = Pages()
+        for start in range(0, size, 1000):
+            names = [f"{n}" * 100 for n in range(start, min(start + 1000, size))]
+            times = [datetime.fromtimestamp((len(n) + last_ms) / 1000, UTC) for n in names]
+            columns = {"path": names, "last_modified": times, "size": [1] * len(names), "e_tag": [etag] * len(names)}
+            found.add(pa.record_batch(columns, schema=TOLD))
+        return found
+
+    with pages(5, "e") as one, pages(5, "e") as same, pages(6, "e") as touched:
+        assert [o.modified_ms - len(o.path) for o in one.objects()] == [5] * size
+        assert (one.text, bool(one.text)) == (same.text, True)
+        assert (one.text != touched.text) == (size > 0)
+    for etag in (None, ""):
+        with pages(5, etag) as timed:
+            assert bool(timed.text) == (size == 0), "two changes may fall into one tick of a clock"
+
+
+@pytest.mark.parametrize(("listed", "asked"), [('"1"', '"1"'), ("0x1", '"0x1"'), ('"0x1"', "0x1")])
+def test_quotation_marks_are_no_part_of_an_etag(listed: str, asked: str) -> None:
+    """Stores differ in where they put them."""
+    there = {"size": 3, "e_tag": asked, "last_modified": datetime.fromtimestamp(0, UTC)}
+    for etag, is_same in ((listed, True), (f"{listed}2", False)):
+        version = version_by(etag, 3, 0, Access())
+        found: SourceObject = {
+            "name": "a", "uri": "s3://lake/a", "size": 3, "modified_ms": 0, "version": version, "columns": None,
+        }  # fmt: skip
+        assert is_as_listed(there, found, Access()) == is_same
 
 
 def failure(location: str, **more: Any) -> TaskFailure:

@@ -13,7 +13,10 @@ import subprocess
 import tempfile
 import threading
 from contextlib import suppress
+from hashlib import file_digest, md5
 from pathlib import Path
+
+from obstore.store import ObjectStore, from_url
 
 from tests.servers.ports import free_port
 
@@ -61,6 +64,30 @@ class S3:
     def environment(self, url: str | None = None) -> dict[str, str]:
         """What a client finds this server by, or by way of `url`."""
         return {**CREDENTIALS, "AWS_ENDPOINT_URL": url or self.url}
+
+    def bucket(self, name: str) -> ObjectStore:
+        """A bucket of this name, made if it is not there; its objects, for whoever owns the server."""
+        (self.home / "data" / name).mkdir(exist_ok=True)
+        return from_url(
+            f"s3://{name}",
+            config={"endpoint": self.url, "region": CREDENTIALS["AWS_REGION"]},
+            client_options={"allow_http": True},
+            access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    def lay(self, name: str, body: bytes) -> None:
+        """An object of the bucket `lake` as if it had been put, at the cost of writing a file."""
+        path = self.home / "data" / "lake" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+        self.tag(path)
+
+    def tag(self, path: Path) -> None:
+        """Give a file among the server's data the etag that it would have got."""
+        with path.open("rb") as file:
+            etag = file_digest(file, lambda: md5(usedforsecurity=False)).hexdigest()
+        os.setxattr(path, "user.etag", f'"{etag}"'.encode())
 
     def start(self) -> S3:
         owner = {
