@@ -9,7 +9,7 @@ help:  ## list these targets
 demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
 
-demo-orders: java setup  ## Kafka, PostgreSQL and files in, Delta, PostgreSQL and Kafka out, with servers of its own
+demo-orders: java setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL and Kafka out, with servers of its own
 	@$(BIN)/python -m tests.demo_orders
 
 test: java setup  ## every test, on real Spark and real servers that they start themselves, two files at a time

@@ -19,7 +19,7 @@ LATER = 40
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="headgate-orders-") as folder:
-        _say("Starting a Kafka and a PostgreSQL ...")
+        _say("Starting a Kafka, a PostgreSQL and an S3 server ...")
         with Shop(Path(folder)) as shop:
             place = Workspace(shop.folder, environment=shop.environment)
             try:
@@ -36,7 +36,7 @@ def _tour(shop: Shop, place: Workspace) -> int:
 
     shop.sell(range(FIRST))
     steps: tuple[tuple[str, Callable[[], None]], ...] = (
-        (f"{FIRST:,} orders on Kafka, {len(MONTHS)} files of prices, customers in PostgreSQL", nothing),
+        (f"{FIRST:,} orders on Kafka, customers in PostgreSQL, {len(MONTHS)} files of prices on S3", nothing),
         ("Nothing happens", nothing),
         (f"{LATER} more orders, all from the north", north_sells),
         (f"New prices for {MONTHS[1]}", lambda: shop.put_prices(MONTHS[1], 9)),

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import obstore
 import pytest
-from obstore.store import ObjectStore, from_url
 
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
@@ -56,14 +55,7 @@ class Story(Served):
 
     def __init__(self, s3: S3, workspace: Workspace, service: Service, api: Headgate) -> None:
         super().__init__(workspace, service, api, "shop", reads=2)
-        self.s3 = s3
-        self.store: ObjectStore = from_url(
-            "s3://lake",
-            config={"endpoint": s3.url, "region": "us-east-1"},
-            client_options={"allow_http": True},
-            access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            secret_access_key=SECRET,
-        )
+        self.s3, self.store = s3, s3.bucket("lake")
         self.expected: dict[str, list[tuple[int, int]]] = {}
 
     def put(self, name: str, *rows: tuple[int, int]) -> None:

@@ -1,4 +1,4 @@
-"""The example `blueprints/orders` on its servers: Kafka, PostgreSQL and files in; Delta, PostgreSQL and Kafka out.
+"""The example `blueprints/orders` on its servers: Kafka, PostgreSQL and S3 in; Delta, PostgreSQL and Kafka out.
 
 Orders keep coming while it is served, and each is in every copy once.
 """

@@ -1,4 +1,4 @@
-"""The servers of the example `blueprints/orders`, filled with what a shop sells: a Kafka, a PostgreSQL, files.
+"""The servers of the example `blueprints/orders`, filled with what a shop sells: a Kafka, a PostgreSQL, an S3.
 
 Does not belong here: what is made of it.
 """
@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import obstore
 import psycopg
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -26,6 +27,7 @@ from dataplane.read.kafka_slices import look
 from tests.jars import delta_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres
+from tests.servers.s3 import CREDENTIALS, S3
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "blueprints" / "orders"
@@ -40,16 +42,17 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Shop:
-    """All servers of the example, and a folder with its blueprint and its files."""
+    """All servers of the example, and a folder with its blueprint and its Delta table."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kafka, self.database = Kafka(), Postgres()
+        self.kafka, self.database, self.files = Kafka(), Postgres(), S3()
         self.sold: list[dict[str, Any]] = []
 
     def __enter__(self) -> Shop:
         self.kafka.start()
         self.database.start().create(DATABASE)
+        self.bucket = self.files.start().bucket("shop")
         self.admin = AdminClient({"bootstrap.servers": self.kafka.servers})
         self.admin.create_topics([NewTopic("orders", 2)])["orders"].result()
         self.do("CREATE TABLE customers (id int PRIMARY KEY, name text, region text)")
@@ -61,12 +64,14 @@ class Shop:
         for number, month in enumerate(MONTHS):
             self.put_prices(month, number)
         self.blueprint = self.folder / "orders.yaml"
-        self.blueprint.write_text((EXAMPLE / "orders.yaml").read_text().replace("localhost:9092", self.kafka.servers))
+        text = (EXAMPLE / "orders.yaml").read_text().replace("localhost:9092", self.kafka.servers)
+        self.blueprint.write_text(text.replace("http://localhost:9000", self.files.url))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kafka.remove()
         self.database.remove()
+        self.files.remove()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,6 +80,8 @@ class Shop:
         return {
             "HEADGATE_SPARK_CONF": json.dumps({"spark.driver.extraClassPath": os.pathsep.join(jars)}),
             "HEADGATE_SECRET_SHOP_URL": f"jdbc:postgresql://127.0.0.1:{self.database.port}/{DATABASE}?user=test",
+            "HEADGATE_SECRET_BUCKET_ID": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+            "HEADGATE_SECRET_BUCKET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         }
 
     # what happens
@@ -91,9 +98,7 @@ class Shop:
 
     def put_prices(self, month: str, level: int) -> None:
         lines = [f"{name},{month},{10 * (n + 1) + level}.50" for n, name in enumerate(PRODUCTS)]
-        path = self.folder / "data" / "prices" / f"{month}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(["product,month,price", *lines, ""]))
+        obstore.put(self.bucket, f"prices/{month}.csv", "\n".join(["product,month,price", *lines, ""]).encode())
 
     def do(self, statement: str, *values: object) -> list[Row]:
         where = f"host=127.0.0.1 port={self.database.port} user=test dbname={DATABASE}"
@@ -115,8 +120,9 @@ class Shop:
         return sorted((*key, len(amounts), str(sum(amounts))) for key, amounts in orders.items())
 
     def _prices(self) -> Iterator[list[str]]:
-        for file in (self.folder / "data" / "prices").iterdir():
-            yield from list(csv.reader(file.read_text().splitlines()))[1:]
+        for file in [file for page in obstore.list(self.bucket, "prices") for file in page]:
+            text = bytes(obstore.get(self.bucket, file["path"]).bytes()).decode()
+            yield from list(csv.reader(text.splitlines()))[1:]
 
     def table(self) -> list[Row]:
         """The copy in PostgreSQL."""
