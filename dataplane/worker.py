@@ -14,7 +14,7 @@ from typing import Protocol
 
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
 from dataplane.connectors import checker, lister, writer
-from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, label_of
+from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, failpoint, label_of
 from dataplane.failure import error_of
 from dataplane.lake import open_lake
 from dataplane.listing import list_files
@@ -48,6 +48,7 @@ def step(client: Pulls, cache: Versions) -> bool:
         return False
     with beating(client, claim) as orders:  # to the end: taking in a large listing may outlast a lease
         results = perform(claim, cache, orders)
+        failpoint(f"worker-before-report-{claim['kind']}")
         if not orders.fenced:
             with suppress(Fenced):
                 client.report(claim["attempt"], results)

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from dataplane.arrow import arrow_schema, batches, dumps
-from dataplane.contract import Json, encode_key
+from dataplane.contract import Json, encode_key, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.stores import Access, open_root, root_of, telling, uri_of
 from dataplane.write.files import WRITERS, Options, check_format, file_name
@@ -56,6 +56,7 @@ class RemoteTarget:
                 if (other := self._owner_of(path)) != self.owner:
                     told = f"{uri_of(self.root, self.folder)} belongs to {other}; it is not written to"
                     raise TaskFailure("target-owned", told) from None
+        failpoint("files-taken")
 
     def replace(self, partition: str, files: Iterable[Any]) -> Json:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
@@ -69,13 +70,17 @@ class RemoteTarget:
                 "part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1
             )
             self._put(f"{folder}/{name}", file)
+        failpoint("files-put")
         self._put(f"{folder}/{MARKER}", self._marked([name]))
+        failpoint("files-marked")
         self._delete(path for path in before if not path.endswith(f"/{MARKER}"))
+        failpoint("files-written")
         return {"rows": rows, "bytes": size}
 
     def remove(self, partition: str) -> Json:
         found = self._ours(self._folder(partition))
         self._delete(path for path in found if path.endswith(f"/{MARKER}"))
+        failpoint("files-unmarked")
         self._delete(path for path in found if not path.endswith(f"/{MARKER}"))
         return {"rows": 0, "bytes": 0}
 
@@ -129,3 +134,4 @@ class RemoteTarget:
                     obstore.delete(self.store, path)
                 except FileNotFoundError:
                     continue
+            failpoint("files-swept")
