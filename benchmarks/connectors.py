@@ -2,9 +2,9 @@
 
     python benchmarks/connectors.py [--scale 1] [--rounds 2] [--only csv,parquet,jdbc,kafka,listing]
 
-Scale 1 is 1 GB of CSV, the same rows as Parquet, 5 million rows by JDBC, a minute of 10,000 messages a second, and
-100,000 objects. Prints ratios, appends all numbers to benchmarks/results/connectors.json, and writes a section of
-docs/performance.md. Each round has both. Does not belong here: streams (streams), what the rows are (tests).
+Scale 1 is 1 GB of CSV on an S3 server, the same rows as Parquet, 5 million rows by JDBC, a minute of 10,000 messages a
+second, and 100,000 objects. Prints ratios, appends all numbers to benchmarks/results/connectors.json, and writes a
+section of docs/performance.md. Each round has both. Does not belong here: streams (streams), what the rows are (tests).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any, TypeAlias
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import duckdb
+import obstore
+from obstore.store import LocalStore
 
 from benchmarks import pages
 from benchmarks.processes import timed
@@ -32,8 +35,16 @@ from benchmarks.streams import stream
 from controlplane import settings
 from controlplane.bootstrap import Server
 from controlplane.cli import once, sources
+from controlplane.lake.objects import LocalObjects
+from controlplane.store import open_store, upgrade
+from dataplane.listing import list_files
+from dataplane.s3a import place_of
+from dataplane.stores import Access, open_root
+from dataplane.versions import Versions, cache_file
 from tests.jars import delta_classpath
 from tests.servers.postgres import Postgres
+from tests.servers.s3 import CREDENTIALS, S3
+from tests.unit.listing.location import Location
 
 Json: TypeAlias = Any
 HERE = Path(__file__).resolve().parent
@@ -105,21 +116,40 @@ def _plain(place: Path, job: Json) -> Json:
 
 
 def _files(place: Path, scale: float, kind: str) -> Json:
-    (place / "data").mkdir()
-    each = int(ROWS * scale / FILES)
+    """Of an S3 server on this machine, through S3A on both sides."""
+    s3, each = S3(), int(ROWS * scale / FILES)
     form = "FORMAT csv, HEADER" if kind == "csv" else "FORMAT parquet"
-    with duckdb.connect() as database:
-        for number in range(FILES):
-            rows = f"SELECT {VALUES} FROM range({number * each}, {(number + 1) * each}) AS r (n)"
-            database.execute(f"COPY ({rows}) TO '{place}/data/{number:03}.{kind}' ({form})")
+    try:
+        with duckdb.connect() as database:
+            for number in range(FILES):
+                rows = f"SELECT {VALUES} FROM range({number * each}, {(number + 1) * each}) AS r (n)"
+                path = s3.home / "data" / "lake" / f"{number:03}.{kind}"
+                database.execute(f"COPY ({rows}) TO '{path}' ({form})")
+                s3.tag(path)
+        s3.start()
+        size = sum(file.stat().st_size for file in (s3.home / "data" / "lake").iterdir())
+        return {"bytes": size, **_read_of_s3(place, s3, kind)}
+    finally:
+        s3.remove()
+
+
+def _read_of_s3(place: Path, s3: S3, kind: str) -> Json:
     options = {"header": "true"} if kind == "csv" else {}
-    glob = f"{place}/data/*.{kind}"
-    job = {"out": f"{place}/plain", "session": {}, "format": kind, "options": options, "schema": COLUMNS, "paths": glob}
-    read = {"connector": "files", "path": glob, "format": kind, "options": options, "schema": COLUMNS}
-    plain = _plain(place, job)
-    size = sum(file.stat().st_size for file in (place / "data").iterdir())
+    key, secret = (CREDENTIALS[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+    job = {"out": f"{place}/plain", "session": {}, "format": kind, "schema": COLUMNS, "paths": f"s3a://lake/*.{kind}"}
+    there = {
+        "fs.s3a.endpoint": s3.url, "fs.s3a.endpoint.region": "us-east-1", "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.access.key": key, "fs.s3a.secret.key": secret,
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "fs.s3a.input.stream.type": place_of({})["fs.s3a.input.stream.type"],
+    }  # fmt: skip
+    storage = {"access_key_id": "secret://bench/id", "secret_access_key": "secret://bench/key"}
+    storage |= {"endpoint": s3.url, "region": "us-east-1"}
+    read = {"connector": "files", "path": f"s3://lake/*.{kind}", "format": kind, "options": options, "schema": COLUMNS}
     other: Callable[[int], Json] = lambda number: {"options": options | WITHOUT_EFFECT[kind][number]}  # noqa: E731
-    return {"bytes": size, "plain": plain, "headgate": _ours(place, read, other)}
+    with _told(SECRET_BENCH_ID=key, SECRET_BENCH_KEY=secret):
+        plain = _plain(place, {**job, "options": {**options, **there}})
+        return {"plain": plain, "headgate": _ours(place, {**read, "storage": storage}, other)}
 
 
 # --- a table ----------------------------------------------------------------------------------------
@@ -188,20 +218,40 @@ class _told:  # noqa: N801  # reads as a word of the language where it is used
 
 
 def _listing(place: Path, scale: float, _: str) -> Json:
-    """Objects that did not change, listed by a worker and by obstore; and a plan after that."""
-    count = int(OBJECTS * scale)
-    for folder in range(FOLDERS):
-        (place / "data" / f"f{folder:03}").mkdir(parents=True)
-    for number in range(count):
-        (place / "data" / f"f{number % FOLDERS:03}" / f"{number:07}.json").write_text(f'{{"n": {number}}}\n')
-    location = f"{place}/data/*/*.json"
-    read = {"connector": "files", "path": location, "format": "json", "schema": "n INT", "partition": "{folder}/*.json"}
+    """Objects that did not change, in an object store and on a disk, listed by a worker for a control plane and by
+    obstore alone; and a plan after that, where all that is on the disk has been read."""
+    count, folder = int(OBJECTS * scale), place / "data"
+    _filled_with_objects(folder, count)
+    disk = {"location": f"{folder}/*/*.json", "partition": "{folder}/*.json", "format": "json"}
+    read = {"connector": "files", "path": disk["location"], "format": "json", "schema": "n INT", "refresh": "manual"}
     with Server(settings.read(place / "home"), "run") as server:
-        first = _settled(server, place, read, time.monotonic())
-        unchanged = [_settled(server, place, read, time.monotonic()) for _ in range(AGAIN)]
+        wanted = {**read, "partition": disk["partition"]}
+        first = _settled(server, place, wanted, time.monotonic())
+        unchanged = [_settled(server, place, wanted, time.monotonic()) for _ in range(AGAIN)]
         planned = [_planned(server) for _ in range(5)]
-    bare, ours = _bare(place / "data", count), _listed(place, location, count)
-    return {"objects": count, "first": first, "unchanged": unchanged, "planned": planned, "bare": bare, "ours": ours}
+    found = {"objects": count, "first": first, "unchanged": unchanged, "planned": planned}
+    return {**found, "disk": _compared(place / "of a disk", disk, str(folder), count), **_in_a_store(place, count)}
+
+
+def _filled_with_objects(folder: Path, count: int) -> None:
+    for number in range(FOLDERS):
+        (folder / f"f{number:03}").mkdir(parents=True)
+    for number in range(count):
+        (folder / f"f{number % FOLDERS:03}" / f"{number:07}.json").write_text(f'{{"n": {number}}}\n')
+
+
+def _in_a_store(place: Path, count: int) -> Json:
+    s3 = S3().start()
+    try:
+        for number in range(count):
+            s3.lay(f"many/f{number % FOLDERS:03}/{number:07}.json", f'{{"n": {number}}}\n'.encode())
+        os.environ.update(s3.environment())
+        job = {"location": "s3://lake/many/**/*.json", "partition": None, "format": "text"}
+        return _compared(place / "of a store", job, "s3://lake/many", count)
+    finally:
+        s3.remove()
+        for name in s3.environment():
+            del os.environ[name]
 
 
 def _planned(server: Server) -> float:
@@ -211,29 +261,31 @@ def _planned(server: Server) -> float:
     return round(time.monotonic() - began, 4)
 
 
-def _bare(folder: Path, count: int) -> list[float]:
-    from obstore.store import LocalStore
+def _compared(home: Path, job: Json, place: str, count: int) -> Json:
+    """Seconds of obstore, and of a listing from the moment when it is asked for until it is taken in, by turns. The
+    first two are those of a location that is new, and of files too fresh to be known by their stamps."""
+    home.mkdir()
+    database = f"sqlite:///{home}/metadata.db"
+    upgrade(database)
+    with closing(open_store(database)) as store:
+        known, cache = Location(store, LocalObjects(home / "lake")), Versions(cache_file(str(home)))
+        asked = {"options": {}, "metadata": [], **job}
+        found = [(_bare(place, count), _took(lambda: _listed(known, asked, cache), count)) for _ in range(2 + AGAIN)]
+    return {"bare": [bare for bare, _ in found], "ours": [ours for _, ours in found]}
 
-    store = LocalStore(str(folder))
-    return [_took(lambda: sum(len(some) for some in store.list()), count) for _ in range(1 + AGAIN)]
+
+def _bare(place: str, count: int) -> float:
+    local = not place.startswith("s3:")
+    store: Any = LocalStore(place) if local else open_root("s3://lake", Access())
+    prefix = None if local else place.removeprefix("s3://lake/")
+    return _took(lambda: sum(len(some) for some in obstore.list(store, prefix, chunk_size=1000)), count)
 
 
-def _listed(place: Path, location: str, count: int) -> list[float]:
-    """The work of a worker, who remembers what it has seen."""
-    from dataplane.versions import Versions, cache_file
-    from dataplane.worker import Orders, perform
-
-    job = {"location": location, "format": "json", "options": {}, "partition": "{folder}/*.json", "metadata": []}
-    cache = Versions(cache_file(str(place / "home")))
-    tasks = [{"task": "00" * 32, "epoch": 1}]
-    claim: Any = {"kind": "list", "job": job, "lake": (place / "lake").as_uri(), "prefix": "bench", "tasks": tasks}
-
-    def one() -> int:
-        [result] = perform(claim, cache, Orders())
-        assert result["state"] == "done", result
-        return count
-
-    return [_took(one, count) for _ in range(1 + AGAIN)]
+def _listed(known: Location, job: Json, cache: Versions) -> int:
+    claim = known.claim()
+    result = list_files({**claim["job"], **job}, cache, lambda: known.place(claim))
+    known.report(claim, result)
+    return known.listing.objects
 
 
 def _took(work: Callable[[], int], count: int) -> float:
@@ -268,20 +320,23 @@ def ratios(found: Json) -> dict[str, float]:
     if "kafka" in found:
         told["stream_s"] = found["kafka"]["median_s"]
     if "listing" in found:
-        told["listing"] = median(found["listing"]["ours"][1:]) / median(found["listing"]["bare"][1:])
+        for name, of in {"listing": found["listing"], "listing_disk": found["listing"].get("disk")}.items():
+            if of:
+                told[name] = median(of["ours"][2:]) / median(of["bare"][2:])
         told["planning_ms"] = median(found["listing"]["planned"]) * 1000
     return told
 
 
 WORDS = {
-    "csv first": "CSV, first run / session and script",
-    "csv": "CSV, warm / script",
-    "parquet first": "the same rows as Parquet, first run / session and script",
-    "parquet": "Parquet, warm / script",
+    "csv first": "CSV on S3, first run / session and script",
+    "csv": "CSV on S3, warm / script",
+    "parquet first": "the same rows as Parquet on S3, first run / session and script",
+    "parquet": "Parquet on S3, warm / script",
     "jdbc first": "rows by JDBC, first run / session and script",
     "jdbc": "JDBC, warm / script",
     "stream_s": "10,000 messages a second: from produced to published, median, s",
-    "listing": "listing unchanged objects / by obstore alone",
+    "listing": "listing unchanged objects of an S3 server / by obstore alone",
+    "listing_disk": "the same of a disk",
     "planning_ms": "planning after it, ms",
 }
 

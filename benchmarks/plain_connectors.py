@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from dataplane.s3a import provide
 from dataplane.session import start, stop
 
 
@@ -27,6 +28,8 @@ def main(text: str, rounds: str) -> None:
     job, began = json.loads(text), time.monotonic()
     with TemporaryDirectory(prefix="plain-connectors-") as scratch:
         spark = start(Path(scratch), job["session"])
+        if job.get("paths", "").startswith("s3a:"):
+            provide(spark)
         session = round(time.monotonic() - began, 3)
         read = [_timed(spark, job) for _ in range(int(rounds))]
         stop(spark)
