@@ -255,16 +255,21 @@ class Reconciler:
             if driver.ended:
                 log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
         for attempt in attempts.values():
-            if reason := self._lost(attempt, present, now):
-                work.adopt(self.context, attempt, self.lake, reason=reason, fault=_fault(present.get(attempt.driver)))
+            its = present.get(attempt.driver) or self._gone(attempt.driver)
+            if reason := self._lost(attempt, its, now):
+                work.adopt(self.context, attempt, self.lake, reason=reason, fault=_fault(its))
                 log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
         if self._first and (gone or attempts):  # the last process here did not end in order
             sweep(self.store, self.namespace, self.lake)
         self._first = False
 
-    def _lost(self, attempt: Attempt, present: dict[str, Driver], now: float) -> str:
+    def _gone(self, id: str) -> Driver | None:
+        """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
+        driver = self._known_drivers.get(id)
+        return driver if driver is not None and driver.ended else None
+
+    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> str:
         """Why an attempt is over although nobody reported it; empty if it may go on."""
-        driver = present.get(attempt.driver)
         if driver is None and not self.pool.outlives:
             return "its driver belonged to an earlier control plane"
         if driver is not None and driver.ended:

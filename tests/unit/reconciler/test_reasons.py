@@ -146,3 +146,18 @@ def test_what_is_left_of_a_driver_that_ended_is_not_let_in(place: Place) -> None
     place.pool.drivers = (driver("gone", *ENDS[1]), driver("works"))
     place.loop.tick()
     assert [name for name, text in texts.items() if tokens.authenticate(place.ctx.store, text)] == ["works"]
+
+
+def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Place) -> None:
+    """It had asked before it ended; the pool tells of an end once."""
+    place.pool.drivers = (driver("d"),)
+    place.listed()
+    place.pool.drivers = (driver("d", *ENDS[0]),)
+    place.loop.tick()
+    assert work.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
+    place.pool.drivers = ()
+    place.loop.tick()
+    why = look.why(place.ctx, "main", "shop.orders")
+    assert why["error"]["message"] == f"its driver ended: {ENDS[0][0]}"
+    with place.ctx.store.read() as tx:
+        assert tx.attempts() == {}
