@@ -116,7 +116,7 @@ class KubernetesPool:
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
             before = self._seen or {}
-            now = self._look()
+            now = [_recalling(seen, before.get(seen.uid)) for seen in self._look()]
             self._seen = {seen.uid: seen for seen in now}
             gone = [s for s in before.values() if s.uid not in self._seen and s.verdict.state != "ended"]
             for seen in now:
@@ -295,6 +295,10 @@ def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Ite
     )
     at = time_of(about["creationTimestamp"])
     return Seen(about["name"], about["uid"], launch, at, judge(job, pods, events))
+
+
+def _recalling(seen: Seen, before: Seen | None) -> Seen:
+    return replace(seen, verdict=seen.verdict.after(before.verdict if before else None))
 
 
 def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

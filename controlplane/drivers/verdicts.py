@@ -6,7 +6,7 @@ Does not belong here: asking the cluster; what is done about it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -29,13 +29,21 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something."""
+    """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something.
+    `taken`: why the cluster takes its pod away, which only a pod that is still there tells."""
 
     state: State
     reason: str = ""
     fault: Fault = ""
     at: float = 0.0
     mends: bool = True
+    taken: str = ""
+
+    def after(self, before: Verdict | None) -> Verdict:
+        """With what was known before, and cannot be seen any more."""
+        taken = self.taken or (before.taken if before else "")
+        reason = taken if taken and self.fault == "disrupted" else self.reason
+        return replace(self, reason=reason, taken=taken)
 
 
 def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict:
@@ -51,7 +59,7 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict
     if not alive:
         return _without_pod(events)
     if _phase(alive[0]) == "Running":
-        return Verdict("running")
+        return Verdict("running", taken=_disruption(alive[0]))
     return _pending(alive[0])
 
 
@@ -83,14 +91,20 @@ def _of_pod(pod: Found) -> tuple[str, Fault] | None:
     if status.get("reason") in ("Evicted", "Preempting", "NodeShutdown", "Terminated"):
         words = "evicted" if status["reason"] == "Evicted" else "its node shut down"
         return f"{words}: {_short(status.get('message'))}", "evicted" if words == "evicted" else "disrupted"
-    if (disrupted := _true(pod).get("DisruptionTarget")) is not None:
-        return DISRUPTIONS.get(
-            disrupted.get("reason", ""), f"disrupted: {_short(disrupted.get('message'))}"
-        ), "disrupted"
+    if told := _disruption(pod):
+        return told, "disrupted"
     for container in status.get("containerStatuses", ()):
         if (ended := container.get("state", {}).get("terminated")) is not None:
             return _exit(pod, ended)
     return None
+
+
+def _disruption(pod: Found) -> str:
+    """Why the cluster decided to take it away, if it did."""
+    target = _true(pod).get("DisruptionTarget")
+    if target is None:
+        return ""
+    return DISRUPTIONS.get(target.get("reason", ""), f"disrupted: {_short(target.get('message'))}")
 
 
 def _exit(pod: Found, ended: Found) -> tuple[str, Fault]:

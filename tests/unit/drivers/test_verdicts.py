@@ -43,6 +43,16 @@ def test_ends(pods: list, events: list, words: str, fault: str) -> None:
     assert (found.state, found.fault, found.at) == ("ended", fault, AT_S)
 
 
+def test_why_a_pod_is_taken_away_is_remembered_once_it_has_gone() -> None:
+    conditions = disrupted("EvictionByEvictionAPI")["status"]["conditions"]
+    taken = judge(job(), [pod("Running", conditions=conditions)], [])
+    assert (taken.state, taken.reason) == ("running", "")
+    gone = judge(job(), [], []).after(taken)
+    ended = judge(job("PodFailurePolicy"), [], []).after(gone)
+    assert (ended.reason, ended.fault) == ("evicted: somebody is emptying its node", "disrupted")
+    assert judge(job("DeadlineExceeded"), [], []).after(gone).reason.startswith("ran for longer")
+
+
 def test_a_job_that_is_being_deleted_is_no_driver_to_count_on() -> None:
     assert judge(job(deletionTimestamp=AT), [pod("Running")], []) == Verdict("ending", "is being ended")
 
