@@ -14,6 +14,7 @@ from controlplane.core.leases import Leases
 from controlplane.core.model import (
     SIZES,
     Answer,
+    Asked,
     Attempt,
     Building,
     Change,
@@ -29,7 +30,6 @@ from controlplane.core.model import (
     Table,
     Target,
     Task,
-    TaskState,
     Token,
     Trace,
 )
@@ -252,8 +252,8 @@ class Tx(Upkeep, Leases, Protocol):
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
 
-    def demand_states(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, TaskState]]:
-        """As `demands`, of many datasets, but only the states of the tasks."""
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+        """As `demands`, of many datasets, but only how the tasks stand."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
         """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dataplane.contract import Content, FileEntry, Json, Kind, Schema, SourceObject, TaskError
 
@@ -163,6 +163,18 @@ class Task:
     not_before: float = 0.0
     error: TaskError | None = None
     size: Size = "standard"
+
+
+class Asked(NamedTuple):
+    """How a task that is demanded stands."""
+
+    state: TaskState
+    size: Size
+    priority: int
+
+    def covers(self, task: Task) -> bool:
+        """Whether it needs no larger driver, and is no more urgent, than what was asked for before."""
+        return SIZES.index(task.size) <= SIZES.index(self.size) and task.priority <= self.priority
 
 
 @dataclass(frozen=True, slots=True)

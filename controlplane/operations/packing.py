@@ -140,7 +140,7 @@ def still_open(store: Store, namespace: str, branch: str, datasets: Iterable[str
 
 def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
     name = packs.name_of(dataset)
-    return not {"queued", "running"}.isdisjoint(tx.demand_states(branch, [name]).get(name, {}).values())
+    return any(asked.state in ("queued", "running") for asked in tx.demanded(branch, [name]).get(name, {}).values())
 
 
 # --- taking in --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import Event, Task, TaskState
+from controlplane.core.model import Asked, Event, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
 from controlplane.operations.planner import Planner
 from controlplane.operations.world import Facts
@@ -47,7 +47,7 @@ class Settling:
     def _pass(self) -> Pass:
         with self._planner.looking() as (plan, facts):
             steps = [d for d in plan.decisions if not isinstance(d.step, Keep)]
-            demands = facts.tx.demand_states(self._branch, [d.dataset for d in steps if _asks(d)])
+            demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
             collections = facts.tx.collections() if todo else 0
         changed = 0
@@ -81,7 +81,10 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]
             return (), {}
 
 
-def _has_work(decision: Decision, demanded: Mapping[bytes, TaskState], facts: Facts) -> bool:
+def _has_work(decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts) -> bool:
+    tasks, _ = _wanted(decision)
+    if not all(demanded[t.key].covers(t) for t in tasks if t.key in demanded):
+        return True  # an edit of what is no part of a task's key
     match decision.step:
         case Keep():
             return False
@@ -91,32 +94,31 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, TaskState], facts: Fa
             return True
         case Sync(target=target) if target != facts.target(decision.dataset):
             return True
-        case Compute(tasks, building=building) if building is not None:
+        case Compute(building=building) if building is not None:
             if _is_well_supplied(tasks, demanded):
                 return False
             if building != facts.building(decision.dataset):
                 return True
-    tasks, _ = _wanted(decision)
     wanted = {t.key for t in tasks}
-    return wanted != demanded.keys() or "done" in demanded.values()
+    return wanted != demanded.keys() or any(asked.state == "done" for asked in demanded.values())
 
 
-def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, TaskState]) -> bool:
+def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Asked]) -> bool:
     """Of a window, more than half is still to be done, and nothing else: it moves on when there is less."""
-    waiting = {key for key, state in demanded.items() if state in ("queued", "running")}
+    waiting = {key for key, asked in demanded.items() if asked.state in ("queued", "running")}
     return waiting <= {t.key for t in tasks} and len(waiting) > len(tasks) // 2
 
 
-def _under_way(demands: Mapping[str, Mapping[bytes, TaskState]], decisions: Iterable[Decision]) -> int:
+def _under_way(demands: Mapping[str, Mapping[bytes, Asked]], decisions: Iterable[Decision]) -> int:
     """Tasks asked for that have neither failed nor are known to be over."""
     count = 0
     for decision in decisions:
         known = demands.get(decision.dataset, {})
-        count += sum(known.get(t.key) != "failed" for t in _wanted(decision)[0])
+        count += sum(t.key not in known or known[t.key].state != "failed" for t in _wanted(decision)[0])
     return count
 
 
-def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, TaskState], facts: Facts, since_trace: int) -> int:
+def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts, since_trace: int) -> int:
     match decision.step:
         case Commit() as step:
             return _commit(tx, step, since_trace)
@@ -133,9 +135,10 @@ def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, TaskState], 
     return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
 
 
-def _delayed(task: Task, demanded: Mapping[bytes, TaskState], again: float) -> Task:
+def _delayed(task: Task, demanded: Mapping[bytes, Asked], again: float) -> Task:
     """A task that ended without a result (its source changed, its fragment is gone) waits a little."""
-    return replace(task, not_before=again) if demanded.get(task.key) == "done" else task
+    is_over = task.key in demanded and demanded[task.key].state == "done"
+    return replace(task, not_before=again) if is_over else task
 
 
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:

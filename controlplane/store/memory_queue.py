@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.core.model import SIZES, Attempt, Size, Task, TaskState
+from controlplane.core.model import SIZES, Asked, Attempt, Size, Task
 from controlplane.store.rules import attempt_prefix, larger, within
 from controlplane.store.shelf import K, Shelf, Space, V
 from dataplane.contract import Json, Kind, TaskError
@@ -83,9 +83,11 @@ class MemoryQueue(MemoryPart):
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
 
-    def demand_states(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, TaskState]]:
-        found = {name: {k: t.state for k, t in self.demands(branch, name).items()} for name in datasets}
-        return {name: states for name, states in found.items() if states}
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+        theirs = {name: self.demands(branch, name) for name in datasets}
+        return {
+            n: {k: Asked(t.state, t.size, t.priority) for k, t in tasks.items()} for n, tasks in theirs.items() if tasks
+        }
 
     def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
         who = {(branch, dataset) for dataset in datasets}
@@ -236,3 +238,7 @@ class MemoryQueue(MemoryPart):
 
     def end_attempt(self, attempt: str) -> None:
         self._space.attempts.pop(attempt, None)
+
+
+def _asked(task: Task) -> Asked:
+    return Asked(task.state, task.size, task.priority)

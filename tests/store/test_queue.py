@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.model import Attempt, Size, Task
+from controlplane.core.model import Asked, Attempt, Size, Task
 from controlplane.ports import Tx
 from dataplane.contract import Kind
 from tests.store.conftest import World
@@ -64,6 +64,15 @@ def test_the_largest_size_counts(world: World) -> None:
         tx.enqueue("main", DAILY, [task(1, size="small"), task(2, size="large"), task(3, size="small")])
         tx.enqueue("main", "flights.other", [task(1), task(2), task(3, size="large")])
         assert {n: tx.tasks([d(n)])[d(n)].size for n in (1, 2, 3)} == {1: "standard", 2: "large", 3: "large"}
+
+
+def test_how_demanded_tasks_stand_is_told_of_many_datasets(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, size="small"), task(2, priority=3)])
+        tx.enqueue("main", "flights.other", [task(1, size="large")])
+        assert tx.demanded("main", [DAILY, "flights.none"]) == {
+            DAILY: {d(1): Asked("queued", "large", 0), d(2): Asked("queued", "standard", 3)}
+        }
 
 
 def test_what_failed_at_a_size_is_tried_at_a_larger_one(world: World) -> None:

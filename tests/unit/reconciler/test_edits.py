@@ -1,0 +1,39 @@
+"""Edits of what is no part of a task's key reach tasks that are asked for already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controlplane.operations import blueprints, work
+from dataplane.contract import CONTRACT
+from tests.unit.reconciler.test_reasons import SHOP, Place, driver
+
+KILLED = ("ran out of memory: killed at its limit of 64Mi", "memory")
+
+
+def sized(place: Place, size: str) -> None:
+    text = f"{SHOP.format(folder=place.folder)}    resources: {size}\n"
+    blueprints.apply(place.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+
+
+def killed(place: Place, name: str, size: str) -> bool:
+    """Whether a driver of a size got the task, which it ran out of memory with."""
+    place.pool.drivers = (driver(name),)
+    claim = work.claim(place.ctx, name, CONTRACT, ["parse"], sizes=[size])  # type: ignore[list-item]  # one of them
+    place.pool.drivers = (driver(name, *KILLED),)
+    place.loop.tick()
+    return claim is not None
+
+
+def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    sized(place, "small")
+    place.listed()
+    assert killed(place, "first", "small")
+    sized(place, "large")
+    place.loop.tick()
+    with place.ctx.store.read() as tx:
+        (task,) = tx.demands("main", "shop.orders").values()
+        assert tx.backlog(["small"]) == {}
+    assert (task.state, task.size) == ("queued", "large")
+    assert place.loop.tick() is False, "asked once"
