@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
-from tests.pods.cluster import CONTROL, HANGS, ROOT, SERVES, Cluster
+from controlplane.client import Headgate
+from controlplane.demo.data import lay_out
+from tests.pods.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
@@ -14,8 +20,18 @@ def cluster() -> Cluster:
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster) -> Cluster:
-    """`kubectl apply -k`, as anybody would, and all that is then waited for."""
-    cluster.kubectl("apply", "--kustomize", str(ROOT / "deploy" / "overlays" / "local"))
-    for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
-        cluster.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
+    cluster.install()
     return cluster
+
+
+@pytest.fixture(scope="session")
+def airlines(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    folder = tmp_path_factory.mktemp("raw")
+    lay_out(folder)
+    return pa.csv.read_csv(folder / "airlines.csv")
+
+
+@pytest.fixture(scope="session")
+def client(installed: Cluster) -> Iterator[Headgate]:
+    with installed.client() as client:
+        yield client

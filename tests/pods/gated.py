@@ -1,0 +1,127 @@
+"""A dataflow whose transform waits, where it has rows, until it is let go: time for something to happen to its pod.
+
+Does not belong here: what happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import indent
+
+import pyarrow as pa
+
+from controlplane.client import Headgate
+from controlplane.core.model import Size
+from controlplane.drivers.manifests import DRIVER
+from tests.e2e.workspace import until
+from tests.pods import node
+from tests.pods.cluster import Cluster, Json, settled
+
+FLOW = """
+dataflow: {name}
+components:
+  airlines:
+    read: {{connector: files, path: /data/airlines.csv, format: csv, options: {{header: true}}, refresh: 1h}}
+  named:
+    resources: {size}
+    transform:
+      python: |
+{code}
+      inputs: {{airlines: all}}
+"""
+WAIT = """
+import os
+import time
+
+def wait():
+    open("/tmp/{name}.begun", "w").close()
+    while not os.path.exists("/tmp/{name}.go"):
+        time.sleep(0.1)
+"""
+IN_THE_DRIVER = """
+def transform(airlines):
+    if not airlines.isEmpty():
+        wait()
+    return airlines.select("carrier", "name")
+"""
+IN_AN_EXECUTOR = """
+from pyspark.sql.functions import udf
+
+def waited(name):
+    wait()
+    return name
+
+def transform(airlines):
+    return airlines.select("carrier", udf(waited)("name").alias("name"))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """One such dataflow, named after what is to happen."""
+
+    cluster: Cluster
+    client: Headgate
+    name: str
+
+    def apply(self, size: Size, code: str = IN_THE_DRIVER) -> Json:
+        whole = indent(WAIT.format(name=self.name) + code, " " * 8)
+        text = FLOW.format(name=self.name, size=size, code=whole)
+        return self.client.apply([{"name": f"/{self.name}.yaml", "text": text}])
+
+    def begun(self, component: str = "driver") -> Json:
+        """The pod in which it waits, once it does."""
+
+        def look() -> Json:
+            pods = self.cluster.pods(component) if node.is_anywhere(f"{self.name}.begun") else ()
+            return next((pod for pod in pods if self.is_begun(pod)), {})
+
+        return until(look, lambda: f"{self.name} does not begin: {self.client.status()['drivers']}")
+
+    def is_begun(self, pod: Json) -> bool:
+        place = node.folder(pod)
+        return place is not None and (place / f"{self.name}.begun").exists()
+
+    def let_go(self, component: str = "driver") -> None:
+        self.open(self.begun(component))
+
+    def open(self, pod: Json) -> None:
+        """Let what waits in this pod go."""
+        place = node.folder(pod)
+        assert place is not None, pod["metadata"]["name"]
+        (place / f"{self.name}.go").touch()
+
+    def ended(self, words: str, pod: Json | None = None) -> None:
+        """`status` says so of the driver (in this pod, or whichever), and `why` of the task that it had."""
+        driver = pod["metadata"]["annotations"][DRIVER] if pod else ""
+        found = self.cluster.waits(words, driver)
+        assert found["state"] == "ended", found
+        assert words in str(self._why()["error"])
+
+    def held_up(self, words: str) -> None:
+        """`status` says so of the driver that is to come, and `why` of the dataset that waits for it."""
+        found = self.cluster.waits(words)
+        assert found["state"] == "waiting", found
+        assert found["id"] in [d["id"] for d in self._why()["drivers"] if words in d["reason"]]
+
+    def _why(self) -> Json:
+        return self.client.why(f"{self.name}.named")
+
+    def assert_right(self, expected: pa.Table, drivers: int = 1) -> None:
+        """It settles: the rows are right, came in one commit, and nothing is left behind."""
+        flow = settled(self.client, self.name)
+        assert flow["state"] == "up_to_date", flow
+        (named,) = (d for d in flow["datasets"] if d["name"] == f"{self.name}.named")
+        table = self.cluster.delta(named["table"])
+        assert sorted(_rows(table.to_pyarrow_table())) == sorted(_rows(expected))
+        assert (named["generation"], len(table.history())) == (1, 1)
+        self.cluster.assert_tidy(drivers)
+
+
+def job_of(pod: Json) -> str:
+    (owner,) = pod["metadata"]["ownerReferences"]
+    return str(owner["name"])
+
+
+def _rows(table: pa.Table) -> list[tuple[object, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in ("carrier", "name")), strict=True))
