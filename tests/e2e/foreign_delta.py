@@ -21,7 +21,7 @@ STEPS = {
     "created": (
         "CREATE TABLE {t} (id INT, name STRING, day DATE, s STRUCT<a: INT>) USING delta PARTITIONED BY (day) "
         "TBLPROPERTIES ('delta.enableDeletionVectors' = true, 'delta.columnMapping.mode' = 'name', "
-        "'delta.checkpointInterval' = 4)",
+        "'delta.enableChangeDataFeed' = true, 'delta.checkpointInterval' = 4)",
     ),
     "filled": tuple(
         f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ id, 'n' || id, {day}, named_struct('a', id) "

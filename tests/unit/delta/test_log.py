@@ -55,6 +55,17 @@ def test_every_version_has_the_files_that_a_library_finds(tmp_path: Path) -> Non
         assert head(tmp_path, version) == found.head
 
 
+def test_files_of_the_change_feed_are_none_of_the_table(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(str(tmp_path), pa.table({"id": [1, 2, 3], "k": ["a", "a", "b"]}), configuration=feed)
+    table = DeltaTable(str(tmp_path))
+    table.update(updates={"k": "'c'"}, predicate="id = 2")
+    table.delete("id = 3")
+    assert len(list((tmp_path / "_change_data").iterdir())) >= 2
+    (found,), (wanted,) = snapshot(tmp_path).files, DeltaTable(str(tmp_path)).file_uris()
+    assert str(local_place(tmp_path, found["path"])) == wanted
+
+
 def test_versions_before_a_checkpoint_may_be_gone(tmp_path: Path) -> None:
     last = history(tmp_path)
     for version in range(3):
