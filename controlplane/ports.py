@@ -34,6 +34,7 @@ from controlplane.core.model import (
     Trace,
 )
 from controlplane.core.scaling import Share
+from controlplane.core.superseded import Remains
 from dataplane.contract import Json, Kind, TaskError
 
 
@@ -104,7 +105,7 @@ class Upkeep(Protocol):
         """(task, fragment) of traces that name a fragment that is not there."""
 
 
-class Tx(Upkeep, Leases, Protocol):
+class Tx(Upkeep, Leases, Remains, Protocol):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 
     def now(self) -> float:
@@ -287,7 +288,7 @@ class Tx(Upkeep, Leases, Protocol):
         """Live attempts (all, or those named)."""
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of these attempts that are live, or whose files some fragment that is not deleted names."""
+        """Those of these attempts that are live, or of which a fragment that is not deleted or a leftover has files."""
 
     def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
         """Renew leases of live attempts of this driver; returns the ids that are (still) live."""

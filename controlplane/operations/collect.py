@@ -1,7 +1,8 @@
 """Collection: what nothing refers to any more goes, so that the database stays as large as what it serves.
 
 First pointers go whose time is over (states and build traces), and what piles up beside them (tasks that are done,
-events, answers, ended drivers). Then tree nodes that no pointer leads to. Does not belong here: fragments in the lake.
+events, answers, ended drivers). Then tree nodes that no pointer leads to, and packs of theirs (`superseded`). Does not
+belong here: fragments of datasets, which are kept.
 
 Why no node is lost that anybody can reach. Let M be the moment at which a collection is counted (`begin_collection`):
 the snapshot that it reads pointers from shows exactly what was committed before M, because writers of tree nodes that
@@ -28,8 +29,9 @@ from typing import TypeVar
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, InvalidBlueprint
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
+from controlplane.operations import superseded
 from controlplane.operations.world import HISTORY, desired
-from controlplane.ports import Store, Tx
+from controlplane.ports import ObjectStore, Store, Tx
 
 GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
 GRACE_S = 3600.0
@@ -68,12 +70,15 @@ class Collected:
     drivers: int = 0
     nodes: int = 0
     nodes_in_use: int = 0
+    superseded: int = 0  # packs
+    folders: int = 0  # of the lake
 
 
 def collect(
     store: Store,
     namespace: str,
     *,
+    lake: ObjectStore | None = None,
     now: float | None = None,
     generations: int = GENERATIONS,
     days: float = DAYS,
@@ -82,7 +87,8 @@ def collect(
     """Drop what nothing refers to, in many short transactions. `now` is the database's by default.
 
     `generations` and `days` hold for datasets that declare nothing else. Raises CorruptNode where a tree that is in use
-    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done.
+    is damaged: then no tree node was deleted. Stopped in between, it leaves nothing half done. Without a lake, files
+    of what goes stay.
     """
     with store.read(namespace) as tx:
         now = tx.now() if now is None else now
@@ -90,7 +96,9 @@ def collect(
     states = _drop_states(store, namespace, default, now)
     builds = _drop_builds(store, namespace, now - grace_s)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
-    return Collected(states, builds, **rest, **_sweep(store, namespace, now - grace_s))
+    swept = _sweep(store, namespace, now, grace_s)
+    folders = superseded.delete_files(store, namespace, lake, now) if lake else 0
+    return Collected(states, builds, **rest, **swept, folders=folders)
 
 
 def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[str]:
@@ -169,7 +177,7 @@ def _drop_builds(store: Store, namespace: str, before: float) -> int:
 # --- tree nodes -----------------------------------------------------------------------------------
 
 
-def _sweep(store: Store, namespace: str, before: float) -> dict[str, int]:
+def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str, int]:
     with ExitStack() as snapshot:
         with store.begin(namespace) as tx:
             number = tx.begin_collection()
@@ -182,11 +190,13 @@ def _sweep(store: Store, namespace: str, before: float) -> dict[str, int]:
                 return {}  # another collection was here: its nodes are gone, and it does what this one would
             raise
         unused = list(islice((digest for digest in _stored(seen) if digest not in used), NODES_A_COLLECTION))
+        packs = superseded.unused(seen, used)
     dropped = 0
     for digests in _pieces(unused, NODES_A_TIME):
         with store.begin(namespace) as tx:
-            dropped += tx.drop_nodes(digests, before)
-    return {"nodes": dropped, "nodes_in_use": len(used)}
+            dropped += tx.drop_nodes(digests, now - grace_s)
+    given_up = superseded.give_up(store, namespace, packs, now + grace_s)
+    return {"nodes": dropped, "nodes_in_use": len(used), "superseded": given_up}
 
 
 def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
@@ -231,6 +241,7 @@ class Collecting:
 
     store: Store
     namespace: str
+    lake: ObjectStore | None = None
     _looked: float = field(default=float("-inf"))
 
     def step(self, now_s: float) -> Collected | None:
@@ -240,4 +251,4 @@ class Collecting:
         self._looked = now_s
         with self.store.read(self.namespace) as tx:
             is_due = tx.changes_since_collection() >= CHANGES
-        return collect(self.store, self.namespace) if is_due else None
+        return collect(self.store, self.namespace, lake=self.lake) if is_due else None

@@ -14,6 +14,8 @@ from controlplane.core.clustering import sorting
 from controlplane.core.dataflow import Node, Sink, Transform
 from controlplane.core.model import Attempt, Event, Fragment, State, Task
 from controlplane.core.packs import Pack
+from controlplane.core.superseded import Origin
+from controlplane.operations import superseded
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, TaskResult, pack_id, partition_result
 
@@ -62,26 +64,29 @@ class Due:
     dataset: str
     tasks: tuple[Task, ...]
     jobs: Mapping[bytes, Json]
+    origins: tuple[Origin, ...] = ()
 
 
 def due(tx: Tx, state: State, node: Node) -> Due:
     """Of leaves that the newest commit left as they are, or of all once nothing was committed for a while."""
     if isinstance(node, Sink) or state.partitions < packs.FEWEST:
         return Due(state.dataset, (), {})
-    jobs = [(pack, packs.job_of(pack, _order(node, state))) for pack in islice(_missing(tx, state), PACKS_A_TIME)]
+    missing = list(islice(_missing(tx, state), PACKS_A_TIME))
+    jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
     tasks = tuple(packs.task_of(pack, state.dataset, job) for pack, job in jobs)
-    return Due(state.dataset, tasks, {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)})
+    origins = tuple(Origin(pack.id, leaf, pack.members[0], tx.now()) for leaf, pack in missing)
+    return Due(state.dataset, tasks, {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)}, origins)
 
 
-def _missing(tx: Tx, state: State) -> Iterator[Pack]:
-    """Of stable leaves, each once."""
+def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
+    """Of stable leaves, each once, with its leaf."""
     stable = _stable(tx, state)
-    leaves = (entries for digest, entries in tree.by_leaf(tx, state.root) if digest in stable)
+    leaves = (leaf for leaf in tree.by_leaf(tx, state.root) if leaf[0] in stable)
     known: set[bytes] = set()
     while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
-        members = tx.fragments({e.fragment for entries in some for e in entries})
-        wanted = {pack.id: pack for entries in some for pack in packs.packs_of(entries, members)}
-        missing = wanted.keys() - _there(tx, [wanted.values()]).keys() - known
+        members = tx.fragments({e.fragment for _, entries in some for e in entries})
+        wanted = {pack.id: (leaf, pack) for leaf, entries in some for pack in packs.packs_of(entries, members)}
+        missing = wanted.keys() - _there(tx, [[pack for _, pack in wanted.values()]]).keys() - known
         known |= missing
         yield from (wanted[id] for id in sorted(missing))
 
@@ -129,6 +134,7 @@ def _asked(store: Store, namespace: str, found: Sequence[tuple[str, Due]]) -> fr
                 tx.put_job(digest, job)
             tx.drop_demands(branch, packs.name_of(one.dataset), [task.key for task in one.tasks])
             tx.enqueue(branch, packs.name_of(one.dataset), one.tasks)
+            tx.put_origins(one.origins)
         return frozenset(one.dataset for branch, one in found if _is_open(tx, branch, one.dataset))
 
 
@@ -149,6 +155,7 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[Event]:
     """Packs that were made. Tables that may show them have to be looked at again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
+    superseded.replaced(tx, made)
     tx.put_traces([], made)
     for branch, name in {who for pack in made for who in tx.demanding(pack.id)}:
         waiting = [key for key, task in tx.demands(branch, name).items() if task.state != "done"]

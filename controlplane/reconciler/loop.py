@@ -91,7 +91,7 @@ class Reconciler:
 
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or somebody else leads: faults are logged and the next pass tries again."""
-        collecting = Collecting(self.store, self.namespace)
+        collecting = Collecting(self.store, self.namespace, self.lake)
         while not stop.is_set():
             seen = self.wake.count
             try:
@@ -118,7 +118,7 @@ class Reconciler:
                 break
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
-            _collect(Collecting(self.store, self.namespace))
+            _collect(Collecting(self.store, self.namespace, self.lake))
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
 
     def _pack(self, *, is_idle: bool) -> bool:

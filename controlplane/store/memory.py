@@ -34,6 +34,7 @@ from controlplane.ports import Tx
 from controlplane.store.memory_collected import MemoryCollected
 from controlplane.store.memory_leased import MemoryLeased
 from controlplane.store.memory_queue import MemoryQueue, pick
+from controlplane.store.memory_superseded import MemorySuperseded
 from controlplane.store.rules import NODE_FRESH_S, firsts
 from controlplane.store.shelf import Named, Shelf, Space, V
 from dataplane.contract import Content, Json, TaskError
@@ -48,7 +49,7 @@ def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
     return {(branch, name): item for name, item in items.items()}
 
 
-class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased):
+class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:

@@ -192,6 +192,7 @@ class MemoryQueue(MemoryPart):
 
     def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
         kept = {f.attempt for f in self._space.fragments.values() if f.status != "deleted"}
+        kept |= {left.attempt for left in self._space.leftovers.values()}
         return frozenset(i for i in ids if i in kept or i in self._space.attempts)
 
     def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:

@@ -44,8 +44,9 @@ class Remembered(Part):
         self._write_traces()
         live = select(db.attempts.c.id).where(self._mine(db.attempts))
         kept = select(db.fragments.c.attempt).where(self._mine(db.fragments), db.fragments.c.status != "deleted")
-        found = [*self._among(live, db.attempts.c.id, ids), *self._among(kept.distinct(), db.fragments.c.attempt, ids)]
-        return frozenset(row[0] for row in found)
+        left = select(db.leftovers.c.attempt).where(self._mine(db.leftovers))
+        by_column = {db.attempts.c.id: live, db.fragments.c.attempt: kept, db.leftovers.c.attempt: left}
+        return frozenset(row[0] for column, of in by_column.items() for row in self._among(of.distinct(), column, ids))
 
     def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
         self._write_traces()

@@ -29,6 +29,7 @@ from controlplane.core.model import (
     Token,
     Trace,
 )
+from controlplane.core.superseded import Leftover, Origin
 from dataplane.contract import Json, TaskError
 
 K = TypeVar("K")
@@ -98,6 +99,8 @@ class Space:
     traces: Shelf[bytes, Trace] = field(default_factory=Shelf)
     build_traces: Shelf[bytes, tuple[float, tuple[bytes, Json]]] = field(default_factory=Shelf)  # when it was last put
     memos: Shelf[bytes, Json] = field(default_factory=Shelf)
+    origins: Shelf[bytes, Origin] = field(default_factory=Shelf)
+    leftovers: Shelf[str, Leftover] = field(default_factory=Shelf)
     jobs: Shelf[bytes, Json] = field(default_factory=Shelf)
     tasks: Shelf[bytes, Task] = field(default_factory=Shelf)
     queued_us: Shelf[bytes, int] = field(default_factory=Shelf)

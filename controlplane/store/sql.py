@@ -21,10 +21,11 @@ from controlplane.store.marked import Marked
 from controlplane.store.noted import Noted
 from controlplane.store.remembered import Remembered
 from controlplane.store.settled import Settled
+from controlplane.store.superseded import Superseded
 from dataplane.contract import Schema
 
 
-class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected, Leased):
+class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected, Leased, Superseded):
     """All parts over one connection."""
 
     def __init__(

@@ -173,6 +173,10 @@ build_traces = _table(
     "build_traces", _digest_key("key"), _digest("root"), _digest("schema"), _time("at"), clustered=True
 )
 memos = _table("memos", _digest_key("key"), _text("value"))
+pack_origins = _table(
+    "pack_origins", _digest_key("pack"), _digest("leaf"), _digest("member"), _time("at"), clustered=True
+)
+leftovers = _table("leftovers", _key("folder"), _text("attempt"), _time("due"), clustered=True)
 
 # --- tasks and attempts ---------------------------------------------------------------------------
 

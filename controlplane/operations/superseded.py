@@ -1,0 +1,117 @@
+"""Packs that no kept generation is read by any more: giving them up, and deleting their files.
+
+A pack stands in no tree, so nobody holds on to it by a pointer. It is needed while some tree that is read by packs (of
+a kept generation, of queued or running work, of what a table shows) has a leaf of its rows. That is known without
+reading leaves where the leaf that it was asked for is in use; else leaves that hold one of its members are looked at.
+
+Why no file goes that somebody reads. Rows are dropped in a transaction of its own, which keeps out whoever commits
+trees (`begin_collection`) and looks once more at trees that came since: after it nobody finds the pack, and members are
+read. Who found it before may go on for as long as the grace lasts; then the folder is deleted, and only then forgotten,
+so that a collection that was killed in between is finished by the next one. Does not belong here: making packs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from controlplane.core import packs, tree
+from controlplane.core.kept import Holder
+from controlplane.core.model import Fragment
+from controlplane.core.superseded import Leftover, Origin
+from controlplane.ports import ObjectStore, Store, Tx
+from dataplane.contract import failpoint
+
+READERS: tuple[Holder, ...] = ("state", "task", "publication")
+FOLDERS_A_TIME = 100
+KEPT_S = 30 * 86400.0  # files that another making of the same pack took the place of: tables of before may name them
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """Packs that nobody was seen to read by, and the trees that this was seen in."""
+
+    packs: Mapping[bytes, Origin] = field(default_factory=dict)
+    roots: frozenset[bytes] = frozenset()
+
+
+def unused(tx: Tx, used: Set[bytes]) -> Unused:
+    """`used`: the digests of all nodes that pointers of this snapshot lead to."""
+    found = {origin.pack: origin for origin in tx.origins() if origin.leaf not in used}
+    roots = _roots(tx) if found else frozenset()
+    if not roots <= used:  # what some table shows is not known
+        return Unused()
+    return Unused(_but(found, _read_by(tx, roots, found)), roots)
+
+
+def _roots(tx: Tx) -> frozenset[bytes]:
+    return frozenset(pointer.root for pointer in tx.pointers(READERS)) - {tree.EMPTY_ROOT}
+
+
+def _read_by(tx: Tx, roots: Iterable[bytes], wanted: Mapping[bytes, Origin]) -> frozenset[bytes]:
+    """Those of these packs that are of leaves of these trees."""
+    members = {origin.member for origin in wanted.values()}
+    leaves = {leaf for root in roots for leaf in tree.leaf_digests(tx, root)} if wanted else set()
+    return frozenset(pack for leaf in sorted(leaves) for pack in _of_leaf(tx, leaf, members))
+
+
+def _of_leaf(tx: Tx, leaf: bytes, members: Set[bytes]) -> Iterator[bytes]:
+    [(_, entries)] = tree.by_leaf(tx, leaf)
+    fragments = {entry.fragment for entry in entries}
+    if not members.isdisjoint(fragments):
+        yield from (pack.id for pack in packs.packs_of(entries, tx.fragments(fragments)))
+
+
+def _but(found: Mapping[bytes, Origin], needed: Set[bytes]) -> dict[bytes, Origin]:
+    return {pack: origin for pack, origin in found.items() if pack not in needed}
+
+
+def give_up(store: Store, namespace: str, seen: Unused, due: float) -> int:
+    """Drop those of the packs that are not needed by now, either; their files wait until `due`. How many."""
+    if not seen.packs:
+        return 0
+    with store.begin(namespace) as tx:
+        tx.begin_collection()
+        gone = _but(seen.packs, _read_by(tx, _roots(tx) - seen.roots, seen.packs))
+        gone = _but(gone, {o.pack for o in tx.origins() if gone.get(o.pack) != o})  # asked for again
+        gone = _but(gone, {key for key, task in tx.tasks(gone).items() if task.state != "done"})
+        tx.put_leftovers([leftover(fragment, due) for fragment in tx.fragments(gone).values()])
+        tx.drop_packs(list(gone))
+    failpoint("packs-dropped")
+    return len(gone)
+
+
+def leftover(pack: Fragment, due: float) -> Leftover:
+    """Where its files are."""
+    return Leftover(pack.files[0]["path"].rpartition("/")[0], pack.attempt, due)
+
+
+def replaced(tx: Tx, made: Iterable[Fragment]) -> None:
+    """Note the files of packs that were given up, and are now made again elsewhere. Before they are stored."""
+    new = {pack.id: pack for pack in made}
+    old = [pack for pack in tx.fragments(new).values() if pack.status != "stored"]
+    due = tx.now() + KEPT_S
+    tx.put_leftovers([leftover(pack, due) for pack in old if pack.attempt != new[pack.id].attempt])
+
+
+def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) -> int:
+    """Delete the folders whose time has come, and those of attempts of which nothing is left; how many of the first."""
+    total, some = 0, _due(store, namespace, now)
+    while some:
+        for one in some:
+            lake.delete_prefix(one.folder)
+        failpoint("leftovers-deleted")
+        attempts = {one.attempt: one.folder.rpartition("/")[0] for one in some}
+        with store.begin(namespace) as tx:
+            tx.drop_leftovers([one.folder for one in some])
+            kept = tx.referenced_attempts(list(attempts))
+        for attempt in sorted(attempts.keys() - kept):
+            lake.delete_prefix(attempts[attempt])
+        total += len(some)
+        some = _due(store, namespace, now)
+    return total
+
+
+def _due(store: Store, namespace: str, now: float) -> tuple[Leftover, ...]:
+    with store.read(namespace) as tx:
+        return tx.leftovers(now, FOLDERS_A_TIME)

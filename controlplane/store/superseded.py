@@ -1,0 +1,37 @@
+"""Packs that are not needed any more. Does not belong here: which those are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import delete
+
+from controlplane.core.superseded import Leftover, Origin
+from controlplane.store import tables as db
+from controlplane.store.part import Part
+
+
+class Superseded(Part):
+    def put_origins(self, origins: Sequence[Origin]) -> None:
+        rows = ({"pack": o.pack, "leaf": o.leaf, "member": o.member, "at": o.at} for o in origins)
+        self._upsert(db.pack_origins, rows)
+
+    def origins(self) -> Iterator[Origin]:
+        rows = self._paged(self._select(db.pack_origins), db.pack_origins.c.pack)
+        return (Origin(row.pack, row.leaf, row.member, row.at) for row in rows)
+
+    def drop_packs(self, packs: Sequence[bytes]) -> None:
+        for column in (db.pack_origins.c.pack, db.fragments.c.id):
+            self._change_among(delete(column.table).where(self._mine(column.table)), column, packs)
+
+    def put_leftovers(self, leftovers: Sequence[Leftover]) -> None:
+        rows = ({"folder": one.folder, "attempt": one.attempt, "due": one.due} for one in leftovers)
+        self._upsert(db.leftovers, rows)
+
+    def leftovers(self, due: float, limit: int) -> tuple[Leftover, ...]:
+        of = db.leftovers.c
+        rows = self._rows(self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit))
+        return tuple(Leftover(row.folder, row.attempt, row.due) for row in rows)
+
+    def drop_leftovers(self, folders: Sequence[str]) -> None:
+        self._change_among(delete(db.leftovers).where(self._mine(db.leftovers)), db.leftovers.c.folder, folders)
