@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -195,7 +196,8 @@ class Server:
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
-        return Reconciler(store, open_lake(self.settings.lake), publisher, pool, self.wake, **options)
+        lake = open_lake(self.settings.lake)
+        return Reconciler(store, lake, publisher, pool, self.wake, packages=self._forget, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -205,8 +207,21 @@ class Server:
         lake = open_lake(self.settings.lake)
         render = partial(stream, lake.uri)
         return Services(
-            self.store, lake, self.wake, render, self.counters, stopping=self.stopping, is_ready=self._is_working
+            self.store,
+            lake,
+            self.wake,
+            render,
+            self.counters,
+            stopping=self.stopping,
+            is_ready=self._is_working,
+            packages=self._forget,
         )
+
+    def _forget(self, needed: Collection[str]) -> int:
+        """Of packages that drivers of this home installed."""
+        from controlplane.drivers.folders import forget
+
+        return forget(self.home.path, needed, time.time())
 
     @cached_property
     def counters(self) -> Counters:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -90,9 +90,9 @@ def _lies_in(module: ModuleType, folder: Path) -> bool:
 def seeing(requirements: Sequence[str], context: SparkContext) -> Iterator[None]:
     """Python code that runs meanwhile, here and on workers, finds these packages and no others beyond the driver's own.
     Raises TaskFailure where they cannot be had."""
-    folder = packages.folder_of(requirements, packages.home()) if requirements else None
-    _GATE.enter(folder, context)
-    try:
-        yield
-    finally:
-        _GATE.leave(context)
+    with packages.held(requirements, packages.home()) if requirements else nullcontext() as folder:
+        _GATE.enter(folder, context)
+        try:
+            yield
+        finally:
+            _GATE.leave(context)

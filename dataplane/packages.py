@@ -1,8 +1,9 @@
 """Python packages that transforms require: a folder for each set of them, installed once, kept in the home.
 
-A folder appears whole, by a rename. Packages that the driver comes with are not installed again, and may not be
-required in another version: two of them cannot be in one process. Does not belong here: who gets to see a folder
-(environment).
+A folder appears whole, by a rename, and vanishes so: the control plane deletes those that no blueprint needs, unless
+they are held. Beside it, `NAME.sets` has a line for each set that it was used for, and is as old as its last use.
+Packages that the driver comes with are not installed again, and may not be required in another version: two of them
+cannot be in one process. Does not belong here: who gets to see a folder (environment), which are needed.
 """
 
 from __future__ import annotations
@@ -39,10 +40,30 @@ def folder_of(requirements: Sequence[str], home: Path) -> Path:
     missing = [text for text in sorted(requirements) if not _is_there(text)]
     folder = home / "packages" / _name(missing)
     if not folder.is_dir():
-        with _alone(folder):
+        with _locked(folder, fcntl.LOCK_EX):
             if not folder.is_dir():
                 _install(missing, folder)
     return folder
+
+
+@contextmanager
+def held(requirements: Sequence[str], home: Path) -> Iterator[Path]:
+    """The folder that holds these packages and nothing else; meanwhile it stays. Raises TaskFailure as `folder_of`."""
+    while True:
+        folder = folder_of(requirements, home)
+        with _locked(folder, fcntl.LOCK_SH):
+            if folder.is_dir():  # not deleted since
+                _note(folder, requirements)
+                yield folder
+                return
+
+
+def _note(folder: Path, requirements: Sequence[str]) -> None:
+    path, line = folder.with_suffix(".sets"), " ".join(sorted(requirements))
+    if not path.exists() or line not in path.read_text(encoding="utf-8").splitlines():
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+    os.utime(path)
 
 
 def home() -> Path:
@@ -67,11 +88,11 @@ def _name(requirements: Sequence[str]) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process installs at a time; others wait, and find it done."""
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    """One process installs at a time; others wait, and find it done. Who uses it shares the lock."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, how)
         yield
 
 

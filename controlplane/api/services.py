@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core.model import Token
+from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planners
 from controlplane.ports import ObjectStore, Store
@@ -68,6 +69,7 @@ class Services:
     stopping: threading.Event = field(default_factory=threading.Event)
     is_ready: Callable[[], bool] = lambda: True
     planners: Planners = field(default_factory=Planners)
+    packages: Forget | None = None
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # requests with an Idempotency-Key
 
     def context(self, token: Token, request_id: str) -> Context:

@@ -20,13 +20,15 @@ collection before anything of it is deleted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
+from controlplane.core.blueprint.model import PythonTransform
+from controlplane.core.dataflow import Transform
 from controlplane.core.errors import CorruptNode, InvalidBlueprint
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.operations import superseded
@@ -46,6 +48,8 @@ DIGESTS_A_PAGE = 20_000
 EVERY_S = 600.0
 CHANGES = 1_000
 
+Forget: TypeAlias = Callable[[Collection[str]], int]
+"""Delete what drivers installed for other sets of requirements than these (in order, with spaces between); how many."""
 
 T = TypeVar("T")
 
@@ -72,6 +76,7 @@ class Collected:
     nodes_in_use: int = 0
     superseded: int = 0  # packs
     folders: int = 0  # of the lake
+    packages: int = 0  # folders of what transforms required
 
 
 def collect(
@@ -79,6 +84,7 @@ def collect(
     namespace: str,
     *,
     lake: ObjectStore | None = None,
+    packages: Forget | None = None,
     now: float | None = None,
     generations: int = GENERATIONS,
     days: float = DAYS,
@@ -98,7 +104,8 @@ def collect(
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
     swept = _sweep(store, namespace, now, grace_s)
     folders = superseded.delete_files(store, namespace, lake, now) if lake else 0
-    return Collected(states, builds, **rest, **swept, folders=folders)
+    forgotten = _forget(store, namespace, packages) if packages else 0
+    return Collected(states, builds, **rest, **swept, folders=folders, packages=forgotten)
 
 
 def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[str]:
@@ -232,6 +239,29 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
+# --- packages that transforms require -------------------------------------------------------------
+
+
+def _forget(store: Store, namespace: str, packages: Forget) -> int:
+    """What no live blueprint of any branch requires. Nothing, where one cannot be read."""
+    with store.read(namespace) as tx:
+        try:
+            needed = {line for branch in _branches(tx) for line in _required(tx, namespace, branch)}
+        except InvalidBlueprint:
+            return 0
+    return packages(needed)
+
+
+def _branches(tx: Tx) -> set[str]:
+    return {"main"} | {span.branch for span in tx.spans()}
+
+
+def _required(tx: Tx, namespace: str, branch: str) -> Iterator[str]:
+    for node in desired(tx, branch, namespace=namespace).nodes.values():
+        if isinstance(node, Transform) and isinstance(node.body, PythonTransform):
+            yield " ".join(sorted(node.body.requirements))
+
+
 # --- now and then ---------------------------------------------------------------------------------
 
 
@@ -242,6 +272,7 @@ class Collecting:
     store: Store
     namespace: str
     lake: ObjectStore | None = None
+    packages: Forget | None = None
     _looked: float = field(default=float("-inf"))
 
     def step(self, now_s: float) -> Collected | None:
@@ -251,4 +282,4 @@ class Collecting:
         self._looked = now_s
         with self.store.read(self.namespace) as tx:
             is_due = tx.changes_since_collection() >= CHANGES
-        return collect(self.store, self.namespace, lake=self.lake) if is_due else None
+        return collect(self.store, self.namespace, lake=self.lake, packages=self.packages) if is_due else None

@@ -21,7 +21,7 @@ from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
 from controlplane.core.plan import Status, worst
 from controlplane.core.scaling import Level, Share
 from controlplane.operations import listings, publish, tokens, work
-from controlplane.operations.collect import Collecting
+from controlplane.operations.collect import Collecting, Forget
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
 from controlplane.operations.settle import Pass, Settling
@@ -65,6 +65,7 @@ class Reconciler:
         branch: str = "main",
         flows: frozenset[str] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        packages: Forget | None = None,
     ) -> None:
         self.store, self.lake, self.publisher, self.pool, self.wake = store, lake, publisher, pool, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
@@ -77,6 +78,7 @@ class Reconciler:
         self._first = True
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
+        self._collecting = Collecting(store, namespace, lake, packages)
         self._packing = Packing(store, namespace, branch, self._publishing.look_again)
 
     def _newest_trace(self) -> int:
@@ -91,13 +93,12 @@ class Reconciler:
 
     def run(self, stop: Ends) -> None:
         """Serve until `stop`, or somebody else leads: faults are logged and the next pass tries again."""
-        collecting = Collecting(self.store, self.namespace, self.lake)
         while not stop.is_set():
             seen = self.wake.count
             try:
                 changed = self.tick()
                 self._pack(is_idle=not changed)
-                _collect(collecting)
+                _collect(self._collecting)
             except Deposed as e:
                 log.warning("deposed", reason=str(e))
                 return
@@ -118,7 +119,7 @@ class Reconciler:
                 break
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
-            _collect(Collecting(self.store, self.namespace, self.lake))
+            _collect(self._collecting)
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
 
     def _pack(self, *, is_idle: bool) -> bool:

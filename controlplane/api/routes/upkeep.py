@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict
 
 from controlplane.api import auth
 from controlplane.api.calls import Called, answer
+from controlplane.api.services import Services
 from controlplane.operations.collect import collect
 from controlplane.operations.context import Context
 from controlplane.operations.fsck import LIMIT, fsck
 from controlplane.operations.packing import give_up
-from controlplane.ports import ObjectStore
 from dataplane.contract import Json
 
 router = auth.router()
@@ -36,12 +36,13 @@ class Collection(BaseModel):
 @router.post("/v1/gc")
 def gc(call: Called, wish: Collection | None = None) -> Response:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
-    return call.once(lambda: answer(_collect(call.context, call.services.lake, packs=bool(wish and wish.packs))))
+    return call.once(lambda: answer(_collect(call.context, call.services, packs=bool(wish and wish.packs))))
 
 
-def _collect(context: Context, lake: ObjectStore, *, packs: bool) -> Json:
+def _collect(context: Context, services: Services, *, packs: bool) -> Json:
     given_up = {"packs": give_up(context.store, context.namespace)} if packs else {}
-    return given_up | asdict(collect(context.store, context.namespace, lake=lake))
+    found = collect(context.store, context.namespace, lake=services.lake, packages=services.packages)
+    return given_up | asdict(found)
 
 
 @router.post("/v1/fsck")
