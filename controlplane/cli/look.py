@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -44,16 +44,24 @@ def validate(
     output: options.As = options.Form.table,
 ) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
+    from controlplane.cli import sources
+
     session = options.session(ctx, output)
-    problems = [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in _problems(session, files)]
+    problems = _told(session, _problems(session, files))
+    notices = [] if problems else _told(session, sources.noticed(session.load(files)))
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
-    value = {"valid": not problems, "errors": problems}
-    lines = tuple(problem_lines(problems)) or (count,)
+    value = {"valid": not problems, "errors": problems, "notices": notices}
+    lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
     tried = _tried(session, files, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
     show(value, [Lines(lines)], session.output)
     raise typer.Exit(failures.ERROR if problems or any(t["error"] for t in tried) else 0)
+
+
+def _told(session: Session, problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """By the names of files that were typed."""
+    return [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in problems]
 
 
 def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[dict[str, Any]]:
@@ -92,6 +100,7 @@ def plan(
             value = client.apply(sources.as_documents(texts), branch=branch, dry_run=True)["plan"]
         else:
             value = client.plan(branch=branch)
+    value["notices"] = [n | {"file": session.names.get(n["file"], n["file"])} for n in value.get("notices") or ()]
     show(value, views.plan(value), session.output)
     raise typer.Exit(failures.CHANGES if detailed and value["state"] == "work" else 0)
 

@@ -62,6 +62,13 @@ def validate(texts: Iterable[Text]) -> tuple[Problem, ...]:
     return blueprints.validate(as_sources(texts))
 
 
+def noticed(texts: Iterable[Text]) -> tuple[Problem, ...]:
+    """What is no problem and worth knowing."""
+    from controlplane.operations import blueprints
+
+    return blueprints.noticed(as_sources(texts))
+
+
 def _load(path: Path) -> Text:
     raw = _read(path)
     try:

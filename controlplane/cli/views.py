@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.cli.output import Lines, Table, View
+from controlplane.cli.output import Lines, Table, View, problem_lines
 
 Json = Mapping[str, Any]
 DATASET_COLUMNS = ("name", "state", "generation", "partitions", "rows")
@@ -77,7 +77,7 @@ def plan(value: Json) -> View:
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total,))]
+    return [Table("", columns, rows), Lines((total, *problem_lines(value.get("notices") or ())))]
 
 
 def _yes(is_so: bool) -> str:

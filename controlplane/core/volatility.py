@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controlplane.core.sql import SqlProblem, functions
+from controlplane.core.sql import SqlProblem, clock, functions
 from controlplane.core.sql.scan import scan
 
 _SPARK_FUNCTIONS: Final = functions.CHANCE | functions.ORDER_DEPENDENT | functions.AMBIENT | functions.SOURCE_FILE
@@ -53,6 +53,8 @@ _MODULES: Final = frozenset(
 # Anything of these, by where it was imported from.
 _ORIGINS: Final = (
     *("time.time", "time.time_ns", "time.monotonic", "time.perf_counter", "time.process_time", "time.localtime"),
+    *("time.monotonic_ns", "time.perf_counter_ns", "time.process_time_ns", "time.thread_time", "time.thread_time_ns"),
+    *("time.clock_gettime", "time.clock_gettime_ns"),
     *(
         "time.gmtime",
         "time.ctime",
@@ -90,6 +92,9 @@ _BUILTINS: Final = frozenset(
     {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "open"}
 )
 _CLOCK_METHODS: Final = frozenset({"now", "today", "utcnow"})
+_CLOCK_CLASSES: Final = ("datetime.date", "datetime.datetime", "pandas.Timestamp")
+_CLOCK_TEXTS: Final = frozenset({"now", "today"})
+_CLOCK_READERS: Final = frozenset({"Timestamp", "datetime64", "to_datetime"})  # of such texts
 _UNORDERED_METHODS: Final = frozenset({"head", "limit", "offset", "tail", "take"})
 _CHANCE_METHODS: Final = frozenset({"randomSplit", "sample", "sampleBy", "zipWithUniqueId"})
 _KEEPING_METHODS: Final = frozenset({"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"})
@@ -98,6 +103,12 @@ _SORTING_METHODS: Final = frozenset({"orderBy", "sort"})
 _SESSION_METHODS: Final = frozenset({"active", "getActiveSession", "getOrCreate", "newSession"})
 _SESSION_READS: Final = frozenset({"catalog", "conf", "read", "readStream", "sparkContext", "sql", "streams", "table"})
 _SQL_METHODS: Final = frozenset({"expr", "filter", "selectExpr", "sql", "where"})
+
+_CLOCK_CONSTRUCTS: Final = (
+    *(f".{name}()" for name in sorted(_CLOCK_METHODS)),
+    *(f"{name}()" for name in sorted(functions.CLOCK | {clock.SECONDS})),
+    *(f"{name}(" for name in sorted(_CLOCK_READERS)),
+)
 
 # Distributions whose module has another name.
 _IMPORTED_AS: Final = {
@@ -113,6 +124,10 @@ class Volatile:
     construct: str
     file: str
     line: int
+
+    @property
+    def is_clock(self) -> bool:
+        return self.construct.startswith(("time.", *_CLOCK_CONSTRUCTS))
 
 
 def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[Volatile]:
@@ -156,7 +171,7 @@ def _constructs(tree: ast.Module, known: set[str] | frozenset[str]) -> Iterator[
                 if found := _use(node, origins):
                     yield node, found
             case ast.Call():
-                if found := _call(node):
+                if found := _call(node) or _asked(node, origins):
                     yield node, found
 
 
@@ -198,6 +213,8 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
             return f"spark.{node.attr}"
         if node.attr in _EFFECTS:
             return f".{node.attr}"
+        if node.attr in _CLOCK_METHODS and origin.rpartition(".")[0] in _CLOCK_CLASSES:
+            return f".{node.attr}()"  # handed on, to be called by others
     return ""
 
 
@@ -236,6 +253,15 @@ def _call(node: ast.Call) -> str:
             return ""
 
 
+def _asked(node: ast.Call, origins: Mapping[str, str]) -> str:
+    """The clock, where it depends on arguments."""
+    name = _origin(node.func, origins).rpartition(".")[2] or getattr(node.func, "attr", "")
+    if name == clock.SECONDS and not (node.args or node.keywords):
+        return f"{name}()"
+    texts = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and name in _CLOCK_READERS)
+    return next((f"{name}({text!r})" for text in texts if text in _CLOCK_TEXTS), "")
+
+
 def _method(name: str, receiver: ast.expr, node: ast.Call) -> str:
     if name in _CLOCK_METHODS or name in _CHANCE_METHODS:
         return f".{name}()"
@@ -265,5 +291,9 @@ def _sql_construct(text: str) -> str:
         lexemes = scan(text)
     except SqlProblem:
         return ""
-    names = (x.token.name.lower() for x in lexemes if x.is_call or x.token.name.lower().startswith("current_"))
-    return next((f"{name}() in SQL" for name in names if name in _SPARK_FUNCTIONS), "")
+    for at, x in enumerate(lexemes):
+        name = x.token.name.lower()
+        is_named = x.is_call or name.startswith("current_")
+        if (is_named and name in _SPARK_FUNCTIONS) or clock.is_read(lexemes, at):
+            return f"{name}() in SQL"
+    return ""

@@ -10,6 +10,7 @@ from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.dataflow import NOTHING, Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import Change, Event, Revision
+from controlplane.core.notices import notices
 from controlplane.operations import listings, pins, views
 from controlplane.operations.context import Context
 from controlplane.operations.world import compile_cached, plan_now
@@ -33,6 +34,14 @@ def validate(sources: Sequence[Source]) -> tuple[Problem, ...]:
     except InvalidBlueprint as e:
         return e.problems
     return ()
+
+
+def noticed(sources: Sequence[Source]) -> tuple[Problem, ...]:
+    """What is no error in a set of blueprints that stands alone and is worth knowing. Nothing where it has problems."""
+    try:
+        return notices(compiled(sources))
+    except InvalidBlueprint:
+        return ()
 
 
 def compiled(sources: Sequence[Source]) -> Desired:

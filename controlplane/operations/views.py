@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -12,6 +13,7 @@ from controlplane.core.dataflow import Node, Sink, Transform
 from controlplane.core.ends import ENDING
 from controlplane.core.leases import Lease
 from controlplane.core.model import Driver, Publication, State, Target
+from controlplane.core.notices import notices
 from controlplane.core.plan import Decision, Item, Plan, worst
 from controlplane.operations.world import Facts
 from dataplane.contract import Json, TaskError
@@ -32,6 +34,7 @@ def plan(branch: str, plan: Plan, facts: Facts) -> Json:
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
         "items": items(plan.items, facts),
+        "notices": [asdict(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
         "next": None,
     }
 

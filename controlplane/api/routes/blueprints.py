@@ -106,7 +106,8 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 def validate(sources: Sources) -> Response:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     problems = blueprints.validate(sources)
-    return answer({"valid": not problems, "errors": [asdict(p) for p in problems]})
+    found = [asdict(notice) for notice in blueprints.noticed(sources)]
+    return answer({"valid": not problems, "errors": [asdict(p) for p in problems], "notices": found})
 
 
 @router.post("/v1/connections", openapi_extra=BODY)

@@ -15,14 +15,14 @@ from controlplane.core.sql import functions
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.scan import Lexeme
 
-_SECONDS: Final = "unix_timestamp"  # of the clock only without arguments
+SECONDS: Final = "unix_timestamp"  # of the clock only without arguments
 _DAYS: Final = frozenset({"curdate", "current_date"})
 
 
 def is_read(lexemes: tuple[Lexeme, ...], at: int) -> bool:
     """Does a call without arguments that asks for the time begin here?"""
     lexeme, behind = lexemes[at], lexemes[at + 1 : at + 3]
-    if lexeme.token.name.lower() not in functions.CLOCK | {_SECONDS} or not lexeme.is_call:
+    if lexeme.token.name.lower() not in functions.CLOCK | {SECONDS} or not lexeme.is_call:
         return False
     is_member = at > 0 and lexemes[at - 1].is_symbol(".")
     return not is_member and len(behind) == 2 and behind[0].is_symbol("(") and behind[1].is_symbol(")")
@@ -42,7 +42,7 @@ def stopped(lexemes: tuple[Lexeme, ...], as_of: float, timezone: str) -> Iterato
 
 
 def _literal(name: str, as_of: float, timezone: str) -> str:
-    if name == _SECONDS:
+    if name == SECONDS:
         return f"CAST({int(as_of)} AS BIGINT)"
     local = zones.local(as_of, timezone)
     if name in _DAYS:

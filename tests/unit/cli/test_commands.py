@@ -30,6 +30,21 @@ components:
 """
 
 
+CLOCK = """\
+dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: data/*.csv, format: csv, schema: "id INT, price INT"}
+  dear:
+    transform:
+      python: |
+        from datetime import datetime
+        def transform(orders):
+            return orders.where(orders.id < datetime.now().year)
+      inputs: {orders: each}
+"""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with blueprints, and nothing of the environment."""
@@ -58,13 +73,26 @@ def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixtu
 
 def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate("validate", "good.yaml", "--output", "json") == 0
-    assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": []}
+    assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": [], "notices": []}
     assert headgate("validate", "bad.yaml", "-o", "json") == 1
     errors = json.loads(capsys.readouterr().out)["errors"]
     assert [(e["file"], e["line"], e["code"]) for e in errors] == [
         ("bad.yaml", 1, "invalid-name"),
         ("bad.yaml", 4, "unknown-key"),
     ]
+
+
+def test_code_that_reads_the_clock_is_noticed(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "clock.yaml").write_text(CLOCK)
+    assert headgate("validate", "clock.yaml") == 0
+    count, notice = capsys.readouterr().out.splitlines()
+    assert count == "1 blueprint: no problems"
+    assert notice.startswith("clock.yaml:10:9: undeclared-volatile: .now(): the clock of Python code is the machine's")
+    assert headgate("plan", "clock.yaml") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == notice
+    (folder / "clock.yaml").write_text(CLOCK + "    volatile: daily\n")
+    assert headgate("validate", "clock.yaml") == 0
+    assert capsys.readouterr().out == "1 blueprint: no problems\n"
 
 
 @pytest.mark.parametrize(

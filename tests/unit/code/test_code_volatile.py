@@ -52,6 +52,12 @@ def constructs(text: str, *requirements: str, **others: str) -> list[str]:
         ("x = df.selectExpr('a', 'now() AS n')", ["now() in SQL"]),
         ("x = df.where('d > current_date')", ["current_date() in SQL"]),
         ("import numpy as np\nx = np.random.rand()", ["numpy.random"]),
+        ("import numpy as np\nx = np.datetime64('now')", ["datetime64('now')"]),
+        ("import numpy as pd\nx = pd.Timestamp('today')", ["Timestamp('today')"]),
+        ("from datetime import datetime\nx = list(map(datetime.now, [None]))", [".now()"]),
+        ("import time\nx = time.perf_counter_ns()", ["time.perf_counter_ns"]),
+        ("from pyspark.sql import functions as F\nx = F.unix_timestamp()", ["unix_timestamp()"]),
+        ("x = df.selectExpr('unix_timestamp() AS n')", ["unix_timestamp() in SQL"]),
     ],
 )  # fmt: skip
 def test_volatile(text: str, found: list[str]) -> None:
@@ -71,6 +77,9 @@ def test_volatile(text: str, found: list[str]) -> None:
         "import lib\nfrom transforms.lib2 import x\nfrom . import lib\nfrom .lib import y",
         "import numpy as np\nimport sklearn.linear_model\nx = np.sum([1])",
         "first = rand = 1\nx = first + rand",
+        "import numpy as np\nimport time\nx = np.datetime64('2013-01-01')\ntime.sleep(0)",
+        "from pyspark.sql import functions as F\nx = F.unix_timestamp('d')",
+        "x = df.now",
     ],
 )
 def test_not_volatile(text: str) -> None:
