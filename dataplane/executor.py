@@ -284,7 +284,7 @@ def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, 
     files = [file for output in outputs.values() for file in output["files"]]
     content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
     base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
-    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": {}}
+    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": dict(outcome.metrics)}
 
 
 def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:

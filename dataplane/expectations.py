@@ -6,6 +6,7 @@ rows that were written (check).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -18,7 +19,7 @@ from dataplane.clustering import clustered, clustered_within
 from dataplane.content import quoted
 from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Written, write_many, write_one
+from dataplane.fragments import Written, write_labelled, write_many, write_one
 from dataplane.reading import labelled_rows
 from dataplane.session import reading_session, settings_of, under
 from dataplane.spark_errors import Source, explain
@@ -97,6 +98,19 @@ def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
 
+def write_dealt(attempt: Attempt, rows: DataFrame) -> tuple[dict[str, Written], Mapping[str, Json]]:
+    """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_labelled(attempt, clustered_within(rows, attempt.job)), {}
+    found = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.job))
+    counts: Counter[str] = Counter()
+    for number, check in enumerate(expect["drop"]):
+        mine = [label for label in found if label.endswith(_mark(number))]
+        counts[check["id"]] += sum(_taken_out(attempt, found.pop(label)) for label in mine)
+    return found, _metrics({id: n for id, n in counts.items() if n})
+
+
 def _taken_out(attempt: Attempt, written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
     count: int = sum(attempt.lake.footer(path, size).num_rows for path, size in written.files.items())
@@ -105,9 +119,11 @@ def _taken_out(attempt: Attempt, written: Written) -> int:
 
 
 def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
-    if not dropped:
-        return written
-    return replace(written, metrics={"dropped": dict(dropped), "dropped_rows": sum(dropped.values())})
+    return replace(written, metrics=_metrics(dropped)) if dropped else written
+
+
+def _metrics(dropped: Mapping[str, int]) -> Mapping[str, Json]:
+    return {"dropped": dict(dropped), "dropped_rows": sum(dropped.values())} if dropped else {}
 
 
 # --- keeping them elsewhere -----------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Dealt:
     schema: Schema
     keys: Mapping[str, str]
     written: Mapping[str, Written]
+    metrics: Mapping[str, Json] = field(default_factory=dict)
 
 
 Stored: TypeAlias = Written | Dealt

@@ -267,11 +267,8 @@ class _Compiler:
         self._check(component, body, query, bundle)
         fold = self._fold(component, body, slots, query)
         self._check_modes(component, body, slots)
-        if body.partition_by and any(c.is_drop for c in checks) and not any(s.mode == "by" for s in slots):
-            message = "rows cannot be dropped where one task gives partitions by key"
-            self._problem(
-                component, "not-supported", message, "read an input `by` the key, or drop them in what reads it"
-            )
+        if body.partition_by and not any(s.mode == "by" for s in slots):
+            self.problems.extend(expectations.not_quarantined(checks))
         if any(s.dataset not in self.nodes for s in slots):
             return None
         logic = ids.transform_logic(

@@ -7,7 +7,7 @@ what a failure leads to has a part. Does not belong here: when anything is evalu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,6 +80,16 @@ def filtered_logic(logic: bytes, checks: Iterable[Check]) -> bytes:
         return digest("filtered/1", logic=logic, drop=drops) if drops else logic
     rules = [(c.id, c.name if c.quarantines else None) for c in taken_out]  # the first that a row fails is its reason
     return digest("quarantining/1", logic=logic, rules=rules)
+
+
+def not_quarantined(checks: Iterable[Check]) -> Iterator[Problem]:
+    """Of a transform of which one task gives partitions by key: rows would need a second partition for each."""
+    message = "rows cannot be quarantined where one task gives partitions by key"
+    hint = "drop them, read an input `by` the key, or quarantine them in what reads this dataset"
+    for check in checks:
+        if check.quarantines:
+            at = check.of.place
+            yield Problem(at.file, at.line, at.column, "not-supported", message, hint)
 
 
 def quarantine_logic(logic: bytes) -> bytes:

@@ -12,7 +12,6 @@ import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
 from dataplane.attempt import Attempt, task_label
-from dataplane.clustering import clustered_within
 from dataplane.contract import (
     LABEL,
     Json,
@@ -25,9 +24,9 @@ from dataplane.contract import (
     column_texts,
     select_columns,
 )
-from dataplane.expectations import write_one_kept
+from dataplane.expectations import write_dealt, write_one_kept
 from dataplane.failure import TaskFailure
-from dataplane.fragments import Dealt, Stored, Written, by_schema, write_labelled
+from dataplane.fragments import Dealt, Stored, Written, by_schema
 from dataplane.key_texts import exact, key_texts, spelled
 from dataplane.reading import labelled_rows
 from dataplane.session import reading_session
@@ -80,8 +79,8 @@ def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
         told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
-    written = write_labelled(attempt, clustered_within(told_apart, attempt.job))
-    return Dealt(schema, dict(_keys(attempt, schema, written)), written)
+    written, metrics = write_dealt(attempt, told_apart)
+    return Dealt(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 
 def _parts(attempt: Attempt, schema: Schema) -> list[KeyPart]:

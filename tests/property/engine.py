@@ -363,6 +363,7 @@ class Engine:
 
     def _deal(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
         """An output for each key."""
+        rows, _ = _kept(claim["job"], task, rows, result)
         outputs: dict[str, Output] = {}
         for key, some in by_key(Dataset(rows.columns, {"": rows})).items():
             one: TaskResult = {"task": result["task"], "epoch": 0, "state": "done"}

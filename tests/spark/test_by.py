@@ -11,6 +11,7 @@ import pytest
 
 from dataplane.contract import EMPTY, Content, TaskResult, column_key
 from tests.spark.conftest import Lake, done, failed, query, schema_of
+from tests.spark.test_expectations import dropping
 
 
 def part(column: str, granule: str = "", buckets: int = 0, name: str = "k") -> dict[str, Any]:
@@ -200,6 +201,19 @@ def test_equal_rows_of_a_key_have_an_equal_content_however_they_were_made(lake: 
     whole, other = done(dealt(lake, "SELECT k, v FROM x")), done(dealt(lake, "SELECT k, v FROM x WHERE k = 1"))
     assert other["outputs"]["k=1"]["content"] == whole["outputs"]["k=1"]["content"]
     assert Content(*whole["content"]).rows == 4
+
+
+def test_rows_that_fail_are_not_dealt(lake: Lake) -> None:
+    result = done(dealt(lake, "SELECT k, v FROM x", **dropping("v <> 1", "K IS NOT NULL", "v < 3")))
+    assert {key: lake.rows({**result, "files": one["files"]}) for key, one in result["outputs"].items()} == {
+        "k=2": [{"k": 2, "v": 2}]
+    }
+    counts = {f"{0:064x}": 1, f"{1:064x}": 1, f"{2:064x}": 1}
+    assert done(result)["metrics"] == {"dropped": counts, "dropped_rows": 3}
+    files = {str(p.relative_to(lake.root)) for p in lake.root.glob("default/**/*.parquet")}
+    assert len([path for path in files if "-" in path.split("_fragment=")[-1].split("/")[0]]) == 0
+    nothing = done(dealt(lake, "SELECT k, v FROM x", **dropping("v < 0")))
+    assert (nothing["outputs"], nothing["content"]) == ({}, [0, 0, 0])
 
 
 def test_no_rows_give_no_fragment(lake: Lake) -> None:

@@ -115,10 +115,17 @@ def _first_keys(look: _Look, decision: Decision) -> list[bytes]:
 
 
 def _entered(look: _Look, decision: Decision) -> Sequence[bytes]:
-    """The tasks of the partitions that come with this generation, where rows may have been dropped."""
+    """The tasks of the partitions that come with this generation, where rows may have been dropped; one that gives
+    many partitions once."""
     if not isinstance(decision.step, Commit) or not any(c.is_drop for c in look.node.checks):
         return ()
-    return tuple((decision.step.entered or {}).values())
+    tasks = tuple((decision.step.entered or {}).values())
+    return tuple(dict.fromkeys(tasks)) if _is_dealt(look.node) else tasks
+
+
+def _is_dealt(node: Source | Transform) -> bool:
+    """One task gives all partitions."""
+    return isinstance(node, Transform) and bool(node.key) and not any(slot.mode == "by" for slot in node.slots)
 
 
 def _record(look: _Look) -> bytes:

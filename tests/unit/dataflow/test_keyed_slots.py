@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.core.compiling import compile_revisions
 from controlplane.core.dataflow import Slot, Transform
+from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import Revision
 
 FLOW = """dataflow: a
@@ -85,3 +86,29 @@ def test_what_is_declared_is_what_is_done() -> None:
     assert (whole.mode, whole.columns, whole.is_proven) == ("all", (), False)
     declared = slots(SUMS, hints="{f: by}")["f"]
     assert (declared.mode, declared.columns, declared.is_proven) == ("by", ("k",), False)
+
+
+EXPECTING = """    expect: [{{name: positive, check: v > 0, on_fail: {on_fail}}}]
+"""
+
+
+def compiled(on_fail: str, mode: str) -> Transform:
+    text = FLOW.format(sql="SELECT k, max(v) AS v FROM f GROUP BY k", key="[k]", hints=f"{{f: {mode}}}")
+    text += EXPECTING.format(on_fail=on_fail)
+    node = compile_revisions([Revision("main", "a", 1, text, {}, "/a.yaml", {}, "", "", 0.0)]).nodes["a.out"]
+    assert isinstance(node, Transform)
+    return node
+
+
+def test_rows_are_dropped_also_where_one_task_gives_all_keys() -> None:
+    assert [c.is_drop for c in compiled("drop", "all").checks] == [True]
+    assert compiled("drop", "all").logic != compiled("warn", "all").logic
+    assert [c.quarantines for c in compiled("quarantine", "by").checks] == [True]
+
+
+def test_rows_are_not_quarantined_there() -> None:
+    with pytest.raises(InvalidBlueprint) as refused:
+        compiled("quarantine", "all")
+    [problem] = refused.value.problems
+    assert (problem.file, problem.line, problem.column, problem.code) == ("/a.yaml", 16, 14, "not-supported")
+    assert "by` the key" in problem.hint

@@ -254,6 +254,20 @@ def test_rows_of_transforms_are_quarantined_under_the_reason_s_name(world: World
     assert world.rows("shop.doubled__quarantine") == [(6, "little")]
 
 
+def test_rows_are_taken_out_before_they_are_dealt_to_keys(world: World) -> None:
+    dealt = "  more:\n    transform: {sql: 'SELECT k, v FROM orders', partition_by: [k], inputs: {orders: all}}\n"
+    world.apply(f"{dealt}    expect: [{{name: positive, check: v > 0, on_fail: drop}}]\n")
+    assert world.settle() == {"parse": 2, "analyse": 1, "transform": 1}
+    assert world.rows("shop.more") == [(1, 10), (3, 30)]
+    assert world.dataset("shop.more")["partitions"] == 2  # of the key whose rows all failed there is none
+    [found] = world.checks("shop.more")["items"]
+    assert (found["name"], found["on_fail"], found["failing"]) == ("positive", "drop", 1)
+    world.put("c.csv", (2, 20), (2, -2))
+    assert world.settle() == {"parse": 1, "transform": 1}
+    assert world.rows("shop.more") == [(1, 10), (2, 20), (3, 30)]
+    assert [c["failing"] for c in world.checks("shop.more")["items"]] == [2]  # the one task looked at all rows
+
+
 def test_a_dataset_cannot_read_what_it_takes_out(world: World) -> None:
     reading = "  more:\n    transform: {sql: SELECT * FROM more__quarantine}\n"
     with pytest.raises(InvalidBlueprint) as found:
