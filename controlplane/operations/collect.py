@@ -30,6 +30,7 @@ from controlplane.core import tree
 from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.dataflow import Transform
 from controlplane.core.errors import CorruptNode, InvalidBlueprint
+from controlplane.core.expectations import record_key
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.operations import superseded
 from controlplane.operations.world import HISTORY, desired
@@ -127,11 +128,16 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
 
 
 def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int:
-    """Of each dataset the oldest ones, again and again until all are gone."""
+    """Of each dataset the oldest ones, again and again until all are gone; and what was found in their rows."""
     total, count = 0, -1
+    before: Mapping[tuple[str, str], Span] = {}
     while count:
         with store.read(namespace) as tx:
-            expired = list(_expired(tx, namespace, default, now))
+            spans = list(tx.spans())
+            expired = list(_expired(tx, namespace, spans, default, now))
+        _drop_records(store, namespace, before, spans)
+        named = {(e.branch, e.dataset) for e in expired}
+        before = {of: span for span in spans if (of := (span.branch, span.dataset)) in named}
         count = 0
         for some in _pieces(expired, DATASETS_A_TIME):
             with store.begin(namespace) as tx:
@@ -140,10 +146,23 @@ def _drop_states(store: Store, namespace: str, default: Kept, now: float) -> int
     return total
 
 
-def _expired(tx: Tx, namespace: str, default: Kept, now: float) -> Iterator[Expired]:
+def _drop_records(store: Store, namespace: str, before: Mapping[tuple[str, str], Span], spans: Sequence[Span]) -> None:
+    """The results of expectations in generations of which no state is left."""
+    gone = [
+        record_key(span.branch, span.dataset, generation)
+        for span in spans
+        if (old := before.get((span.branch, span.dataset)))
+        for generation in range(old.oldest_generation, span.oldest_generation)
+    ]
+    for some in _pieces(gone, ROWS_A_TIME):
+        with store.begin(namespace) as tx:
+            tx.forget_memos(some)
+
+
+def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Kept, now: float) -> Iterator[Expired]:
     """Of each dataset that has any, states whose time is over."""
     declared: dict[str, Mapping[str, Kept] | None] = {}
-    for span in list(tx.spans()):
+    for span in spans:
         if span.branch not in declared:
             declared[span.branch] = _declared(tx, namespace, span.branch)
         kept = declared[span.branch]

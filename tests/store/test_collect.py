@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
+from controlplane.core.expectations import record_key
 from controlplane.core.model import Building, Target
 from controlplane.operations.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.operations.context import Context
@@ -73,6 +74,17 @@ def test_superseded_nodes_go_and_kept_generations_stay(world: World) -> None:
     assert (found.states, found.builds) == (9, 9)
     assert found.nodes == len(before) - len(digests(world)) > 0
     assert found.nodes_in_use == check_everything(world) == len(digests(world))
+
+
+def test_what_was_found_in_rows_goes_with_their_generation(world: World) -> None:
+    commits(world, 20)
+    keys = {n: record_key(BRANCH, DATASET, n) for n in range(1, 21)}
+    with world.begin() as tx:
+        tx.put_memos({key: {"n": n} for n, key in keys.items()} | {record_key(BRANCH, "flights.other", 1): {}})
+    collect(world.store, world.namespace, now=later(world), generations=10)
+    with world.read() as tx:
+        left = tx.memos([*keys.values(), record_key(BRANCH, "flights.other", 1)])
+    assert left == {keys[n]: {"n": n} for n in range(10, 21)} | {record_key(BRANCH, "flights.other", 1): {}}
 
 
 def test_nothing_is_left_to_collect_afterwards(world: World) -> None:
@@ -334,7 +346,7 @@ def go_on(world: World, generations: int) -> None:
             tx.put_build_trace(d(10_000 + n), root, SCHEMA)
 
 
-MOMENTS = range(1, 14)
+MOMENTS = range(1, 16)
 
 
 @pytest.mark.parametrize("plan_at", MOMENTS)
