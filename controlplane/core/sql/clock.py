@@ -6,6 +6,7 @@ that is, and when it is asked for anew.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -16,6 +17,7 @@ from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.scan import Lexeme
 
 SECONDS: Final = "unix_timestamp"  # of the clock only without arguments
+_MOVING: Final = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+[^'"]*)?['"]""", re.IGNORECASE)
 _DAYS: Final = frozenset({"curdate", "current_date"})
 
 
@@ -26,6 +28,11 @@ def is_read(lexemes: tuple[Lexeme, ...], at: int) -> bool:
         return False
     is_member = at > 0 and lexemes[at - 1].is_symbol(".")
     return not is_member and len(behind) == 2 and behind[0].is_symbol("(") and behind[1].is_symbol(")")
+
+
+def is_moving(lexeme: Lexeme) -> bool:
+    """A text that Spark reads as another time in each run, where it meets a date or a timestamp."""
+    return lexeme.token.kind == "string" and _MOVING.fullmatch(lexeme.token.text) is not None
 
 
 def readings(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[str, int, int]]:

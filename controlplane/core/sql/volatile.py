@@ -42,6 +42,8 @@ def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
         return "TABLESAMPLE"
     if lexeme.upper == "ROWS" and lexeme.phrase:
         return "ROWS frame"
+    if clock.is_moving(lexeme):
+        return f"{lexeme.token.text}, which may be read as a time,"
     return ""
 
 

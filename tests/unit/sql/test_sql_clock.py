@@ -45,6 +45,19 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
     assert not analyse(text).reads_clock
 
 
+@pytest.mark.parametrize("text", ["'today'", "'NOW'", '"yesterday"', "' tomorrow Europe/Berlin '", "r'now'"])
+def test_texts_that_may_be_read_as_a_time_are_volatile(text: str) -> None:
+    """Spark does so wherever they are cast, be it by themselves."""
+    query = analyse(f"SELECT a FROM f\nWHERE d > {text}")
+    assert [(v.construct, v.line) for v in query.volatile] == [(f"{text}, which may be read as a time,", 2)]
+    assert not query.reads_clock
+
+
+@pytest.mark.parametrize("text", ["'2013-01-01'", "'nowhere'", "'as of today'", "'epoch'"])
+def test_texts_that_are_none(text: str) -> None:
+    assert analyse(f"SELECT a FROM f WHERE d > {text}").volatile == ()
+
+
 @pytest.mark.parametrize("name", ["current_date", "current_timestamp", "localtimestamp"])
 def test_a_bare_name_may_be_a_column(name: str) -> None:
     with pytest.raises(SqlProblem) as caught:
