@@ -8,17 +8,40 @@ it. Does not belong here: reading messages (kafka).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dataplane.contract import Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
-from dataplane.kafka.avro import Written, own_columns, written
-from dataplane.kafka.registry import Registry
-from dataplane.kafka.server import Bounds, Topic, look
+from dataplane.kafka.client import ANSWER_S, client, in_words
 from dataplane.listing import listed
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
 KIND = "offsets:"
-ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")  # columns of a message, beside its value's
+LOOK_AGAIN_S = 0.02
 DIGITS = 12  # of a slice's number, so that keys come in its order
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The offsets that one partition of a topic holds: from `first` up to `end`, which is not among them."""
+
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it is now. `id` tells it from one of the same name that was deleted."""
+
+    name: str
+    id: str
+    bounds: tuple[Bounds, ...]
 
 
 Ends = Mapping[int, int]  # offset behind the last one that is known, by partition
@@ -30,10 +53,8 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     topic = look(settings, settings["topic"])
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
-    schema: Written | None = None
     for ranges in slices(topic, ends, settings["slice"]):
-        schema = schema or newest(settings)
-        objects = [under(schema, object_of(topic, one)) for one in ranges]
+        objects = [object_of(topic, one) for one in ranges]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
 
@@ -81,25 +102,67 @@ def object_of(topic: Topic, of: Bounds) -> SourceObject:
     }
 
 
-# --- values of Avro -------------------------------------------------------------------------------
+# --- server ---------------------------------------------------------------------------------------
 
 
-def newest(settings: Mapping[str, Json]) -> Written | None:
-    """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
-    None where the format has none."""
-    if settings["format"] != "avro":
-        return None
-    registry = Registry.of(settings)
-    return written(registry, registry.newest(settings["subject"]))
+def look(settings: Mapping[str, Json], name: str) -> Topic:
+    """The topic as it is now, up to the last message of no open transaction. TaskFailure if that cannot be told."""
+    with in_words(settings["servers"]):
+        return _look(settings, name)
 
 
-def under(schema: Written | None, found: SourceObject) -> SourceObject:
-    """A range whose values are read under a schema, for ever."""
-    if schema is None:
-        return found
-    columns = own_columns(schema.columns)
-    if taken := [name for name in columns if name in ABOUT]:
-        raise TaskFailure("reserved-column", f"schema {schema.id} has a field {taken[0]}, a name for what messages are")
-    detail = {**found["detail"], "schema": schema.id}
-    version = f"{found['version']};schema:{schema.id}"
-    return {**found, "version": version, "columns": [*columns, *ABOUT], "detail": detail}
+def _look(settings: Mapping[str, Json], name: str) -> Topic:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    errors: list[KafkaError] = []
+    admin = AdminClient(client(settings, error_cb=errors.append))
+    try:
+        return _looked_at(admin, name, errors)
+    except KafkaException as e:
+        raise _refused([e.args[0], *errors], settings["servers"], name) from e
+
+
+def _looked_at(admin: AdminClient, name: str, errors: Sequence[KafkaError]) -> Topic:
+    from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)[name]
+    _await(admin, asked, errors)
+    told = asked.result()
+    places = [TopicPartition(name, p.id) for p in told.partitions]
+    firsts = admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S)
+    ends = admin.list_offsets(
+        dict.fromkeys(places, OffsetSpec.latest()),
+        isolation_level=IsolationLevel.READ_COMMITTED,
+        request_timeout=ANSWER_S,
+    )
+    bounds = [Bounds(p.partition, firsts[p].result().offset, ends[p].result().offset) for p in places]
+    return Topic(name, str(told.topic_id), tuple(sorted(bounds, key=lambda b: b.partition)))
+
+
+def _await(admin: AdminClient, asked: Future[Any], errors: Sequence[KafkaError]) -> None:
+    """An answer, or a reason for which there will be none: else a client tries again until its time is over."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    while not wait([asked], LOOK_AGAIN_S).done:
+        admin.poll(0)
+        if final := [e for e in errors if e.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]:
+            raise KafkaException(final[0])
+
+
+def _refused(errors: Sequence[KafkaError], servers: str, name: str) -> TaskFailure:
+    """The first error is the answer; the others are why there was none, if there was none."""
+    from confluent_kafka import KafkaError
+
+    codes = {error.code() for error in errors}
+    told = errors[0].str()
+    if KafkaError.UNKNOWN_TOPIC_OR_PART in codes:
+        return TaskFailure("topic-not-found", f"there is no topic {name} at {servers}")
+    if codes & {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}:
+        return TaskFailure("permission-denied", f"the topic {name} at {servers} may not be read: {told}")
+    if KafkaError._AUTHENTICATION in codes:
+        return TaskFailure("credentials-refused", f"Kafka at {servers} does not accept user or password")
+    if KafkaError._SSL in codes:
+        return TaskFailure("tls-failed", f"no encrypted connection to Kafka at {servers}: {errors[-1].str()}")
+    return TaskFailure("unreachable", f"Kafka at {servers} does not answer: {told}", "infrastructure")

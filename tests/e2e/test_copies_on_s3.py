@@ -29,7 +29,7 @@ components:
     write:
       connector: files
       from: sales
-      path: s3://lake/copies
+      path: s3://copies/copies
       format: csv
       storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
         secret_access_key: "secret://shop/key"}}
@@ -42,10 +42,10 @@ OTHERS = {"copies/ours.txt": b"x", "copies/1.csv.bak/part-00000.csv": b"y", "cop
 
 
 class Story:
-    """A bucket with objects of others, and a dataset that is copied into it."""
+    """A bucket of its own with objects of others, and a dataset that is copied into it."""
 
     def __init__(self, workspace: Workspace, s3: S3) -> None:
-        self.workspace, self.bucket, self.steps = workspace, s3.bucket("lake"), 0
+        self.workspace, self.bucket, self.steps = workspace, s3.bucket("copies"), 0
         workspace.write("shop.yaml", BLUEPRINT.format(url=s3.url))
         for name, body in OTHERS.items():
             obstore.put(self.bucket, name, body)

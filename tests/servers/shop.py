@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 
 from dataplane.jars import fetched
 from dataplane.kafka.client import messages
-from dataplane.kafka.server import look
+from dataplane.read.kafka_slices import look
 from tests.jars import delta_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres
