@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dataplane.arrow import arrow_type
 from dataplane.content import BITS, FLOATS, columns_id
 from dataplane.contract import Content, Json, Schema
 
@@ -34,20 +35,9 @@ P1, P2, P3, P4, P5 = (
     )
 )
 WIDEST = 32 << 20  # bytes of a column of texts, each as wide as the longest
-_ARROW = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-}
+_KINDS = frozenset(
+    ("byte", "short", "integer", "long", *FLOATS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
+)
 _NUMBERS = {"boolean": pa.int8(), "date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONG_DIGITS = 18  # of decimals that Spark hashes as a long
@@ -79,10 +69,8 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
 def _arrow_type(kind: Json) -> pa.DataType | None:
     if not isinstance(kind, str):
         return None
-    if decimal := _DECIMAL.fullmatch(kind):
-        digits, scale = map(int, decimal.groups())
-        return pa.decimal128(digits, scale) if digits <= _LONG_DIGITS else None
-    return _ARROW.get(kind)
+    decimal = _DECIMAL.fullmatch(kind)
+    return arrow_type(kind) if kind in _KINDS or (decimal and int(decimal[1]) <= _LONG_DIGITS) else None
 
 
 def _front(schema: Schema, columns: Sequence[_Column]) -> Iterator[Words]:

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
+from dataplane.arrow import arrow_type
 from dataplane.content import content_of, content_query, unsupported
 from dataplane.contract import EMPTY, LABEL, Content, canonical_schema
 from dataplane.hashes import content, is_simple
@@ -132,22 +133,11 @@ def test_types_that_no_fragment_holds_are_named() -> None:
 
 # --- without Spark --------------------------------------------------------------------------------
 
-KINDS = {
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "decimal(18,4)": pa.decimal128(18, 4),
-    "decimal(5,0)": pa.decimal128(5, 0),
-    "string": pa.string(),
-    "binary": pa.binary(),
-}
+NAMES = (
+    *("byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"),
+    *("decimal(18,4)", "decimal(5,0)", "string", "binary"),
+)
+KINDS = {name: arrow_type(name) for name in NAMES}
 EDGES: dict[str, list[Any]] = {
     "float": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1.5],
     "double": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324],
