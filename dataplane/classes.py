@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.find_spark_home import _find_spark_home
 
 from dataplane.contract import digest
+from dataplane.jars import cache_folder
 
 FOLDER = "HEADGATE_CLASSES"  # where archives lie; `off`: none is made or used
 _CLASS_PATH = "spark.driver.extraClassPath"
@@ -29,10 +30,9 @@ def archive(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) ->
     java = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
     if folder == "off" or java is None:
         return None
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate" / "classes"
     parts = [_looks(Path(java).resolve().parents[1] / "lib"), _looks(Path(_find_spark_home()) / "jars")]
     key = digest("classes/1", parts=parts, more=conf.get(_CLASS_PATH, ""))
-    return (Path(folder) if folder else cache) / f"{key.hex()[:16]}.jsa"
+    return (Path(folder) if folder else cache_folder(environ) / "classes") / f"{key.hex()[:16]}.jsa"
 
 
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:

@@ -43,11 +43,15 @@ def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
 
 def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
-    folder = cache / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+    folder = cache_folder(environ) / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
         _fetch(pom, folder)
     return folder
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """What is fetched or made once for a user lies here."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
 
 
 def _fetch(pom: Path, folder: Path) -> None:

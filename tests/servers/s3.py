@@ -18,6 +18,7 @@ from pathlib import Path
 
 from obstore.store import ObjectStore, from_url
 
+from dataplane.jars import cache_folder
 from tests.servers.ports import free_port
 
 VERSION = "v1.8.0"
@@ -28,8 +29,7 @@ LOOK_AGAIN_S = 0.02
 
 def binary() -> Path:
     """The server, built if it is not there yet; minutes on two cores."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
-    program = cache / f"versitygw-{VERSION}" / "versitygw"
+    program = cache_folder() / f"versitygw-{VERSION}" / "versitygw"
     if not program.exists():
         _build(program)
     return program
