@@ -20,7 +20,7 @@ from dataplane.classes import archive, making
 from dataplane.java import require_java
 from dataplane.s3a import conf_for, together
 from dataplane.scratch import open_scratch
-from dataplane.session import conf_from_environment, jvm_options, reading_session, start, stop
+from dataplane.session import QUICK, conf_from_environment, jvm_options, reading_session, start, stop
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane", "prepare")
 END_S = 300.0  # a JVM needs some five to write the archive, on a quiet machine
@@ -74,7 +74,7 @@ def spark_conf() -> dict[str, str]:
 def _run(conf: Mapping[str, str], option: str) -> None:
     scratch, _lock = open_scratch()
     try:
-        spark = start(scratch, {**conf, **jvm_options(scratch, option), "spark.driver.memory": "1g"})
+        spark = start(scratch, {**conf, **jvm_options(scratch, f"{QUICK} {option}"), "spark.driver.memory": "1g"})
         try:
             for turn in ("first", "second"):
                 _work(reading_session(spark), scratch / turn)

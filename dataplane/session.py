@@ -46,9 +46,10 @@ LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
 }
 JVM_END_S = 10.0
-# One compiler, which short work is done sooner with, and as much room for its code as two would have: what is kept of
-# queries (`codegen.cache`) fills less than that, and a JVM without room ends.
-JVM = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
+MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
+# Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without room a JVM ends.
+JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
+QUICK = "-XX:TieredStopAtLevel=1"  # one compiler: less is done for short work, and heavy work takes twice as long
 
 
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
@@ -98,7 +99,9 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 
 def jvm_options(scratch: Path, more: str) -> dict[str, str]:
-    return {"spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={scratch} {more}"}
+    """`more` options, and those of the environment."""
+    options = (JVM, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
+    return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 
 def _defaults(scratch: Path, more: str) -> dict[str, str]:

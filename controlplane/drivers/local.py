@@ -219,6 +219,7 @@ _SHARED = (
     "HEADGATE_DRIVER_MEMORY",
     "HEADGATE_CLASSES",
     "HEADGATE_JARS",
+    "HEADGATE_JVM",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_FAILPOINTS",

@@ -263,7 +263,7 @@ def until(predicate: Callable[[], T], what: Callable[[], str]) -> T:
 
 
 def _environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if not k.startswith("HEADGATE_")}
+    return {k: v for k, v in os.environ.items() if not k.startswith("HEADGATE_") or k == "HEADGATE_JVM"}
 
 
 # --- the example's data ---------------------------------------------------------------------------

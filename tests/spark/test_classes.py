@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.classes import FOLDER, archive, making, options
 from dataplane.prepare import meanwhile
+from dataplane.session import jvm_options
 
 OURS = {"HEADGATE_PARENT_PIPE": "1"}
 
@@ -103,3 +104,11 @@ def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSes
     kind = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
     size = beans.getPlatformMXBean(kind).getVMOption("ReservedCodeCacheSize").getValue()
     assert int(size) >= 200 << 20
+
+
+def test_options_of_the_environment_come_last_and_so_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_JVM", "-Xss2m -XX:+UseSerialGC")
+    told = jvm_options(tmp_path, "-Xlog:disable")["spark.driver.extraJavaOptions"].split()
+    assert told[-3:] == ["-Xlog:disable", "-Xss2m", "-XX:+UseSerialGC"]
+    monkeypatch.delenv("HEADGATE_JVM")
+    assert jvm_options(tmp_path, "")["spark.driver.extraJavaOptions"].endswith(f"-Djava.io.tmpdir={tmp_path}")
