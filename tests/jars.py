@@ -1,4 +1,4 @@
-"""Jars with which Spark itself reads Delta tables. Headgate needs none; tests and benchmarks do."""
+"""Jars with which Spark itself reads Delta tables, which Headgate does not need, and with which it reads topics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from dataplane.jars import classpath
 
 POM = Path(__file__).with_name("pom.xml")
+KAFKA = Path(__file__).with_name("spark-kafka.xml")
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -17,3 +18,8 @@ DELTA_CONF = {
 def delta_classpath() -> str:
     """For `spark.driver.extraClassPath` of a JVM that is still to start; `DELTA_CONF` is to be set as well."""
     return classpath(POM)
+
+
+def kafka_classpath() -> str:
+    """For the same, where topics are read."""
+    return classpath(KAFKA)

@@ -11,7 +11,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,7 +20,7 @@ from dataplane.contract import Json, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.kafka.client import ANSWER_S, client, messages
 from dataplane.kafka.held import Change, batched
-from dataplane.read.kafka_slices import Topic, look
+from dataplane.kafka.server import SERVERS_OWN, Server, Topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
@@ -33,7 +33,6 @@ QUEUED_KB = 65_536
 WAIT_S = 30.0
 LOOKS, LOOK_AGAIN_S = 100, 0.1
 NOWHERE = Topic("", "", ())
-SERVERS_OWN = -1  # as many as the server gives a topic by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,56 +49,6 @@ class Note:
     def of(message: Message | None) -> Note | None:
         value = message.value() if message else None
         return Note(**json.loads(value)) if value else None
-
-
-# --- the two topics -------------------------------------------------------------------------------
-
-
-def found(settings: Mapping[str, Json], name: str) -> Topic | None:
-    try:
-        return look(settings, name)
-    except TaskFailure as e:
-        if e.condition != "topic-not-found":
-            raise
-        return None
-
-
-def ensure(settings: Mapping[str, Json], name: str, partitions: int) -> None:
-    """A topic that keeps the last message of each key, made if there is none. TaskFailure if it does not keep them."""
-    if found(settings, name) is None:
-        create(settings, name, partitions)
-        _await(settings, name)
-    elif (policy := _policy(settings, name)) != "compact":
-        message = f"the topic {name} does not keep what is in it: its cleanup.policy is {policy}, and has to be compact"
-        raise TaskFailure("topic-not-compacted", message)
-
-
-def _await(settings: Mapping[str, Json], name: str) -> None:
-    """What was made is known to the server that we ask, and has a leader."""
-    for _ in range(LOOKS):
-        try:
-            if found(settings, name):
-                return
-        except TaskFailure as e:
-            if e.condition != "unreachable":
-                raise
-        time.sleep(LOOK_AGAIN_S)
-    raise TaskFailure("unreachable", f"the topic {name} was made and is not there", "infrastructure")
-
-
-def create(settings: Mapping[str, Json], name: str, partitions: int, *, only_try: bool = False) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient(client(settings))
-    new = NewTopic(name, partitions, SERVERS_OWN, config={"cleanup.policy": "compact"})
-    admin.create_topics([new], validate_only=only_try, request_timeout=ANSWER_S)[name].result()
-
-
-def _policy(settings: Mapping[str, Json], name: str) -> str:
-    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-
-    admin, place = AdminClient(client(settings)), ConfigResource(ResourceType.TOPIC, name)
-    return str(admin.describe_configs([place], request_timeout=ANSWER_S)[place].result()["cleanup.policy"].value)
 
 
 # --- the writer -----------------------------------------------------------------------------------
@@ -128,22 +77,63 @@ class Writer:
     def open(self) -> None:
         """Make the topic ours. `target-owned` if it is another writer's, who is not disturbed; `target-occupied` if
         somebody else's messages are in it."""
-        if there := found(self.settings, self.beside):
+        with closing(Server(self.settings)) as server:
+            self._open(server)
+
+    def _open(self, server: Server) -> None:
+        before = server.topics(self._both)
+        if there := before.get(self.beside):
             self._read_note(there)
         else:
-            self._require_empty(found(self.settings, self.name) or NOWHERE)
-        partitions = self.settings["partitions"] or SERVERS_OWN
-        ensure(self.settings, self.name, partitions)
-        ensure(self.settings, self.beside, 1)
+            self._require_empty(before.get(self.name, NOWHERE))
+        self._ensure(server, before)
         self._begin()
-        self._read_note(look(self.settings, self.beside))
-        self.topic = look(self.settings, self.name)
+        now = self._looked(server)
+        if now[self.beside] != before.get(self.beside):  # else whoever was before has written no other note
+            self._read_note(now[self.beside])
+        self.topic = now[self.name]
         self.ends = {b.partition: b.end for b in self.topic.bounds}
         if self.note is None:
             self._take()
         elif self.note.topic == self.topic.id and self.note.partitions != len(self.ends):
             message = f"the topic {self.name} had {self.note.partitions} partitions and has {len(self.ends)}"
             raise TaskFailure("target-partitions-changed", f"{message}: keys would move. {self._release}")
+
+    @property
+    def _both(self) -> tuple[str, str]:
+        return self.name, self.beside
+
+    def _looked(self, server: Server) -> dict[str, Topic]:
+        found = server.topics(self._both)
+        if gone := [name for name in self._both if name not in found]:
+            raise TaskFailure("unreachable", f"the topic {gone[0]} is not there any more", "infrastructure")
+        return found
+
+    def _ensure(self, server: Server, there: Mapping[str, Topic]) -> None:
+        """Topics that keep the last message of each key, made if there are none. TaskFailure if one keeps less."""
+        for name, policy in server.policies(there).items() if there else ():
+            if policy != "compact":
+                told = f"its cleanup.policy is {policy}, and has to be compact"
+                raise TaskFailure("topic-not-compacted", f"the topic {name} does not keep what is in it: {told}")
+        partitions = {self.name: self.settings["partitions"] or SERVERS_OWN, self.beside: 1}
+        made = [name for name in self._both if name not in there]
+        for name in made:
+            server.create(name, partitions[name])
+        if made:
+            self._await(server)
+
+    def _await(self, server: Server) -> None:
+        """What was made is known to the server that we ask, and has a leader."""
+        for _ in range(LOOKS):
+            try:
+                self._looked(server)
+            except TaskFailure as e:
+                if e.condition != "unreachable":
+                    raise
+            else:
+                return
+            time.sleep(LOOK_AGAIN_S)
+        raise TaskFailure("unreachable", f"the topic {self.name} was made and is not there", "infrastructure")
 
     def _take(self) -> None:
         self._require_empty(self.topic)
@@ -224,6 +214,7 @@ class Writer:
             self._producer.purge()
             with suppress(KafkaException):
                 self._producer.abort_transaction(ANSWER_S)
+            self._producer = None
 
     # the note
 

@@ -20,7 +20,7 @@ from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
 from dataplane.failure import TaskFailure
 from dataplane.kafka.client import spark_options
-from dataplane.read.kafka_slices import Topic, look
+from dataplane.kafka.server import Topic, look
 
 HEADERS = "array<struct<key: string, value: binary>>"
 _POLL_MS = "20000"  # an end behind the last offset would block for so long; there is none, for it is looked at before

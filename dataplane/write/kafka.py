@@ -21,9 +21,9 @@ from dataplane.contract import Json, Schema, TaskSpec, column_names, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.kafka.client import in_words
 from dataplane.kafka.held import Held, opened
-from dataplane.kafka.topic import BESIDE, MOST, SERVERS_OWN, Writer, create, found
+from dataplane.kafka.server import SERVERS_OWN, Server
+from dataplane.kafka.topic import BESIDE, MOST, Writer
 from dataplane.lake import Lake
-from dataplane.read.kafka_slices import look
 
 
 @contextmanager
@@ -99,10 +99,12 @@ class KafkaTarget:
 def check(job: Mapping[str, Json]) -> None:
     """Whether a topic can be read, or be written to. TaskFailure says what is in the way; nothing is changed."""
     settings = job["settings"]
-    with in_words(settings["servers"]):
+    name = settings["topic"]
+    with in_words(settings["servers"]), closing(Server(settings)) as server:
         if not job["writes"]:
-            look(settings, settings["topic"])
-        elif found(settings, settings["topic"]) is None:
-            create(settings, settings["topic"], settings["partitions"] or SERVERS_OWN, only_try=True)
-        elif found(settings, settings["topic"] + BESIDE) is None:
-            create(settings, settings["topic"] + BESIDE, 1, only_try=True)
+            server.topic(name)
+            return
+        there = server.topics([name, name + BESIDE])
+        missing = {name: settings["partitions"] or SERVERS_OWN, name + BESIDE: 1}
+        for one in (topic for topic in missing if topic not in there):
+            server.create(one, missing[one], only_try=True)

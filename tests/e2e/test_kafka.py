@@ -7,7 +7,6 @@ Steps of one story, told to one service.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,15 +15,14 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from controlplane.client import Headgate
-from dataplane.jars import fetched
 from dataplane.kafka.client import messages
-from dataplane.read.kafka_slices import look
+from dataplane.kafka.server import look
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
-from tests.servers.kafka import PASSWORD, USER, Kafka
+from tests.jars import kafka_classpath
+from tests.servers.kafka import PASSWORD, Kafka
 
-JARS = Path(__file__).parents[1] / "spark-kafka.xml"
 BLUEPRINT = """\
 dataflow: shop
 components:
@@ -38,17 +36,13 @@ components:
       format: raw
       refresh: manual
       slice: 5
-      options:
-        security.protocol: SASL_PLAINTEXT
-        sasl.mechanism: PLAIN
-        sasl.username: {user}
-        sasl.password: secret://kafka/password
+      options: {scram}
   items:
     transform: {{sql: "SELECT item, id FROM orders"}}
   total:
     transform: {{sql: "SELECT count(*) AS n, sum(id) AS ids FROM orders"}}
   copy:
-    write: {{connector: kafka, from: items, servers: "{servers}", topic: items, key: [id]}}
+    write: {{connector: kafka, from: items, servers: "{login}", topic: items, key: [id], options: {plain}}}
 """
 PARTITIONS = 2
 
@@ -119,11 +113,12 @@ def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
     copy = NewTopic("items", PARTITIONS, config={"cleanup.policy": "compact"})
     for made in admin.create_topics([NewTopic("orders", PARTITIONS), copy]).values():
         made.result()
-    jars = os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
-    text = BLUEPRINT.format(servers=kafka.servers, login=kafka.servers_with_login, user=USER)
+    password = {"sasl.password": "secret://kafka/password"}
+    plain, scram = (json.dumps(kafka.login(how) | password) for how in ("PLAIN", "SCRAM-SHA-512"))
+    text = BLUEPRINT.format(servers=kafka.servers, login=kafka.servers_with_login, plain=plain, scram=scram)
     with closing(Workspace(module_folder)) as workspace:
         workspace.write("shop.yaml", text)
-        conf = json.dumps({"spark.driver.extraClassPath": jars})
+        conf = json.dumps({"spark.driver.extraClassPath": kafka_classpath()})
         with workspace.serving(HEADGATE_SPARK_CONF=conf, HEADGATE_SECRET_KAFKA_PASSWORD=PASSWORD) as service:
             workspace.ask("apply", "shop.yaml", "--wait")
             with service.client() as api:

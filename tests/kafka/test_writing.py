@@ -3,6 +3,7 @@ whatever dies when."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -23,10 +24,10 @@ from dataplane.arrow import arrow_schema
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.failure import TaskFailure
 from dataplane.kafka.client import messages
+from dataplane.kafka.server import look
 from dataplane.lake import LocalLake
-from dataplane.read.kafka_slices import look
 from dataplane.write.kafka import check, writing
-from tests.servers.kafka import PASSWORD, USER, Kafka
+from tests.servers.kafka import PASSWORD, Kafka, certificate
 
 
 def struct(**columns: Json) -> Schema:
@@ -59,6 +60,12 @@ class World:
 
     def job(self, owner: str = "f.o 1", schema: Schema = PLAIN, **more: Json) -> Json:
         return {"connector": "kafka", "settings": self.settings | more, "owner": owner, "schema": schema}
+
+    def secured(self, mechanism: str, **more: str) -> Json:
+        """The job of a writer that logs in."""
+        told = {**self.kafka.login(mechanism), "sasl.password": "secret://kafka/password", **more}
+        own: Json = {f"client.{name}": text for name, text in told.items() if text}
+        return self.job(servers=self.kafka.servers_with_login, **own)
 
     def fragment(self, rows: Rows, copies: int = 1) -> Json:
         """Named by its rows."""
@@ -251,17 +258,48 @@ def test_other_keys_and_columns_are_other_messages(world: World) -> None:
     }
 
 
-def test_who_has_to_log_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER}
-    told: Json = {f"client.{name}": text for name, text in login.items()}
-    told |= {"client.sasl.password": "secret://kafka/password"}
-    job = world.job(servers=world.kafka.servers_with_login, **told)
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_who_has_to_log_in(world: World, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+    """Over TLS, with a certificate that is trusted."""
+    job = world.secured(mechanism)
     assert world.condition(1, A, job=job) == "secret-missing"
     monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", PASSWORD)
+    check({**job, "writes": True})
     world.write(1, A, job=job)
     assert world.rows() == A
+    check({**job, "writes": False})
     monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", "wrong")
     assert world.condition(2, B, job=job) == "credentials-refused"
+
+
+def test_whom_nobody_trusts(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", PASSWORD)
+    other, _ = certificate(tmp_path, "other")
+    (tmp_path / "no.pem").write_text("no certificate")
+    for wrong in (
+        {"ssl.ca.location": str(other)},
+        {"ssl.ca.location": ""},
+        {"ssl.ca.location": "/nowhere/ca.pem"},
+        {"ssl.ca.location": str(tmp_path / "no.pem")},
+    ):
+        job = world.secured("PLAIN", **wrong)
+        assert world.condition(1, A, job=job) == "tls-failed", wrong
+        with pytest.raises(TaskFailure, match=r"no encrypted connection to Kafka at .*127\.0\.0\.1"):
+            check({**job, "writes": False})
+
+
+def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
+    """Else it ends in whatever thread collects garbage, and with it, perhaps, the process."""
+
+    def clients() -> int:
+        return sum(isinstance(one, AdminClient) for one in gc.get_objects())
+
+    before = clients()
+    job = world.secured("PLAIN", **{"ssl.ca.location": str(certificate(tmp_path, "other")[0]), "sasl.password": "none"})
+    for settings, condition in ((job["settings"], "tls-failed"), (world.settings, "topic-not-found")):
+        with pytest.raises(TaskFailure) as caught:
+            look(settings, world.name)
+        assert (caught.value.condition, clients()) == (condition, before)
 
 
 def test_trying_a_connection_changes_nothing(world: World) -> None:

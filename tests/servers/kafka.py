@@ -13,17 +13,20 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from uuid import uuid4
 
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
 from dataplane.jars import fetched
 from tests.servers.ports import free_ports
 
 POM = Path(__file__).with_name("kafka.xml")
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 READY = "Kafka Server started"
 SETTINGS = {  # of one node: each internal topic has one replica, and few partitions
     "process.roles": "broker,controller",
     "node.id": "1",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_SSL,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "offsets.topic.replication.factor": "1",
@@ -49,6 +52,15 @@ LOGGING = """\
 """
 
 
+def certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate for this machine, which nobody but itself has signed, and its key."""
+    made, key = folder / f"{name}.crt", folder / f"{name}.key"
+    who = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+    how = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-keyout", str(key), "-out", str(made)]
+    subprocess.run(["openssl", "req", *how, *who], check=True, capture_output=True)
+    return made, key
+
+
 class Kafka:
     """`stop` and `start` again keep data and port; `remove` ends it for good."""
 
@@ -58,12 +70,17 @@ class Kafka:
         open_to = f"PLAINTEXT://127.0.0.1:{self.port},LOGIN://127.0.0.1:{self.login_port}"
         listeners = f"{open_to},CONTROLLER://127.0.0.1:{controller}"
         password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-        login = f'{LOGIN} required user_{USER}="{password}";'
+        login = f'{PLAIN} required user_{USER}="{password}";'
+        self.certificate, key = certificate(self.home, "server")
+        (self.home / "server.pem").write_text(key.read_text() + self.certificate.read_text())
         own = {
             "listeners": listeners,
             "advertised.listeners": listeners,
-            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
             "listener.name.login.plain.sasl.jaas.config": login.replace("\\", "\\\\"),
+            "listener.name.login.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
+            "listener.name.login.ssl.keystore.type": "PEM",
+            "listener.name.login.ssl.keystore.location": str(self.home / "server.pem"),
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.home / "data"),
         }
@@ -82,7 +99,7 @@ class Kafka:
 
     @property
     def servers_with_login(self) -> str:
-        """For those who say that they are `USER`."""
+        """For those who say that they are `USER`, and trust the server's `certificate`."""
         return f"127.0.0.1:{self.login_port}"
 
     def start(self) -> Kafka:
@@ -98,7 +115,21 @@ class Kafka:
                     break
         if self._server.poll() is not None:
             raise RuntimeError(f"Kafka did not start: {self._log.read_text()[-3000:]}")
+        self._let_in()
         return self
+
+    def login(self, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+        """Options with which a component logs in, all but the password."""
+        how = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.username": USER}
+        return {**how, "ssl.ca.location": str(self.certificate)}
+
+    def _let_in(self) -> None:
+        """The user of SCRAM: what Kafka keeps of it is no setting."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        user = UserScramCredentialUpsertion(USER, how, PASSWORD.encode())
+        for done in admin.alter_user_scram_credentials([user]).values():
+            done.result()
 
     def stop(self) -> None:
         """As a crash would: at once."""

@@ -21,17 +21,15 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from dataplane.jars import fetched
 from dataplane.kafka.client import messages
-from dataplane.read.kafka_slices import look
-from tests.jars import delta_classpath
+from dataplane.kafka.server import look
+from tests.jars import delta_classpath, kafka_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import CREDENTIALS, S3
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "blueprints" / "orders"
-KAFKA_JARS = ROOT / "tests" / "spark-kafka.xml"
 REGIONS = ("north", "south", "west")
 CUSTOMERS = 300
 PRODUCTS = ("anvil", "bellows", "chisel", "drill", "emery")
@@ -76,7 +74,7 @@ class Shop:
     @property
     def environment(self) -> dict[str, str]:
         """What Headgate is told besides the blueprint."""
-        jars = [delta_classpath(), *map(str, sorted(fetched(KAFKA_JARS).glob("*.jar")))]
+        jars = [delta_classpath(), kafka_classpath()]
         return {
             "HEADGATE_SPARK_CONF": json.dumps({"spark.driver.extraClassPath": os.pathsep.join(jars)}),
             "HEADGATE_SECRET_SHOP_URL": f"jdbc:postgresql://127.0.0.1:{self.database.port}/{DATABASE}?user=test",

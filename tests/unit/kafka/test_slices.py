@@ -8,8 +8,9 @@ import pytest
 
 from dataplane.contract import SourceObject
 from dataplane.failure import TaskFailure
+from dataplane.kafka.server import Bounds, Topic
 from dataplane.read.kafka import together
-from dataplane.read.kafka_slices import Bounds, Topic, ends_of, object_of, slices
+from dataplane.read.kafka_slices import ends_of, object_of, slices
 
 TOPIC = Topic("t", "A", (Bounds(0, 0, 7), Bounds(1, 0, 3)))
 
