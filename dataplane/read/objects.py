@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.connectors import OfUsersCode, Reading, reader
-from dataplane.content import quoted
-from dataplane.contract import LABEL, Json, Schema, TaskError, TaskSpec, canonical_schema
+from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_schema
 from dataplane.expectations import nothing_written
 from dataplane.fragments import Written
+from dataplane.read.casting import cast
 from dataplane.read.files import NO_COLUMNS, alike, as_expected
 from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
@@ -63,7 +62,7 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
         if not objects or not columns["fields"]:
             return {label: nothing_written(attempt, columns) for label in labels}
         rows = source.rows(objects)
-        typed = rows.select(*(_typed(f) for f in columns["fields"]), LABEL)
+        typed = rows.select(*_typed(rows, columns), LABEL)
         return as_expected(attempt, typed, labels, columns, lacking)
 
     return isolate(attempt, tasks, run, lambda e: told(source, e))
@@ -75,7 +74,8 @@ def told(source: Reading, error: BaseException) -> TaskError:
     return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
 
 
-def _typed(column: Json) -> Column:
-    """A column as the dataset has it; ANSI refuses values that its type does not hold."""
-    kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
-    return F.col(quoted(column["name"])).cast(kind).alias(column["name"])
+def _typed(rows: DataFrame, columns: Schema) -> Iterator[Column]:
+    """Columns as the dataset has them; that one is not there, Spark says."""
+    found = {f.name: f.dataType for f in rows.schema}
+    for wanted in StructType.fromJson(columns):
+        yield cast(wanted.name, found.get(wanted.name, wanted.dataType), wanted.dataType)
