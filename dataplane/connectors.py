@@ -35,7 +35,8 @@ class Reading(Protocol):
         """The columns of all of these, with the types that they have now."""
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
-        """The rows of all of these, each with the label that stands before its object, in the column `LABEL`."""
+        """The rows of all of these, each with the label that stands before its object, in the column `LABEL`. Where bad
+        records are dropped, a column `CORRUPT` says what is wrong with a row."""
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Names of those that are not what was listed, as far as rows were, or are still to be, read from them. Asked

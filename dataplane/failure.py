@@ -5,6 +5,7 @@ Does not belong here: errors of Spark, which the driver translates.
 
 from __future__ import annotations
 
+import json
 import traceback
 from typing import Literal
 
@@ -19,6 +20,20 @@ class TaskFailure(Exception):
     ) -> None:
         super().__init__(message)
         self.condition, self.message, self.kind, self.file = condition, message, kind, file
+
+
+def to_driver(failure: TaskFailure) -> RuntimeError:
+    """What is to be raised for it in a Python worker of Spark's, of whose errors the driver is told the text alone."""
+    return RuntimeError(_MARK + json.dumps([failure.condition, failure.message, failure.kind]))
+
+
+def of_worker(text: str) -> TaskFailure | None:
+    """The failure that such a text tells of."""
+    _, mark, told = text.rpartition(f"{RuntimeError.__name__}: {_MARK}")
+    return TaskFailure(*json.JSONDecoder().raw_decode(told)[0]) if mark else None
+
+
+_MARK = "TaskFailure of a worker: "
 
 
 def error_of(failure: BaseException) -> TaskError:

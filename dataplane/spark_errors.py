@@ -17,7 +17,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dataplane.contract import TaskError
 from dataplane.edits import Edit, offset_of, original_offset, place_of
-from dataplane.failure import TaskFailure
+from dataplane.failure import TaskFailure, of_worker
 
 Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 
@@ -88,6 +88,8 @@ def explain(error: BaseException, source: Source = Source()) -> TaskError:
         causes = list(_causes(error))
     except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
         return _record("infrastructure", "SPARK_GONE", None, f"Spark is gone: {error}", None, error, source)
+    if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
+        return _record(failure.kind, failure.condition, None, failure.message, None, error, source)
     if causes:
         return _of_spark(error, causes, source)
     return _of_python(error, source)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ANSWER_S = 20.0
 OWN = "client."  # starts the names of settings that are options of the client
+REGISTRY = "registry."  # behind it: they are options of the client of the schema registry
 
 
 def client(settings: Mapping[str, Json], **more: Json) -> dict[str, Json]:
@@ -27,9 +28,9 @@ def client(settings: Mapping[str, Json], **more: Json) -> dict[str, Json]:
 
 
 def _own(settings: Mapping[str, Json]) -> dict[str, str]:
-    """Options of the user's."""
+    """Options of the user's for this client: those for another server have a name before them."""
     told = ((name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN))
-    return {name: resolved(text) for name, text in told}
+    return {name: resolved(text) for name, text in told if not name.startswith(REGISTRY)}
 
 
 def spark_options(settings: Mapping[str, Json]) -> dict[str, str]:

@@ -108,7 +108,7 @@ class _Batch:
         read = [self._load(session, scan) for scan in scans]
         rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
         written = as_expected(attempt, rows, labels, self._result, self._lacking)
-        return _with_dropped(written, read) if self._drops else written
+        return with_dropped(written, read) if self._drops else written
 
     @property
     def _drops(self) -> bool:
@@ -184,7 +184,7 @@ def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
     return canonical_schema({"fields": [*schema["fields"], *extra]})
 
 
-def _with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
+def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
     """Count malformed rows by label. Spark refuses to read their column alone, so a second one is named."""
     counted: dict[str, int] = {}
     for rows in read:

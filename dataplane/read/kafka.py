@@ -1,6 +1,7 @@
 """Reading slices of a Kafka topic with Spark: exactly the offsets that were listed, as often as they are asked for.
 
-Messages of transactions that failed are none. Does not belong here: listing (kafka_slices).
+Messages of transactions that failed are none. Does not belong here: listing (kafka_slices), what is in values
+(kafka_values).
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import cast
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
 from dataplane.failure import TaskFailure
 from dataplane.kafka.client import spark_options
 from dataplane.kafka.server import Topic, look
+from dataplane.read.kafka_values import shaped
 
 HEADERS = "array<struct<key: string, value: binary>>"
 _POLL_MS = "20000"  # an end behind the last offset would block for so long; there is none, for it is looked at before
@@ -29,7 +28,8 @@ _POLL_MS = "20000"  # an end behind the last offset would block for so long; the
 @contextmanager
 def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[KafkaReading]:
     """TaskFailure where the server does not answer."""
-    yield KafkaReading(session, job["settings"], look(job["settings"], job["settings"]["topic"]))
+    settings = job["settings"]
+    yield KafkaReading(session, settings, look(settings, settings["topic"]), job.get("on_bad_record") == "drop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,13 @@ class KafkaReading:
     session: SparkSession
     settings: Mapping[str, Json]
     topic: Topic
+    drops: bool
 
-    def schema(self, _: Sequence[SourceObject]) -> Schema:
-        """What is declared: messages have no columns of their own."""
-        return canonical_schema(self._shaped(self._none()).schema.jsonValue())
+    def schema(self, objects: Sequence[SourceObject]) -> Schema:
+        """What is declared, or what the schemas of these slices have: messages have no columns of their own."""
+        schemas = dict.fromkeys(found["detail"].get("schema") for found in objects) or {None: None}
+        shapes = [shaped(self._none(), self.settings, one, drops=False) for one in schemas]
+        return canonical_schema(reduce(_united, shapes).schema.jsonValue())
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
         """None: a range of offsets is what it is, or it is gone, which `rows` says."""
@@ -54,17 +57,24 @@ class KafkaReading:
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         """Messages by their slices. TaskFailure where the topic does not hold all of them any more."""
-        ranges = [
-            (label, found["detail"]) for label, found in objects if found["detail"]["first"] < found["detail"]["end"]
-        ]
+        ranges = [(label, o["detail"]) for label, o in objects if o["detail"]["first"] < o["detail"]["end"]]
         self._check([detail for _, detail in ranges])
         if not ranges:
-            return self._shaped(self._none()).withColumn(LABEL, F.lit(""))
+            none = self._none().withColumn(LABEL, F.lit(""))
+            return shaped(none, self.settings, objects[0][1]["detail"].get("schema"), LABEL, drops=self.drops)
+        by_schema: dict[int | None, list[tuple[str, Mapping[str, Json]]]] = {}
+        for label, detail in ranges:
+            by_schema.setdefault(detail.get("schema"), []).append((label, detail))
+        return reduce(_united, [self._read(some, schema) for schema, some in by_schema.items()])
+
+    def _read(self, ranges: Sequence[tuple[str, Mapping[str, Json]]], schema: int | None) -> DataFrame:
+        """Messages of slices whose values are read under one schema."""
         read = reduce(DataFrame.unionAll, [self._load(covers) for covers in together([d for _, d in ranges])])
         told = [(label, d["partition"], d["first"], d["end"]) for label, d in ranges]
         labels = self.session.createDataFrame(told, f"{LABEL} STRING, _of INT, _first BIGINT, _end BIGINT")
         mine = (F.col("partition") == F.col("_of")) & F.col("offset").between(F.col("_first"), F.col("_end") - 1)
-        return self._shaped(read.join(F.broadcast(labels), mine), LABEL)
+        labelled = read.join(F.broadcast(labels), mine)
+        return shaped(labelled, self.settings, schema, LABEL, drops=self.drops)
 
     def _check(self, ranges: Sequence[Mapping[str, Json]]) -> None:
         bounds = {b.partition: b for b in self.topic.bounds}
@@ -97,27 +107,10 @@ class KafkaReading:
         kinds = f"key BINARY, value BINARY, headers {HEADERS}, partition INT, offset BIGINT, timestamp TIMESTAMP"
         return self.session.createDataFrame([], kinds)
 
-    # columns
 
-    def _shaped(self, messages: DataFrame, *others: str) -> DataFrame:
-        if self.settings["format"] == "raw":
-            raw = ("key", "value", "headers", "partition", "offset", "timestamp")
-            return messages.select(*map(F.col, raw), *others)
-        kind = cast("StructType", StructType.fromDDL(self.settings["schema"]))
-        parsed = messages.withColumn("_value", F.from_json(F.col("value").cast("string"), kind, {"mode": "FAILFAST"}))
-        own = [F.col(f"_value.{quoted(f.name)}") for f in kind]
-        return parsed.select(*own, *_about(), *others)
-
-
-def _about() -> list[Column]:
-    """What is known of a message beside its value."""
-    return [
-        F.col("key").cast("string").alias("_key"),
-        F.col("headers").alias("_headers"),
-        F.col("partition").alias("_partition"),
-        F.col("offset").alias("_offset"),
-        F.col("timestamp").alias("_timestamp"),
-    ]
+def _united(some: DataFrame, others: DataFrame) -> DataFrame:
+    """Rows of both; a column that the one lacks is NULL in its rows."""
+    return some.unionByName(others, allowMissingColumns=True)
 
 
 def together(ranges: Sequence[Mapping[str, Json]]) -> Iterator[dict[int, tuple[int, int]]]:

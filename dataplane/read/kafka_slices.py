@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dataplane.contract import Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
+from dataplane.kafka.avro import Written, own_columns, written
+from dataplane.kafka.registry import Registry
 from dataplane.kafka.server import Bounds, Topic, look
 from dataplane.listing import listed
 
 KIND = "offsets:"
+ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")  # columns of a message, beside its value's
 DIGITS = 12  # of a slice's number, so that keys come in its order
 
 
@@ -27,8 +30,10 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     topic = look(settings, settings["topic"])
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
+    schema: Written | None = None
     for ranges in slices(topic, ends, settings["slice"]):
-        objects = [object_of(topic, one) for one in ranges]
+        schema = schema or newest(settings)
+        objects = [under(schema, object_of(topic, one)) for one in ranges]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
 
@@ -74,3 +79,27 @@ def object_of(topic: Topic, of: Bounds) -> SourceObject:
         "columns": None,
         "detail": {"topic": topic.id, "partition": of.partition, "first": of.first, "end": of.end},
     }
+
+
+# --- values of Avro -------------------------------------------------------------------------------
+
+
+def newest(settings: Mapping[str, Json]) -> Written | None:
+    """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
+    None where the format has none."""
+    if settings["format"] != "avro":
+        return None
+    registry = Registry.of(settings)
+    return written(registry, registry.newest(settings["subject"]))
+
+
+def under(schema: Written | None, found: SourceObject) -> SourceObject:
+    """A range whose values are read under a schema, for ever."""
+    if schema is None:
+        return found
+    columns = own_columns(schema.columns)
+    if taken := [name for name in columns if name in ABOUT]:
+        raise TaskFailure("reserved-column", f"schema {schema.id} has a field {taken[0]}, a name for what messages are")
+    detail = {**found["detail"], "schema": schema.id}
+    version = f"{found['version']};schema:{schema.id}"
+    return {**found, "version": version, "columns": [*columns, *ABOUT], "detail": detail}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt, isolate, task_label
@@ -17,7 +18,8 @@ from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_sch
 from dataplane.expectations import nothing_written
 from dataplane.fragments import Written
 from dataplane.read.casting import cast
-from dataplane.read.files import NO_COLUMNS, alike, as_expected
+from dataplane.read.files import NO_COLUMNS, alike, as_expected, with_dropped
+from dataplane.read.options import CORRUPT
 from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
 
@@ -62,8 +64,11 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
         if not objects or not columns["fields"]:
             return {label: nothing_written(attempt, columns) for label in labels}
         rows = source.rows(objects)
-        typed = rows.select(*_typed(rows, columns), LABEL)
-        return as_expected(attempt, typed, labels, columns, lacking)
+        drops = CORRUPT in rows.columns
+        kept = rows.filter(F.col(CORRUPT).isNull()) if drops else rows
+        typed = kept.select(*_typed(kept, columns), LABEL)
+        written = as_expected(attempt, typed, labels, columns, lacking)
+        return with_dropped(written, [rows]) if drops else written
 
     return isolate(attempt, tasks, run, lambda e: told(source, e))
 

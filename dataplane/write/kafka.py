@@ -24,6 +24,7 @@ from dataplane.kafka.held import Held, opened
 from dataplane.kafka.server import SERVERS_OWN, Server
 from dataplane.kafka.topic import BESIDE, MOST, Writer
 from dataplane.lake import Lake
+from dataplane.read.kafka_slices import newest
 
 
 @contextmanager
@@ -103,6 +104,7 @@ def check(job: Mapping[str, Json]) -> None:
     with in_words(settings["servers"]), closing(Server(settings)) as server:
         if not job["writes"]:
             server.topic(name)
+            newest(settings)
             return
         there = server.topics([name, name + BESIDE])
         missing = {name: settings["partitions"] or SERVERS_OWN, name + BESIDE: 1}

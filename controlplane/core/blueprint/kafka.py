@@ -9,7 +9,16 @@ from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.kinds import Choice, ListOf, Options, Reading, Refresh, Text, Whole
 from controlplane.core.blueprint.model import ParamValue, Read, Settings, Write
 from controlplane.core.blueprint.sections import Fields, Key, Nested
-from controlplane.core.blueprint.shared import FROM, NO_OPTIONS, READ_CONNECTOR, SCHEMA, WRITE_CONNECTOR, section
+from controlplane.core.blueprint.shared import (
+    FROM,
+    NO_OPTIONS,
+    ON_BAD_RECORD,
+    READ_CONNECTOR,
+    SCHEMA,
+    SCHEMA_CHANGE,
+    WRITE_CONNECTOR,
+    section,
+)
 
 CONTINUOUS_S = 2.0
 RAW = (
@@ -35,62 +44,121 @@ TOPIC = Key(
     "The topic to read.",
     is_required=True,
 )
-FORMAT = Key("format", Choice(("json", "raw"), ("avro",)), "json", "What values are: json, or raw bytes.")
+FORMAT = Key(
+    "format",
+    Choice(("json", "avro", "raw")),
+    "json",
+    "What values are: json, avro with a schema registry, or raw bytes.",
+)
+REGISTRY: Key[str | None] = Key(
+    "registry",
+    Text((checks.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"),)),
+    None,
+    "Where schemas of avro are: http://host:port",
+)
+SUBJECT: Key[str | None] = Key(
+    "subject", Text((checks.matching(r"\S+", "the name of a subject"),)), None, "Under which name. Else <topic>-value."
+)
 SLICE = Key(
     "slice", Whole(1, 100_000_000), 500_000, "Offsets of one of the topic's partitions in one of the dataset's."
 )
 CLIENT = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location")
+TO_REGISTRY = ("registry.username", "registry.password", "registry.ca.location")
 OPTIONS = Key("options", Options(may_refer=True), NO_OPTIONS, f"How clients log in: {', '.join(CLIENT)}.")
+READ_OPTIONS = Key(
+    "options", Options(may_refer=True), NO_OPTIONS, f"How clients log in: {', '.join((*CLIENT, *TO_REGISTRY))}."
+)
 REFRESH: Key[float | None] = Key(
     "refresh", Refresh(CONTINUOUS_S), 60.0, "How often to look: continuous, a duration such as 30s, or manual."
 )
 
 
-def _client(fields: Fields, reading: Reading) -> Settings:
+def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Settings:
     """Settings of the connection; they identify nothing."""
-    for unknown in (name for name, _ in fields[OPTIONS] if name not in CLIENT):
+    for unknown in (name for name, _ in fields[OPTIONS] if name not in names):
         message = f"a client of Kafka is not told {unknown!r} here"
-        reading.problems.add(fields.given((OPTIONS,))[0].place, "not-supported", message, f"one of {', '.join(CLIENT)}")
+        reading.problems.add(fields.given((OPTIONS,))[0].place, "not-supported", message, f"one of {', '.join(names)}")
     return tuple((f"client.{name}", text) for name, text in fields[OPTIONS])
 
 
+OF_FORMAT: dict[str, tuple[Key[object], ...]] = {  # keys that mean something for a format only
+    "json": (SCHEMA, ON_BAD_RECORD),
+    "avro": (SCHEMA, ON_BAD_RECORD, SCHEMA_CHANGE, REGISTRY, SUBJECT),
+    "raw": (),
+}
+
+
+def _report(fields: Fields, reading: Reading) -> None:
+    """Keys that the format needs, or that mean nothing for it."""
+    kind, problems = fields[FORMAT], reading.problems
+    if kind == "json" and not fields.given((SCHEMA,)):
+        message = "the key 'schema' is missing; messages have no columns of their own: declare those of their values"
+        problems.add(fields.place, "missing-key", message, "schema: id INT, name STRING")
+    if kind == "avro" and not fields.given((REGISTRY,)):
+        problems.add(fields.place, "missing-key", "the key 'registry' is missing", "registry: http://host:port")
+    for extra in fields.given(k for k in OF_FORMAT["avro"] if k not in OF_FORMAT[kind]):
+        message = f"{extra.text!r} says nothing of {kind} values"
+        hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
+        problems.add(extra.place, "conflicting-keys", message, hint)
+
+
+def _names(keys: tuple[Key[object], ...]) -> tuple[str, ...]:
+    return tuple(k.name for k in keys)
+
+
 def _read(fields: Fields, reading: Reading) -> Read:
+    _report(fields, reading)
     schema, kind = fields[SCHEMA], fields[FORMAT]
-    if kind == "json" and schema is None and "schema" not in fields.nodes:
-        message = "messages have no columns of their own: declare those of their values"
-        reading.problems.add(
-            fields.place, "missing-key", f"the key 'schema' is missing; {message}", "schema: id INT, name STRING"
-        )
-    for misplaced in fields.given((SCHEMA,)) if kind == "raw" else ():
-        reading.problems.add(
-            misplaced.place, "conflicting-keys", "raw values have no columns", "remove it, or format: json"
-        )
+    values: dict[str, str] = {"format": kind}
+    if kind == "avro":
+        values |= {"registry": fields[REGISTRY] or "", "subject": fields[SUBJECT] or f"{fields[TOPIC]}-value"}
+    if schema is not None:
+        values["schema"] = schema
     settings: dict[str, ParamValue] = {
+        **values,
         "servers": fields[SERVERS],
         "topic": fields[TOPIC],
-        "format": kind,
         "slice": fields[SLICE],
     }
-    if schema is not None:
-        settings["schema"] = schema
     return Read(
         connector="kafka",
         path=f"kafka://{fields[SERVERS]}/{fields[TOPIC]}",
         format="kafka",
-        options=(("format", kind), *((("schema", schema),) if schema is not None else ())),
-        schema=f"{schema}, {ABOUT}" if kind == "json" and schema is not None else RAW,
+        options=tuple(sorted(values.items())),
+        schema=_columns(kind, schema),
         refresh_s=fields[REFRESH],
         partition=None,
         metadata=(),
-        on_bad_record="fail",
-        schema_change="fail",
+        on_bad_record=fields[ON_BAD_RECORD],
+        schema_change=fields[SCHEMA_CHANGE] if kind == "avro" else "fail",
         deletes_max=1.0,
-        settings=tuple(sorted((*settings.items(), *_client(fields, reading)))),
+        settings=tuple(sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))),
         is_growing=True,
     )
 
 
-READ = Nested(section((READ_CONNECTOR, SERVERS, TOPIC, FORMAT, SCHEMA, OPTIONS, SLICE, REFRESH)), _read)
+def _columns(kind: str, declared: str | None) -> str | None:
+    """All that a message gives; None where the registry says so."""
+    if kind == "raw":
+        return RAW
+    return f"{declared}, {ABOUT}" if declared is not None else RAW if kind == "json" else None
+
+
+READ_KEYS = (
+    READ_CONNECTOR,
+    SERVERS,
+    TOPIC,
+    FORMAT,
+    REGISTRY,
+    SUBJECT,
+    SCHEMA,
+    READ_OPTIONS,
+    SLICE,
+    REFRESH,
+    ON_BAD_RECORD,
+    SCHEMA_CHANGE,
+)
+READ = Nested(section(READ_KEYS), _read)
 
 # --- write --------------------------------------------------------------------------------------
 
@@ -113,7 +181,7 @@ def _write(fields: Fields, reading: Reading) -> Write:
     if "key" in fields.nodes and not fields[KEY]:
         reading.problems.add(fields.place, "invalid-value", "'key' names no column", "key: [id]")
     own: Settings = (
-        *_client(fields, reading),
+        *_client(fields, reading, CLIENT),
         ("format", fields[TO_FORMAT]),
         ("key", fields[KEY]),
         ("partitions", fields[PARTITIONS]),

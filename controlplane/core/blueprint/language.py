@@ -31,6 +31,7 @@ from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
     DELETES,
     FROM,
+    ON_BAD_RECORD,
     OPTIONS,
     READ_CONNECTOR,
     REFRESH,
@@ -60,7 +61,6 @@ PARTITION: Key[str | None] = Key(
     "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv"
 )
 METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
-ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
 READ_KEYS = (
     READ_CONNECTOR,
     PATH,

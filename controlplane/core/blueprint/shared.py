@@ -27,6 +27,7 @@ SCHEMA_CHANGE = Key(
     "append",
     "How the schema follows the sources: fail, append or sync.",
 )
+ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
 MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)

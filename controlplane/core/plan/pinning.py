@@ -110,7 +110,8 @@ def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, name
 def fitted(case: Case, extent: Extent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
     """The schema with types that hold what drivers found in files that they could not read under it."""
     node, stuck = case.node, window.stuck
-    if not stuck or node.read.on_bad_record != "fail" or node.read.format in FIXED:
+    drops = connecting.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
+    if not stuck or drops or node.read.format in FIXED:
         return Fitting(schema)
     _, memos = yield from asking.remembered([], [t.key for t in stuck.values()])
     found = {p: _named(node, schema, memos[t.key]["schema"]) for p, t in stuck.items() if t.key in memos}

@@ -16,6 +16,7 @@ SQL = "transform: {sql: SELECT 1}"
 
 
 URL = "'jdbc:postgresql://h/d'"
+TOPIC = "connector: kafka, servers: 'a:1', topic: t"
 
 
 LIST, READ_IT = "def list(context): return []", "def read(context, object): return []"
@@ -148,6 +149,13 @@ CASES = [
     ("not-supported", python(f"inputs: {{a: each}}\n  ^{DDL}")),
     ("not-supported", python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]")),
     ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
+    ("missing-key", component(f"read: ^{{{TOPIC}, format: avro}}")),
+    ("missing-key", component(f"read: ^{{{TOPIC}}}")),
+    ("invalid-value", component(f"read: {{{TOPIC}, format: avro, registry: ^'r:1'}}")),
+    ("conflicting-keys", component(f"read: {{{TOPIC}, schema: a INT, ^registry: 'http://r:1'}}")),
+    ("conflicting-keys", component(f"read: {{{TOPIC}, schema: a INT, ^schema_change: sync}}")),
+    ("conflicting-keys", component(f"read: {{{TOPIC}, format: raw, ^on_bad_record: drop}}")),
+    ("literal-secret", component(f"read: {{{TOPIC}, format: avro, registry: ^'http://u:p@r:1'}}")),
     ("not-supported", component("read: {connector: files, path: ^'hdfs://a/*.csv', format: csv}")),
     ("not-supported", component("read: {connector: delta, path: ^'s3://a/b'}")),
     ("invalid-path", component("read: {connector: files, path: ^'s3://a*/b.csv', format: csv}")),

@@ -38,9 +38,11 @@ def required(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {k: FIXED[k] for k in needed if k in FIXED} | connector
 
 
+AVRO = {"format": "avro", "registry": "http://a:1"}
 TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
     "read kafka json": {"schema": "a INT"},
+    **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},
 }  # words that need others
 CASES = [
     (part, {**given, key: word, **TOGETHER.get(word, {}), **TOGETHER.get(f"{part} {given['connector']} {word}", {})})

@@ -88,3 +88,30 @@ def test_code_is_identified_whatever_its_layout() -> None:
     )
     assert (first.logic, first.listing) == (commented.logic, commented.listing)
     assert first.logic == renamed.logic != edited.logic
+
+
+# What these were when they came: they name what is stored.
+JSON_LISTING = "c58422d0acc34d96d99e2f1c648f37ae5cc2d64c102a0f434d4bfb388fb87185"
+JSON_PARSE = "e889967a95a0f632bb3610272212fa31b2fbb58b757b0c8bd04aefa297ee8a4a"
+TOPIC = "connector: kafka, servers: 'a:1', topic: o"
+AVRO = f"{TOPIC}, format: avro, registry: 'http://r:1'"
+
+
+def topic(keys: str) -> Source:
+    return read_of(f"      {{{keys}}}")
+
+
+def test_what_a_topic_of_json_is_stays_the_same() -> None:
+    found = topic(f"{TOPIC}, schema: 'id INT, item STRING'")
+    assert (found.listing.hex(), found.parse.hex()) == (JSON_LISTING, JSON_PARSE)
+
+
+def test_the_registry_is_part_of_what_values_mean_and_its_users_are_not() -> None:
+    plain, named = topic(AVRO), topic(f"{AVRO}, subject: o-value")
+    assert (plain.listing, plain.logic) == (named.listing, named.logic)
+    user = topic(f"{AVRO}, options: {{registry.username: u, registry.password: 'secret://r/p'}}")
+    assert (plain.listing, plain.logic) == (user.listing, user.logic)
+    others = [topic(f"{TOPIC}, format: avro, registry: 'http://r:2'"), topic(f"{AVRO}, subject: other")]
+    assert len({one.listing for one in (plain, *others)}) == len({one.parse for one in (plain, *others)}) == 3
+    assert plain.declared is None
+    assert plain.read.schema_change == "append"

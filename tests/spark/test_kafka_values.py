@@ -1,0 +1,132 @@
+"""Values of messages as columns, and what becomes of those that are none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from dataplane.contract import Json, TaskError
+from dataplane.read.kafka_values import shaped
+from dataplane.read.options import CORRUPT
+from dataplane.spark_errors import Source, explain
+from tests.servers.registry import PASSWORD, USER, SchemaRegistry
+
+SETTINGS = {"format": "json", "schema": "id INT, item STRING"}
+FINE, TEXT, BROKEN, NONE = b'{"id": 1, "item": "a"}', b'{"id": "one"}', b"{no JSON", None
+FRAMED = b"\0\0\0\0\7" + FINE
+
+
+def messages(spark: SparkSession, *values: bytes | None) -> DataFrame:
+    rows = [(b"k", value, None, 0, offset, None) for offset, value in enumerate(values)]
+    kinds = (
+        "key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, partition INT, offset BIGINT, "
+    )
+    return spark.createDataFrame(rows, kinds + "timestamp TIMESTAMP")
+
+
+def test_what_is_no_json_is_marked_where_it_is_dropped(spark: SparkSession) -> None:
+    found = shaped(messages(spark, FINE, TEXT, BROKEN, NONE), SETTINGS, None, drops=True)
+    rows = sorted(found.collect(), key=lambda row: row["_offset"])
+    assert [row[CORRUPT] is None for row in rows] == [True, False, False, True]
+    assert [(row["id"], row["item"], row["_key"]) for row in rows if row[CORRUPT] is None] == [
+        (1, "a", "k"),
+        (None, None, "k"),
+    ]
+
+
+def test_json_may_stand_behind_the_id_of_a_schema(spark: SparkSession) -> None:
+    found = shaped(messages(spark, FRAMED, b"\0\0\0\0\7", FINE), SETTINGS, None, drops=True).sort("_offset").collect()
+    assert [(row["id"], row["item"]) for row in (found[0], found[2])] == [(1, "a")] * 2
+    assert found[1][CORRUPT] is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(TEXT, "VALUE_STRING"), (BROKEN, "double-quote"), (b" \n", "offset 0: it is empty")]
+)
+def test_what_is_no_json_is_an_error_else(spark: SparkSession, value: bytes, told: str) -> None:
+    assert shaped(messages(spark, FINE, NONE), SETTINGS, None, drops=False).select("id", "item").collect()[0][0] == 1
+    error = refused(shaped(messages(spark, value), SETTINGS, None, drops=False))
+    assert (error["kind"], told in error["message"]) == ("user", True), error["message"]
+
+
+def refused(rows: DataFrame) -> TaskError:
+    """Why they cannot be read."""
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        rows.collect()
+    return explain(caught.value, Source(reads="sources"))
+
+
+# --- Avro -----------------------------------------------------------------------------------------
+
+
+FIELDS: list[Json] = [
+    {"name": "id", "type": "int"},
+    {"name": "at", "type": ["null", {"type": "int", "logicalType": "date"}]},
+]
+OLD: Json = {"type": "record", "name": "R", "fields": FIELDS}
+NEW: Json = {**OLD, "fields": [*FIELDS, {"name": "more", "type": "string", "default": "none"}]}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[SchemaRegistry]:
+    server = SchemaRegistry().start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def settings(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> Json:
+    monkeypatch.setenv("HEADGATE_SECRET_REGISTRY_PASSWORD", PASSWORD)
+    login = {"client.registry.username": USER, "client.registry.password": "secret://registry/password"}
+    return {"format": "avro", "registry": registry.url_with_login, **login}
+
+
+def written(id: int, schema: Json, /, **row: Any) -> bytes:
+    file = BytesIO()
+    fastavro.schemaless_writer(file, fastavro.parse_schema(schema), row)
+    return b"\0" + id.to_bytes(4, "big") + file.getvalue()
+
+
+def test_values_are_read_under_the_schema_of_their_slice(
+    spark: SparkSession, registry: SchemaRegistry, settings: Json
+) -> None:
+    old, new = (registry.register("t-value", json.dumps(schema)) for schema in (OLD, NEW))
+    given = messages(spark, written(old, OLD, id=1, at=None), written(new, NEW, id=2, at=None, more="x"), None)
+    for schema, expected in ((old, [(1,), (2,), (None,)]), (new, [(1, "none"), (2, "x"), (None, None)])):
+        found = shaped(given, settings, schema, drops=False).sort("_offset")
+        assert [(f.name, f.dataType.simpleString()) for f in found.schema][:2] == [("id", "int"), ("at", "date")]
+        assert [tuple(row) for row in found.drop("at", *found.columns[-5:]).collect()] == expected
+
+
+def test_what_is_no_avro(spark: SparkSession, registry: SchemaRegistry, settings: Json) -> None:
+    old = registry.register("t-value", json.dumps(OLD))
+    given = messages(spark, written(old, OLD, id=1, at=None), b"{no Avro}")
+    _, bad = shaped(given, settings, old, drops=True).sort("_offset").select(CORRUPT).collect()
+    assert bad[0] == "it does not begin with a zero and the id of a schema"
+    error = refused(shaped(given, settings, old, drops=False))
+    assert (error["kind"], error["message"]) == (
+        "user",
+        "partition 0, offset 1: it does not begin with a zero and the id of a schema",
+    )
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_a_schema_that_cannot_be_had_is_never_a_bad_record(
+    spark: SparkSession, registry: SchemaRegistry, settings: Json, drops: bool
+) -> None:
+    old = registry.register("t-value", json.dumps(OLD))
+    unknown = shaped(messages(spark, written(999_999, OLD, id=1, at=None)), settings, old, drops=drops)
+    error = refused(unknown)
+    assert (error["kind"], error["condition"]) == ("user", "schema-not-found")
+    assert error["message"] == f"the schema registry at {registry.url_with_login} has no schema 999999"
+    with registry.away():
+        error = refused(unknown.select("id"))
+    assert (error["kind"], error["condition"]) == ("infrastructure", "unreachable")
