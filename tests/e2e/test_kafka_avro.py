@@ -89,6 +89,11 @@ class Prices(Served):
         self.workspace.ask("apply", self.file, "--wait", code=code)
         self.work()
 
+    def tried(self, code: int = 0) -> set[str | None]:
+        """What is in the way of its connections."""
+        found = self.workspace.ask("validate", self.file, "--connect", code=code)["connections"]
+        return {one["error"] and one["error"]["condition"] for one in found}
+
     def told(self, name: str = "prices") -> list[dict[str, Any]]:
         """Rows in the order of their messages, without what is known of these."""
         found = sorted(self.rows(name), key=lambda row: row["_offset"])
@@ -148,6 +153,15 @@ def test_values_in_avro_have_the_types_of_their_schema(prices: Prices) -> None:
     assert prices.work() == 3, "the slice for each of both, and what is downstream of one"
     prices.refresh()
     assert prices.work() == 0
+
+
+def test_a_connection_is_tried_with_its_registry(prices: Prices) -> None:
+    assert prices.tried(code=1) == {"schema-not-found"}
+    prices.register(FIRST)
+    assert prices.tried() == {None}
+    text = (prices.workspace.folder / prices.file).read_text()
+    prices.workspace.write(prices.file, text.replace(USER, "nobody"))
+    assert prices.tried(code=1) == {"credentials-refused"}
 
 
 def test_a_schema_may_grow(prices: Prices) -> None:
