@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -84,6 +85,34 @@ class Cluster:
 
     def client(self) -> Headgate:
         return Headgate(f"http://{self.address('headgate')}", self.secret("headgate-admin", "token"))
+
+    # the control plane
+
+    def leader(self) -> tuple[str, int]:
+        """The pod that leads, and the epoch; no pod while nobody does."""
+        found = self.query("SELECT holder, epoch FROM leases WHERE until > extract(epoch FROM now())")
+        return (found[0][0].partition("/")[0], found[0][1]) if found else ("", 0)
+
+    def replicas(self) -> dict[str, Json]:
+        """Pods of the control plane that are to stay, by name."""
+        found = self.get("pods", "--namespace", CONTROL, f"--selector={COMPONENT}={LOOPS}")["items"]
+        return {pod["metadata"]["name"]: pod for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+    @contextmanager
+    def changed(self, template: Json) -> Iterator[None]:
+        """Meanwhile replicas are made by another template, and one of these leads."""
+        place, patch = ("--namespace", CONTROL), json.dumps({"spec": {"template": {"spec": template}}})
+        self.kubectl("patch", "deployment", "headgate", *place, "--type=strategic", f"--patch={patch}")
+        try:
+            self._rolled_out()
+            yield
+        finally:
+            self.kubectl("rollout", "undo", "deployment/headgate", *place)
+            self._rolled_out()
+
+    def _rolled_out(self) -> None:
+        self.kubectl("rollout", "status", "deployment/headgate", "--namespace", CONTROL, HANGS)
+        until(lambda: self.leader()[0] in self.replicas(), lambda: f"{self.leader()} leads")
 
     # the data plane
 

@@ -29,6 +29,23 @@ components:
 {code}
       inputs: {{airlines: all}}
 """
+BY_MONTH = """
+dataflow: {name}
+components:
+  flights:
+    read:
+      connector: files
+      path: /data/flights/2013-0[1-3].csv
+      format: csv
+      options: {{header: true}}
+      refresh: 1h
+  named:
+    resources: {size}
+    transform:
+      python: |
+{code}
+      inputs: {{flights: each}}
+"""
 WAIT = """
 import os
 import time
@@ -43,6 +60,12 @@ def transform(airlines):
     if not airlines.isEmpty():
         wait()
     return airlines.select("carrier", "name")
+"""
+OF_A_MONTH = """
+def transform(flights):
+    if not flights.isEmpty():
+        wait()
+    return flights.select("carrier", "flight")
 """
 IN_AN_EXECUTOR = """
 from pyspark.sql.functions import udf
@@ -64,9 +87,9 @@ class Gated:
     client: Headgate
     name: str
 
-    def apply(self, size: Size, code: str = IN_THE_DRIVER) -> Json:
+    def apply(self, size: Size, code: str = IN_THE_DRIVER, flow: str = FLOW) -> Json:
         whole = indent(WAIT.format(name=self.name) + code, " " * 8)
-        text = FLOW.format(name=self.name, size=size, code=whole)
+        text = flow.format(name=self.name, size=size, code=whole)
         return self.client.apply([{"name": f"/{self.name}.yaml", "text": text}])
 
     def begun(self, component: str = "driver") -> Json:
@@ -113,7 +136,7 @@ class Gated:
         assert flow["state"] == "up_to_date", flow
         (named,) = (d for d in flow["datasets"] if d["name"] == f"{self.name}.named")
         table = self.cluster.delta(named["table"])
-        assert sorted(_rows(table.to_pyarrow_table())) == sorted(_rows(expected))
+        assert sorted(_rows(table.to_pyarrow_table(), expected)) == sorted(_rows(expected, expected))
         assert (named["generation"], len(table.history())) == (1, 1)
         self.cluster.assert_tidy(drivers)
 
@@ -123,5 +146,6 @@ def job_of(pod: Json) -> str:
     return str(owner["name"])
 
 
-def _rows(table: pa.Table) -> list[tuple[object, ...]]:
-    return list(zip(*(table[name].to_pylist() for name in ("carrier", "name")), strict=True))
+def _rows(table: pa.Table, like: pa.Table) -> list[tuple[object, ...]]:
+    """In the order of its columns."""
+    return list(zip(*(table[name].to_pylist() for name in like.column_names), strict=True))

@@ -17,7 +17,7 @@ from tests.e2e.workspace import until
 from tests.pods.cluster import Cluster
 
 Json = dict[str, Any]
-PLANE = "headgate-test-plane"
+PLANE, NAME = "headgate-test-plane", "node1"
 
 
 def main_process(pod: Json) -> int | None:
@@ -56,6 +56,16 @@ def folder(pod: Json) -> Path | None:
     """Where files for a while of its main process lie; None if it does not run."""
     process = main_process(pod)
     return None if process is None else Path(f"/proc/{process}/root/tmp")
+
+
+@contextmanager
+def closed(cluster: Cluster) -> Iterator[None]:
+    """The node takes no new pods; those that it has go on."""
+    cluster.kubectl("cordon", NAME)
+    try:
+        yield
+    finally:
+        cluster.kubectl("uncordon", NAME)
 
 
 @contextmanager
