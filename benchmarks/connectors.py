@@ -177,7 +177,7 @@ def _table_of_rows(place: Path, scale: float, _: str) -> Json:
 def _filled(server: Postgres, rows: int) -> None:
     import psycopg
 
-    values = """n::bigint AS id, DATE '2020-01-01' + (n % 1500)::int AS day, (n::bigint * 7919 % 100000)::int AS customer,
+    values = """n::int8 AS id, DATE '2020-01-01' + (n % 1500)::int AS day, (n * 7919::int8 % 100000)::int AS customer,
     (n % 10000000 / 100.0)::numeric(12,2) AS amount, md5(n::text) AS word"""
     with psycopg.connect(f"host=127.0.0.1 port={server.port} user=test dbname=bench", autocommit=True) as connection:
         connection.execute(f"CREATE TABLE rows AS SELECT {values} FROM generate_series(0, {rows - 1}) AS n".encode())
