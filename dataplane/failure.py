@@ -28,9 +28,12 @@ def to_driver(failure: TaskFailure) -> RuntimeError:
 
 
 def of_worker(text: str) -> TaskFailure | None:
-    """The failure that such a text tells of."""
+    """The failure that such a text tells of. Users' code may say what it likes: what only looks so is none."""
     _, mark, told = text.rpartition(f"{RuntimeError.__name__}: {_MARK}")
-    return TaskFailure(*json.JSONDecoder().raw_decode(told)[0]) if mark else None
+    try:
+        return TaskFailure(*json.JSONDecoder().raw_decode(told)[0]) if mark else None
+    except (ValueError, TypeError):
+        return None
 
 
 _MARK = "TaskFailure of a worker: "

@@ -73,7 +73,7 @@ class Written:
 
 @lru_cache(maxsize=256)
 def written(registry: Registry, id: int) -> Written:
-    """TaskFailure where there is no such schema, or none that can be read."""
+    """What a registry tells of an id holds for ever. TaskFailure where there is none, or none that can be read."""
     return parsed(id, registry.texts(id))
 
 

@@ -1,6 +1,6 @@
 """A schema registry: which schemas the values of a topic were written under, asked over HTTP as Confluent's is.
 
-What it told of an id holds for ever, so each process asks once. Does not belong here: what schemas say (avro).
+Does not belong here: what schemas say, and what was asked before (avro).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -45,9 +44,9 @@ class Registry:
 
     def texts(self, id: int) -> tuple[str, ...]:
         """The Avro schema of this id, behind all those that it refers to."""
-        return _texts(self, id)
+        return tuple(self._behind(self._get(f"schemas/ids/{id}", f"schema {id}"), set()))
 
-    def all_texts(self, found: Mapping[str, Json], seen: set[tuple[str, int]]) -> Iterator[str]:
+    def _behind(self, found: Mapping[str, Json], seen: set[tuple[str, int]]) -> Iterator[str]:
         """A schema as it was told, behind those that it refers to which are not among `seen`."""
         if (kind := found.get("schemaType") or "AVRO") != "AVRO":
             raise TaskFailure("not-supported", f"the schema registry at {self.url} has a schema of {kind}, not of Avro")
@@ -56,11 +55,8 @@ class Registry:
             if place not in seen:
                 seen.add(place)
                 path = f"subjects/{quote(place[0], safe='')}/versions/{place[1]}"
-                yield from self.all_texts(self._get(path, f"schema of {place[0]}"), seen)
+                yield from self._behind(self._get(path, f"schema of {place[0]}"), seen)
         yield found["schema"]
-
-    def told(self, id: int) -> Mapping[str, Json]:
-        return self._get(f"schemas/ids/{id}", f"schema {id}")
 
     def _get(self, path: str, what: str) -> Mapping[str, Json]:
         try:
@@ -90,8 +86,3 @@ class Registry:
             return TaskFailure("tls-failed", f"no encrypted connection to the schema registry at {self.url}: {fault}")
         message = f"the schema registry at {self.url} does not answer: {error}"
         return TaskFailure("unreachable", message, "infrastructure")
-
-
-@lru_cache(maxsize=1024)
-def _texts(registry: Registry, id: int) -> tuple[str, ...]:
-    return tuple(registry.all_texts(registry.told(id), set()))

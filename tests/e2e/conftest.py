@@ -12,6 +12,7 @@ import pytest
 from controlplane.demo.data import lay_out
 from dataplane.prepare import COMMAND
 from tests.e2e.workspace import Workspace, example
+from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
 
 Make = Callable[..., Workspace]
@@ -53,6 +54,13 @@ def flights(tmp_path: Path) -> Iterator[Workspace]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3]:
     server = S3().start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    server = Kafka().start()
     yield server
     server.remove()
 

@@ -101,13 +101,6 @@ class Story(Served):
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    server = Kafka().start()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(scope="module")
 def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
     admin = AdminClient({"bootstrap.servers": kafka.servers})  # kept: one that is gone answers nothing
     copy = NewTopic("items", PARTITIONS, config={"cleanup.policy": "compact"})

@@ -112,13 +112,6 @@ def record(fields: Iterable[Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    server = Kafka().start()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(scope="module")
 def registry() -> Iterator[SchemaRegistry]:
     server = SchemaRegistry().start()
     yield server

@@ -22,7 +22,8 @@ import httpx2
 from dataplane.jars import cache_folder
 from tests.servers.ports import free_ports
 
-RELEASE = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
+VERSION = "2.6.13.Final"
+RELEASE = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
 JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 READY = "Listening on:"
@@ -66,7 +67,7 @@ class SchemaRegistry:
     def start(self) -> SchemaRegistry:
         place = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": str(self.port)}
         quiet = {"QUARKUS_HTTP_ACCESS_LOG_ENABLED": "false"}
-        program = fetched() / "apicurio-registry-app-2.6.13.Final-runner.jar"
+        program = fetched() / f"apicurio-registry-app-{VERSION}-runner.jar"
         self._server = subprocess.Popen(
             ["java", *JVM, "-jar", str(program)],
             env={**os.environ, **place, **quiet},

@@ -107,8 +107,8 @@ def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSes
 
 
 def test_options_of_the_environment_come_last_and_so_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADGATE_JVM", "-Xss2m -XX:+UseSerialGC")
+    monkeypatch.setenv("HEADGATE_JVM", "-Xss2m -XX:TieredStopAtLevel=1")
     told = jvm_options(tmp_path, "-Xlog:disable")["spark.driver.extraJavaOptions"].split()
-    assert told[-3:] == ["-Xlog:disable", "-Xss2m", "-XX:+UseSerialGC"]
+    assert told[-3:] == ["-Xlog:disable", "-Xss2m", "-XX:TieredStopAtLevel=1"]
     monkeypatch.delenv("HEADGATE_JVM")
     assert jvm_options(tmp_path, "")["spark.driver.extraJavaOptions"].endswith(f"-Djava.io.tmpdir={tmp_path}")
