@@ -32,12 +32,10 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy.dialects import sqlite
 
 BUSY_S = 30
-LIMITS = {  # of a session on PostgreSQL
-    "idle_in_transaction_session_timeout": "600s",  # a reader may look at thousands of files between two pages
-    "tcp_keepalives_idle": "30",
-    "tcp_keepalives_interval": "10",
-    "tcp_keepalives_count": "3",
-}
+LIMITS = {"tcp_keepalives_idle": "30", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}  # of PostgreSQL
+IDLE = "idle_in_transaction_session_timeout"
+READER_LIMITS = LIMITS | {IDLE: "600s"}  # may look at thousands of files between two pages, and locks nothing
+WRITER_LIMITS = LIMITS | {IDLE: "20s"}  # whoever leads next waits for the rows that a paused one has locked
 FEW, DIGEST_BYTES = 100, 32
 _CUT_OUT = text(
     "(WITH RECURSIVE place(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i + 1 < :n)"
@@ -46,7 +44,7 @@ _CUT_OUT = text(
 _PAIRED = text(
     f"SELECT substr(:joined, pair.key * {DIGEST_BYTES} + 1, {DIGEST_BYTES}), pair.value FROM json_each(:keys) AS pair"
 )
-READERS = 8
+READERS, WRITERS = 8, 4
 
 
 class Engines(NamedTuple):
@@ -204,21 +202,31 @@ def _begin(command: str) -> Callable[[Connection], None]:
     return begin
 
 
-def _open_postgres(connection: Any, _record: object) -> None:
+def _limited(limits: Mapping[str, str]) -> Callable[[Any, object], None]:
     """What the server is to do when this process is paused, or its machine is gone: let go of what it locks. Unless
     somebody chose other limits."""
-    with connection.cursor() as cursor:
-        for name, value in LIMITS.items():
-            cursor.execute(f"SELECT set_config('{name}', '{value}', false) WHERE current_setting('{name}') = '0'")
-    connection.commit()
+
+    def opened(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            for name, value in limits.items():
+                cursor.execute(f"SELECT set_config('{name}', '{value}', false) WHERE current_setting('{name}') = '0'")
+        connection.commit()
+
+    return opened
 
 
 def postgres_engines(url: URL) -> Engines:
-    """One pool that survives a restart of the server; readers see one snapshot and cannot write."""
+    """Two pools that survive a restart of the server; readers see one snapshot and cannot write."""
+    reader = _postgres_engine(url, READERS, 2 * READERS, READER_LIMITS)
+    writer = _postgres_engine(url, WRITERS, 3 * WRITERS, WRITER_LIMITS)
+    return Engines(writer, reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))
+
+
+def _postgres_engine(url: URL, kept: int, further: int, limits: Mapping[str, str]) -> Engine:
     engine = create_engine(
         url,
-        pool_size=READERS,
-        max_overflow=3 * READERS,
+        pool_size=kept,
+        max_overflow=further,
         pool_timeout=BUSY_S,
         pool_pre_ping=True,
         isolation_level="READ COMMITTED",
@@ -228,5 +236,5 @@ def postgres_engines(url: URL) -> Engines:
             "prepare_threshold": None,  # plans know the arrays that they are for
         },
     )
-    event.listen(engine, "connect", _open_postgres)
-    return Engines(engine, engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True))
+    event.listen(engine, "connect", _limited(limits))
+    return engine

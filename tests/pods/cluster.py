@@ -73,6 +73,7 @@ class Cluster:
         self.kubectl("apply", "--kustomize", str(ROOT / "deploy" / "overlays" / "local"))
         for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
             self.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
+        self.kubectl("wait", "--for=condition=complete", "job/headgate-migrate", "--namespace", CONTROL, HANGS)
 
     def secret(self, name: str, key: str) -> str:
         found = self.get("secret", name, "--namespace", CONTROL)

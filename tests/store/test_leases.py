@@ -7,12 +7,12 @@ import time
 import uuid
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 from controlplane.core.leases import LOOP, Deposed
 from controlplane.ports import Store
 from controlplane.reconciler.leading import Fenced
-from controlplane.store import open_store
+from controlplane.store import dialects, open_store
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import event, state
@@ -126,6 +126,39 @@ def test_who_takes_it_waits_for_a_commit_under_way(stores: dict[str, Store], pos
         await_lock(postgres, taking)
     taking.join()
     assert seen == [{"late": 1}]
+
+
+@pytest.mark.usefixtures("stores")
+def test_who_is_paused_in_a_transaction_holds_nobody_up(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends the transaction, which lets go of the lease, and nothing of it is there."""
+    monkeypatch.setattr(dialects, "WRITER_LIMITS", {**dialects.WRITER_LIMITS, dialects.IDLE: "500ms"})
+    paused = World(open_store(postgres.url()), uuid.uuid4().hex)
+    other = World(open_store(postgres.url()), paused.namespace)
+    with paused.begin() as tx:
+        epoch = tx.take_lease(LOOP, "a", PAST_S).epoch
+
+    def pause() -> None:
+        with paused.begin() as tx:
+            tx.put_events([event("lost")])
+            tx.require_lease(LOOP, epoch)
+            with other.begin() as successor:
+                assert successor.take_lease(LOOP, "b", LONG_S).holder == "b"
+
+    with pytest.raises(OSError, match=r"closed|timeout"):
+        pause()
+    with other.read() as tx:
+        assert tx.events(0) == ()
+    for world in (paused, other):
+        world.store.close()
+
+
+def test_readers_may_think_longer_than_writers(postgres: Postgres) -> None:
+    writer, reader = dialects.postgres_engines(make_url(postgres.url()))
+    with writer.connect() as writing, reader.connect() as reading:
+        asked = text(f"SHOW {dialects.IDLE}")
+        assert (writing.execute(asked).scalar_one(), reading.execute(asked).scalar_one()) == ("20s", "10min")
+    for engine in (writer, reader):
+        engine.dispose()
 
 
 def test_the_clock_of_a_process_does_not_count(stores: dict[str, Store], postgres: Postgres) -> None:
