@@ -1,19 +1,32 @@
-"""A hundred thousand small objects: listed as a stream, and again without a look at any; grouped, few partitions."""
+"""A hundred thousand small objects: listed as a stream, and again without a look at any; grouped, few partitions.
+
+Ungrouped, each is a partition that planning knows of, from the listing to what would run.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import obstore
 import pytest
 
-from dataplane.contract import Json, ListingResult
+from controlplane.bootstrap import Elsewhere
+from controlplane.lake.objects import LocalObjects
+from controlplane.operations import blueprints, look, operate, work
+from controlplane.operations.context import Context
+from controlplane.reconciler.loop import WINDOW, Reconciler
+from controlplane.reconciler.wake import Wake
+from controlplane.store import open_store, upgrade
+from dataplane.contract import CONTRACT, Json, ListingResult, TaskResult
 from dataplane.listing import list_files
 from dataplane.stores import Access, open_root
 from dataplane.versions import Versions
 from tests.s3.conftest import point
 from tests.servers.s3 import S3
+from tests.unit.reconciler.nowhere import Nowhere
 
 pytestmark = pytest.mark.soak
 FOLDERS, EACH = 100, 1000
@@ -52,3 +65,86 @@ def test_a_hundred_thousand_objects(many: str, s3: S3, tmp_path: Path, monkeypat
     by_size, _ = listed(many, cache, settings={"group.by": "size", "group.bytes": 64 << 20})
     assert len(by_folder["partitions"]) == FOLDERS
     assert len(by_size["partitions"]) <= 200
+
+
+# --- a partition for each -------------------------------------------------------------------------
+
+SHOP = """\
+dataflow: shop
+components:
+  orders:
+    read:
+      connector: files
+      path: {uri}/*/*.json
+      format: json
+      schema: n BIGINT
+      storage: {{endpoint: "{endpoint}", region: us-east-1}}
+  known: {{transform: {{sql: SELECT n FROM orders}}}}
+"""
+
+
+class Planned(NamedTuple):
+    """Partitions that would be read; SQL statements that it took to say so; tasks that then wait for a driver."""
+
+    partitions: int
+    statements: int
+    waiting: int
+
+
+@dataclass
+class Shop:
+    """A control plane, and a worker that lists. Nobody computes anything."""
+
+    ctx: Context
+    loop: Reconciler
+    lake: LocalObjects
+    versions: Versions
+
+    def look(self) -> None:
+        """List anew, from the request until the report is taken in."""
+        operate.refresh(self.ctx, "main", "shop.orders")
+        self.loop.tick()
+        claim = work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        assert claim is not None
+        (task,) = claim["tasks"]
+        place = self.lake.root / claim["prefix"] / "listing.jsonl.gz"
+        found = list_files(claim["job"], self.versions, lambda: place)
+        done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+
+    def planned(self) -> Planned:
+        before = self.ctx.store.statements
+        plan = look.plan(self.ctx, "main")
+        took = self.ctx.store.statements - before
+        self.loop.tick()
+        with self.ctx.store.read() as tx:
+            waiting = tx.backlog()["parse"]
+        (count,) = (i["count"] for i in plan["items"] if i["dataset"] == "shop.orders")
+        return Planned(count, took, waiting)
+
+
+def test_each_is_a_partition_to_plan(many: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    point(monkeypatch, s3.environment())
+    url = f"sqlite:///{tmp_path / 'metadata.db'}"
+    upgrade(url)
+    store, lake = open_store(url), LocalObjects(tmp_path)
+    loop = Reconciler(store, lake, Nowhere(), Elsewhere(), Wake())
+    shop = Shop(Context(store), loop, lake, Versions(tmp_path / "versions.db"))
+    text = SHOP.format(uri=many, endpoint=s3.url)
+    blueprints.apply(shop.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
+    shop.look()
+    first = shop.planned()
+    shop.look()
+    again = shop.planned()
+    folder = s3.home / "data" / "lake" / "many" / "000"
+    (folder / "late.json").write_bytes(b'{"n": 2}\n')
+    (folder / "0001.json").write_bytes(b'{"n": 30}\n')
+    (folder / "0002.json").unlink()
+    (folder / "0003.json").unlink()
+    shop.look()
+    changed = shop.planned()
+    store.close()
+    found = (first, again, changed)
+    assert [one.partitions for one in found] == [FOLDERS * EACH, FOLDERS * EACH, FOLDERS * EACH - 1]
+    assert {one.waiting for one in found} == {WINDOW}
+    assert max(one.statements for one in found) <= 12

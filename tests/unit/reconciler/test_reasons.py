@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import SIZES, Driver, Size, Table
+from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.scaling import Limits, Share
 from controlplane.operations import blueprints, look, tokens, work
 from controlplane.operations.context import Context
@@ -18,6 +18,7 @@ from dataplane.contract import CONTRACT, Json
 from dataplane.listing import list_files
 from dataplane.versions import Versions
 from tests.property.engine import MemoryLake
+from tests.unit.reconciler.nowhere import Nowhere
 
 SHOP = """\
 dataflow: shop
@@ -49,16 +50,6 @@ class Pool:
 
     def poll(self) -> tuple[Driver, ...]:
         return self.drivers
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-class Nowhere:
-    """Tables that nobody reads."""
-
-    def publish(self, table: Table) -> int:
-        return table.generation
 
     def close(self) -> None:
         """Nothing to end."""

@@ -1,0 +1,15 @@
+"""Where a loop publishes whose tables nobody reads."""
+
+from __future__ import annotations
+
+from controlplane.core.model import Table
+
+
+class Nowhere:
+    """Tables that nobody reads."""
+
+    def publish(self, table: Table) -> int:
+        return table.generation
+
+    def close(self) -> None:
+        """Nothing to end."""
