@@ -44,13 +44,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _prepare() -> int:
-    from dataplane.java import NoJava
+    from dataplane.java import NoSpark
     from dataplane.prepare import prepare
 
     os.nice(19)  # a driver may be at work meanwhile
     try:
         found = prepare()
-    except NoJava as e:
+    except NoSpark as e:
         sys.exit(str(e))
     if found:
         sys.stdout.write(f"{found}\n")

@@ -22,8 +22,7 @@ from dataplane.attempt import Cancelled
 from dataplane.client import Client, Ended, Fenced, Refused
 from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.executor import Executor
-from dataplane.jars import NoJars
-from dataplane.java import NoJava, require_java
+from dataplane.java import NoSpark, require_java
 from dataplane.lake import open_lake
 from dataplane.manifest import write_manifest
 from dataplane.prepare import meanwhile, spark_conf
@@ -108,7 +107,7 @@ class Driver:
         began = time.monotonic()
         try:
             self._spark.set_result(self._start_spark())
-        except (NoJava, NoJars) as e:
+        except NoSpark as e:
             log.error("event=%s reason=%s", e.condition, json.dumps(str(e)))
             self._spark.set_exception(e)  # each task is answered with it: waiting would help nobody
             return
@@ -189,7 +188,7 @@ class Driver:
     def _execute(self, claim: Claim) -> dict[str, int]:
         try:
             executor = self._executor(claim["lake"])
-        except (NoJava, NoJars) as e:
+        except NoSpark as e:
             self._report(claim, [_refusal(t, e) for t in claim["tasks"]])
             return {"failed": len(claim["tasks"])}
         with self._lock:
@@ -222,7 +221,7 @@ class Driver:
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
 
 
-def _refusal(task: TaskSpec, reason: NoJava | NoJars) -> TaskResult:
+def _refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
     """A failure that trying again does not mend; a later `run` or `retry` tries again."""
     return {
         "task": task["task"],

@@ -15,6 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
+from dataplane.java import NoSpark
+
 S3 = Path(__file__).with_name("s3.pom.xml")
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
@@ -28,7 +30,7 @@ TOO_LARGE = "software.amazon.awssdk:bundle"  # all of the SDK, of which the POM 
 TOLD_LINES = 5
 
 
-class NoJars(RuntimeError):
+class NoJars(NoSpark):
     """They could not be fetched; the text says why and what to do."""
 
     condition = "jars-missing"

@@ -9,7 +9,13 @@ import subprocess
 OLDEST = 17
 
 
-class NoJava(RuntimeError):
+class NoSpark(RuntimeError):
+    """Spark cannot start here, however often it is tried; the text says what to do."""
+
+    condition = "spark-not-started"
+
+
+class NoJava(NoSpark):
     """None is found, or one that is too old; the text says what to install."""
 
     condition = "java-missing"

@@ -20,7 +20,7 @@ from dataplane.classes import archive, making
 from dataplane.java import require_java
 from dataplane.s3a import conf_for, together
 from dataplane.scratch import open_scratch
-from dataplane.session import QUICK, conf_from_environment, jvm_options, reading_session, start, stop
+from dataplane.session import QUICK, BadConf, conf_from_environment, jvm_options, reading_session, start, stop
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane", "prepare")
 END_S = 300.0  # a JVM needs some five to write the archive, on a quiet machine
@@ -52,7 +52,10 @@ def prepare() -> Path | None:
 def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     """On somebody's own machine another process makes the archive for later drivers. It ends with this block."""
     is_ours = environ.get("HEADGATE_PARENT_PIPE") == "1" and not environ.get("HEADGATE_LAKE")
-    found = archive(conf_from_environment(environ), environ) if is_ours else None
+    try:
+        found = archive(conf_from_environment(environ), environ) if is_ours else None
+    except BadConf:  # of which whoever starts Spark will tell
+        found = None
     if found is None or found.is_file():
         yield
         return

@@ -15,11 +15,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pyspark.errors import IllegalArgumentException
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
 from dataplane import classes, local_files
 from dataplane.contract import Json
+from dataplane.java import NoSpark
+from dataplane.spark_errors import explain
 
 # How files are written. Set again before each write, because user code may have changed the session.
 WRITING = {
@@ -46,14 +49,21 @@ LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
 }
 JVM_END_S = 10.0
+CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
 QUICK = "-XX:TieredStopAtLevel=1"  # one compiler: less is done for short work, and heavy work takes twice as long
 
 
+class BadConf(NoSpark):
+    """Settings of Spark's that an operator chose, and that it does not start with."""
+
+    condition = "spark-conf-invalid"
+
+
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session that leaves no file outside `scratch`; `extra` confs win over ours."""
+    """A local session that leaves no file outside `scratch`; `extra` confs win over ours. BadConf if Spark refuses."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -61,11 +71,14 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
     builder = SparkSession.builder.appName("headgate")
     for key, value in conf.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
-    SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
-    local_files.install(spark)
-    is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
+    try:
+        spark = builder.getOrCreate()
+        SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
+        SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
+        local_files.install(spark)
+        is_debugging_enabled()  # asked once in a process; where no session is active, users' lines would never be told
+    except IllegalArgumentException as e:
+        raise BadConf(f"Spark does not start with a setting of {CONF}: {explain(e)['message']}") from e
     return spark
 
 
@@ -93,9 +106,15 @@ class _OwnBuilder(SparkSession.Builder):
 
 
 def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs."""
-    memory = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}
-    return memory | {str(k): str(v) for k, v in json.loads(environ.get("HEADGATE_SPARK_CONF") or "{}").items()}
+    """HEADGATE_DRIVER_MEMORY, and HEADGATE_SPARK_CONF: a JSON object of Spark confs. BadConf if it is none."""
+    memory, said = {"spark.driver.memory": environ.get("HEADGATE_DRIVER_MEMORY", "2g")}, environ.get(CONF) or "{}"
+    try:
+        chosen = json.loads(said)
+    except ValueError:
+        chosen = None
+    if not isinstance(chosen, dict):
+        raise BadConf(f'{CONF} is no JSON object such as {{"spark.sql.shuffle.partitions": "64"}}: {said[:200]}')
+    return memory | {str(k): str(v) for k, v in chosen.items()}
 
 
 def jvm_options(scratch: Path, more: str) -> dict[str, str]:

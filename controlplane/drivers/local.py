@@ -7,6 +7,7 @@ that it ends with this process. Does not belong here: when to start or end how m
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from controlplane.drivers.backoff import Backoff
 Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
 LOG_TAIL_BYTES = 8192
+NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
+SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
 SHARES: tuple[Share, ...] = (  # one session serves all sizes
     Share("worker", "standard", SIZES, Limits(1, 1)),
     Share("driver", "standard", SIZES, Limits(0, 1, idle_s=900.0, tasks_each=1)),
@@ -192,6 +195,8 @@ def reason(status: int, child: Child) -> str:
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]
+    if NO_JVM in last and (said := SAID_BY_JVM.search(tail)):
+        last = f"Spark's JVM did not start: {said[0]}"
     return _ending(status) + (f": {last[:300]}" if status and last else "")
 
 

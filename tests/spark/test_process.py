@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dataplane.contract import MANIFEST, Claim, Manifest
 from tests.spark.conftest import Folders, done, query
 from tests.spark.plane import TOKEN, Plane
@@ -129,6 +131,25 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
 def manifest_of(folders: Folders, claim: Claim) -> Manifest:
     manifest: Manifest = json.loads((folders.root / claim["prefix"] / MANIFEST).read_text())
     return manifest
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        ("spark.x=1", "HEADGATE_SPARK_CONF is no JSON object"),
+        ('{"spark.sql.session.timeZone": "nowhere"}', "Spark does not start with a setting of HEADGATE_SPARK_CONF: "),
+    ],
+)
+def test_settings_that_spark_refuses_are_told_of_each_task(
+    folders: Folders, tmp_path: Path, conf: str, message: str
+) -> None:
+    with Plane().serving() as plane, driver(tmp_path, plane, HEADGATE_SPARK_CONF=conf):
+        for _ in range(2):
+            plane.claims.put(folders.claim("transform", query("SELECT 1 AS a"), [{}]))
+            (result,) = plane.reports.get()["results"]
+            error = result["error"]
+            assert (result["state"], error["kind"], error["condition"]) == ("failed", "user", "spark-conf-invalid")
+            assert error["message"].startswith(message)
 
 
 def test_told_to_end_while_spark_starts(folders: Folders, tmp_path: Path) -> None:

@@ -15,6 +15,11 @@ RELATIVES = {
     "family": lambda: subprocess.Popen(["sleep", "1000"]),
     "jvm": lambda: subprocess.Popen(["cat"], stdin=subprocess.PIPE),  # ends, as a JVM does, when its pipe from us does
 }
+REFUSED = """\
+Exception in thread "main" org.apache.spark.SparkException: Executor memory must be a positive number
+\tat org.apache.spark.deploy.SparkSubmitArguments.error(SparkSubmitArguments.scala:670)
+Traceback (most recent call last):
+pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited."""
 
 
 def main() -> None:
@@ -40,6 +45,8 @@ def main() -> None:
             sys.exit("a trace\nand the last line")
         case "memory":
             sys.exit("java.lang.OutOfMemoryError: Java heap space")
+        case "jvm-refuses":
+            sys.exit(REFUSED)
         case _:
             while True:
                 signal.pause()

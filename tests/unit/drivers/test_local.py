@@ -153,6 +153,12 @@ def end_of(world: World, orders: str, kill: signal.Signals | None = None) -> tup
         ("stay", signal.SIGTERM, "killed by SIGTERM"),
         ("end", None, "exited with code 0"),
         ("fail", None, "exited with code 1: and the last line"),
+        (
+            "jvm-refuses",
+            None,
+            'exited with code 1: Spark\'s JVM did not start: Exception in thread "main" '
+            "org.apache.spark.SparkException: Executor memory must be a positive number",
+        ),
         ("memory", None, "ran out of memory (exited with code 1); see worker-"),
     ],
 )
