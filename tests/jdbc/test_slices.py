@@ -35,6 +35,27 @@ def test_a_whole_table_is_one_partition_also_when_it_is_empty(table: Database) -
     assert (empty["objects"][0]["version"] != before, empty["objects"][0]["size"]) == (True, 0)
 
 
+def test_versions_are_those_of_earlier_releases(table: Database) -> None:
+    """Else all slices would be read again after an upgrade."""
+    found = versions(table.reading(by="partitioned", column="month"))
+    assert {key: version[5:17] for key, version in found.items()} == {
+        "month": "cd0947626566",
+        "month=1": "80204670860c",
+        "month=2": "5921ab4ed8f6",
+    }
+
+
+def test_the_server_makes_a_text_of_each_row_once(table: Database) -> None:
+    table.do(
+        "CREATE FUNCTION twice(n numeric) RETURNS numeric LANGUAGE plpgsql STABLE AS 'BEGIN RETURN 2 * n; END'",
+        f"ALTER DATABASE {table.name} SET track_functions = 'all'",
+    )
+    [found] = partitions(table.reading(None, query="SELECT twice(price) FROM t"))
+    assert found["objects"][0]["size"] > 0
+    [(calls,)] = table.do("SELECT calls FROM pg_stat_user_functions")
+    assert calls == 4, "one for each row"
+
+
 @pytest.mark.parametrize(
     ("statement", "moved"),
     [
