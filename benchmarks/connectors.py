@@ -73,10 +73,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="of everything (2)")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=",".join(PARTS))
     asked = parser.parse_args()
-    rounds = [{name: _measured(PARTS[name], asked.scale, name) for name in asked.only} for _ in range(asked.rounds)]
-    found = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
-    result = {**found, "rounds": rounds}
-    pages.keep(RESULTS, result, "connectors", list(_table(result)))
+    result = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "scale": asked.scale, **pages.machine()}
+    rounds: list[Json] = [{} for _ in range(asked.rounds)]
+    known = pages.known_in(RESULTS)
+    for one in rounds:
+        for name in asked.only:
+            one[name] = _measured(PARTS[name], asked.scale, name)
+            _keep([*known, {**result, "rounds": [some for some in rounds if some]}])
 
 
 def _measured(part: Callable[[Path, float, str], Json], scale: float, name: str) -> Json:
@@ -84,6 +87,14 @@ def _measured(part: Callable[[Path, float, str], Json], scale: float, name: str)
         found = part(Path(folder), scale, name)
     print(name, json.dumps(found), flush=True)
     return found
+
+
+def _keep(results: Sequence[Json]) -> None:
+    """After each part: what was measured is not lost if a later one fails."""
+    pages.store(RESULTS, results)
+    lines = list(_table(results))
+    pages.write("connectors", lines)
+    print("\n".join(lines), flush=True)
 
 
 # --- Headgate ---------------------------------------------------------------------------------------
@@ -341,17 +352,26 @@ WORDS = {
 }
 
 
-def _table(result: Json) -> Iterator[str]:
-    """Markdown."""
-    rounds = [ratios(one) for one in result["rounds"]]
-    yield "| what | target | median (worst) |"
-    yield "|---|---|---|"
-    for name, words in WORDS.items():
-        if values := [one[name] for one in rounds if name in one]:
-            yield f"| {words} | {TARGETS.get(name, '')} | {median(values):.2f} ({max(values):.2f}) |"
+def _table(results: Sequence[Json]) -> Iterator[str]:
+    """Markdown: of each part the last result at the scale of the last of all."""
+    scale = results[-1]["scale"]
+    last = {
+        name: one for one in results if one["scale"] == scale for name in PARTS if any(name in r for r in one["rounds"])
+    }
+    yield "| what | target | median (worst) | measured |"
+    yield "|---|---|---|---|"
+    for part in filter(last.__contains__, PARTS):
+        rounds = [ratios({part: one[part]}) for one in last[part]["rounds"] if part in one]
+        for name in filter(rounds[0].__contains__, WORDS):
+            values = [one[name] for one in rounds]
+            told = f"{median(values):.2f} ({max(values):.2f})"
+            yield f"| {WORDS[name]} | {TARGETS.get(name, '')} | {told} | {_when(last[part], len(rounds))} |"
     yield ""
-    when = f"Scale {result['scale']:g}, {result['at'][:10]}, commit {result['commit']}, {len(rounds)} rounds"
-    yield f"{when}; {pages.where(result)}."
+    yield f"Scale {scale:g}; {pages.where(results[-1])} at the last of them."
+
+
+def _when(result: Json, rounds: int) -> str:
+    return f"{result['at'][:10]}, {result['commit']}, {rounds} x, load {result['load'][0]}"
 
 
 if __name__ == "__main__":

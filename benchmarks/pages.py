@@ -38,11 +38,21 @@ def where(result: Any) -> str:
 
 def keep(results: Path, result: Any, mark: str, lines: Sequence[str]) -> None:
     """A result: appended to all, shown in these lines, and put between the marks of the page."""
-    known = json.loads(results.read_text()) if results.exists() else []
-    results.parent.mkdir(exist_ok=True)
-    results.write_text(json.dumps([*known, result], indent=1) + "\n")
+    store(results, [*known_in(results), result])
     print("\n".join(lines))
     write(mark, lines)
+
+
+def known_in(results: Path) -> list[Any]:
+    """What was kept before."""
+    known: list[Any] = json.loads(results.read_text()) if results.exists() else []
+    return known
+
+
+def store(results: Path, every: Sequence[Any]) -> None:
+    """In place of what was kept before."""
+    results.parent.mkdir(exist_ok=True)
+    results.write_text(json.dumps(every, indent=1) + "\n")
 
 
 def write(mark: str, lines: Iterable[str]) -> None:
