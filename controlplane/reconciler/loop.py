@@ -18,7 +18,7 @@ from controlplane.core.dataflow import Desired, Source
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
 from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
-from controlplane.core.plan import Status, worst
+from controlplane.core.plan import Compute, Learn, Status, worst
 from controlplane.core.scaling import Level, Share
 from controlplane.operations import listings, publish, tokens, work
 from controlplane.operations.collect import Collecting, Forget
@@ -209,7 +209,9 @@ class Reconciler:
         with self.store.read(self.namespace) as tx:
             known, now = tx.listings(n.listing for n in reads), tx.now()
         periodic = self.flows is None
-        due = [n for n in reads if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
+        held = self._in_hand(reads)
+        free = [n for n in reads if n.listing not in held]
+        due = [n for n in free if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
         self._idle_s = min((listings.due_in(n, known.get(n.listing), now) for n in reads), default=IDLE_S)
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
         if not due and not is_open:
@@ -220,6 +222,16 @@ class Reconciler:
         if listed:
             self.wake.notify()  # a worker waits for it
         return listed
+
+    def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
+        """Growing listings of which a reader computes what is there. If they grew on meanwhile it would never be whole:
+        a stream whose slices take longer than the time from look to look would be published when it ends."""
+        return {n.listing for n in reads if n.read.is_growing and self._is_computing(n.dataset)}
+
+    def _is_computing(self, dataset: str) -> bool:
+        """As of the last pass, and nothing of it has failed."""
+        found = self.last.plan.of(dataset) if self.last else None
+        return found is not None and found.error is None and isinstance(found.step, Compute | Learn)
 
     def _until_due(self) -> float:
         return min(max(self._idle_s, BUSY_S), IDLE_S)

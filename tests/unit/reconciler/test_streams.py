@@ -1,0 +1,89 @@
+"""A stream is looked at again once what was found before is computed: else it would never be whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from controlplane.operations import blueprints, work
+from controlplane.operations.context import Context
+from controlplane.reconciler.loop import Reconciler
+from controlplane.reconciler.wake import Wake
+from controlplane.store.memory import MemoryStore
+from dataplane.contract import CONTRACT, Claim, Json, canonical_schema
+from tests.property.engine import MemoryLake
+from tests.unit.listing.location import each, file, told
+from tests.unit.reconciler.test_reasons import Nowhere, Pool
+
+STREAM = """\
+dataflow: stream
+components:
+  messages: {read: {connector: kafka, servers: "h:1", topic: t, schema: n BIGINT, refresh: continuous}}
+"""
+COLUMNS = ("n", "_key", "_headers", "_partition", "_offset", "_timestamp")
+ERROR = {"kind": "user", "condition": "X", "message": "no", "detail": ""}
+
+
+@dataclass
+class Place:
+    now: float = 1e9
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        self.lake, self.ctx = MemoryLake(), Context(MemoryStore(lambda: self.now))
+        self.loop = Reconciler(self.ctx.store, self.lake, Nowhere(), self.pool, Wake())
+        blueprints.apply(self.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
+
+    def asked_to_list(self) -> Claim | None:
+        """Some minutes and passes later."""
+        for _ in range(3):
+            self.now += 60
+            self.loop.tick()
+        return work.claim(self.ctx, "worker", CONTRACT, ["list"])
+
+    def lists(self, *names: str) -> None:
+        claim = self.asked_to_list()
+        assert claim is not None
+        self.report(
+            claim,
+            {
+                "result": {
+                    **told(each(file(name, columns=COLUMNS) for name in names), None),
+                    "after": claim["job"]["known"]["key"],
+                }
+            },
+        )
+        self.loop.tick()
+
+    def computes(self, **result: Json) -> None:
+        claim = work.claim(self.ctx, "worker", CONTRACT, ["parse"])
+        assert claim is not None
+        self.report(claim, result)
+        self.loop.tick()
+
+    def report(self, claim: Claim, result: Json) -> None:
+        [task] = claim["tasks"]
+        done = {"task": task["task"], "epoch": task["epoch"], "state": "done", **result}
+        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # type: ignore[list-item]  # it is one
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+def test_what_was_found_is_committed_before_the_stream_is_looked_at_again(place: Place) -> None:
+    place.lists("1")
+    assert place.asked_to_list() is None
+    place.computes(schema=canonical_schema({"fields": []}), content=[0, 0, 0], files=[], metrics={})
+    with place.ctx.store.read() as tx:
+        assert tx.states("main")["stream.messages"].partitions == 1
+    place.lists("2")
+    assert place.asked_to_list() is None
+
+
+def test_what_cannot_be_computed_does_not_keep_anybody_from_looking(place: Place) -> None:
+    place.lists("1")
+    place.computes(state="failed", error=ERROR)
+    assert place.asked_to_list() is not None
