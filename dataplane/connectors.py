@@ -40,7 +40,7 @@ class Reading(Protocol):
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Names of those that are not what was listed, as far as rows were, or are still to be, read from them. Asked
-        before `rows` and again when all have been read."""
+        before `rows`, where all that is told saves work, and again when all have been read, where all has to be."""
 
     def may_pass(self, error: TaskError) -> bool:
         """Whether an error of reading is no fault of the user's and may pass by itself."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection, sql
@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
 from dataplane.failure import TaskFailure
-from dataplane.jdbc.server import Address, address, connected, identifier, in_words
-from dataplane.jdbc.slices import Slice, objects, snapshot, source_of
+from dataplane.jdbc.comparing import Comparison, comparing
+from dataplane.jdbc.server import Address, address, connected
+from dataplane.jdbc.slices import Slice, snapshot, source_of
 
 CONNECTIONS = 4  # at a time, where there are as many slices
 FETCH_ROWS = "10000"
@@ -44,10 +45,11 @@ def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[Rows]:
     Who keeps it touches no table: else somebody who wants to alter one would wait for us, and our own readers for them.
     """
     _require_driver(session)
-    with connected(job) as keeper, keeper.transaction(), connected(job) as connection:
+    with connected(job) as keeper, keeper.transaction(), connected(job) as other:
         snapshot(keeper)
         [(name,)] = keeper.execute("SELECT pg_export_snapshot()").fetchall()
-        yield Rows(session, job, connection, address(job), name)
+        with comparing(other, name, job["settings"]) as comparison:
+            yield Rows(session, job, keeper, address(job), name, comparison)
 
 
 def _require_driver(session: SparkSession) -> None:
@@ -68,10 +70,10 @@ class Rows:
 
     session: SparkSession
     job: Mapping[str, Json]
-    connection: Connection[Any]
+    keeper: Connection[Any]
     address: Address
     snapshot: str
-    _storage: list[object] = field(default_factory=list)  # where the rows lay when they were first looked at
+    comparison: Comparison
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:  # noqa: ARG002  # all of them have the same
         rows = self._source().option("dbtable", f"(SELECT * FROM {self._text(source_of(self._settings))}) AS q").load()
@@ -86,24 +88,11 @@ class Rows:
         table = f"({self._text(sql.SQL(' UNION ALL ').join(parts))}) AS q"
         return self._source().jdbc(self.address.url, table, predicates=_shares(objects))
 
-    def changed(self, objects_: Sequence[SourceObject]) -> frozenset[str]:
-        """Looked at within the snapshot. A table that was rewritten or truncated meanwhile is empty there, for us as
-        for our readers; where that can be told without looking at the rows again, they are not.
-
-        Of a growing listing nothing is compared: what lies in a slice is what lies there now.
-        """
-        if self._settings["by"] == "incremental" or not objects_:
+    def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
+        """Of a growing listing nothing is compared: what lies in a slice is what lies there now."""
+        if self._settings["by"] == "incremental" or not objects:
             return frozenset()
-        with in_words(), self.connection.transaction():
-            snapshot(self.connection)
-            self.connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.snapshot)))
-            storage = _storage(self.connection, self._settings)
-            if storage is not None and storage in self._storage:
-                return frozenset()
-            self._storage.append(storage)
-            now = objects(self.connection, self._settings, [Slice.of(found["uri"]) for found in objects_])
-        versions = {found["name"]: found["version"] for found in now}
-        return frozenset(found["name"] for found in objects_ if versions.get(found["name"]) != found["version"])
+        return self.comparison.changed(objects)
 
     def may_pass(self, error: TaskError) -> bool:
         return any(words in error["message"] or words in error["detail"] for words in _PASSING)
@@ -126,17 +115,7 @@ class Rows:
         return sql.SQL("SELECT {} FROM {} WHERE {}").format(labelled, source_of(self._settings), where)
 
     def _text(self, query: sql.Composable) -> str:
-        return query.as_string(self.connection)
-
-
-def _storage(connection: Connection[Any], settings: Mapping[str, Json]) -> object:
-    """The file that a plain table lies in, which becomes another one where it is rewritten; None for all else."""
-    if not settings["table"]:
-        return None
-    name = identifier(settings["table"]).as_string(connection)
-    query = "SELECT pg_relation_filenode(oid) FROM pg_class WHERE oid = to_regclass(%s) AND relkind = 'r'"
-    found = connection.execute(query, (name,)).fetchone()
-    return found[0] if found else None
+        return query.as_string(self.keeper)
 
 
 def _shares(objects: Sequence[tuple[str, SourceObject]]) -> list[str]:

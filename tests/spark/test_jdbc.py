@@ -13,6 +13,7 @@ from dataplane.contract import Json, Schema, TaskResult, canonical_schema
 from dataplane.jdbc.reading import reading
 from dataplane.jdbc.slices import partitions
 from dataplane.session import reading_session
+from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database
 from tests.servers.postgres import Postgres
 from tests.spark.conftest import Lake, done
@@ -157,3 +158,23 @@ def test_a_table_that_goes_on_is_read_as_it_was(lake: Lake, months: Database) ->
         months.do("UPDATE t SET n = 0", "SET lock_timeout = '10s'", "ALTER TABLE t ADD more int")
         assert source.rows([("0" * 32, objects[0])]).agg({"n": "sum"}).first()[0] == 700 * 701 // 2  # type: ignore[index]
         assert source.changed(objects) == frozenset()
+
+
+def test_a_query_over_a_table_that_is_rewritten_while_it_is_read_is_void(lake: Lake, months: Database) -> None:
+    work = job(months, table=None, query="SELECT month, n FROM t", by="partitioned", column="month")
+    objects = [found for task in tasks(work).values() for found in task["objects"]]
+    with reading(reading_session(lake.spark), work) as source:
+        assert source.changed(objects) == frozenset()
+        assert source.changed(objects) == frozenset()
+        months.do("SET lock_timeout = '10s'", "TRUNCATE t")
+        assert source.changed(objects) == {found["name"] for found in objects}
+
+
+def test_sums_that_nobody_asks_for_are_given_up(lake: Lake, months: Database) -> None:
+    months.do("INSERT INTO t SELECT 1, i FROM generate_series(1, 1000000) AS i")
+    work = job(months)
+    objects = [found for task in tasks(work).values() for found in task["objects"]]
+    with reading(reading_session(lake.spark), work) as source:
+        source.changed(objects)
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'here' AND pid <> pg_backend_pid()"
+    until(lambda: months.do(others) == [(0,)], lambda: f"there are {months.do(others)} sessions")
