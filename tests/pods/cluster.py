@@ -176,7 +176,8 @@ class Cluster:
     def assert_tidy(self, most: int = 1) -> None:
         """No attempt is open, no pod or Secret is without its owner, every Job is a driver that the status knows, and
         no pool has more of them than it may."""
-        assert self.query("SELECT id FROM attempts") == []
+        open_attempts = self.query("SELECT dataset, driver FROM attempts")
+        assert open_attempts == [], open_attempts
         until(lambda: not self._orphans(), lambda: f"nobody's: {self._orphans()}")
         until(lambda: not self._unknown(), lambda: f"unknown: {self._unknown()}")
         pools = Counter(job["metadata"]["name"].rsplit("-", 2)[0] for job in self.jobs())

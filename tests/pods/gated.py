@@ -5,6 +5,7 @@ Does not belong here: what happens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import indent
 
@@ -139,6 +140,14 @@ class Gated:
         assert sorted(_rows(table.to_pyarrow_table(), expected)) == sorted(_rows(expected, expected))
         assert (named["generation"], len(table.history())) == (1, 1)
         self.cluster.assert_tidy(drivers)
+
+
+def assert_right(flows: Sequence[Gated], expected: pa.Table, drivers: int = 1) -> None:
+    """Of each, once all have settled: nothing may be under way when it is asked what is left behind."""
+    for flow in flows:
+        settled(flow.client, flow.name)
+    for flow in flows:
+        flow.assert_right(expected, drivers)
 
 
 def job_of(pod: Json) -> str:

@@ -1,5 +1,6 @@
 """What befalls the control plane while a task waits in a driver's pod: the replica that leads is killed, also in the
-middle of a launch. The rows are right all the same, come in one commit, and no Job is nobody's.
+middle of a launch, or the cluster's own API server is away. The rows are right all the same, come in one commit, and no
+Job is nobody's.
 
 Does not belong here: what befalls pods of the data plane (`test_faults`).
 """
@@ -12,14 +13,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from controlplane.client import Headgate
 from controlplane.demo.data import lay_out
+from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
 from tests.pods import node
-from tests.pods.cluster import CONTROL, DATA, Cluster, Json
-from tests.pods.gated import BY_MONTH, OF_A_MONTH, Gated, job_of
+from tests.pods.cluster import CONTROL, DATA, Cluster, Json, settled
+from tests.pods.gated import BY_MONTH, OF_A_MONTH, Gated, assert_right, job_of
 
 DRIVERS = "--selector=app.kubernetes.io/component=driver"
 WORKERS = "--selector=app.kubernetes.io/component=worker"
+SMALL = f"{DRIVERS},headgate.dev/size=small"
 MONTHS = ("2013-01", "2013-02", "2013-03")
 
 
@@ -91,3 +95,35 @@ def lose(cluster: Cluster, replica: str) -> None:
     """Killed, and not started again in its place."""
     node.kill(cluster.replicas()[replica])
     cluster.kubectl("delete", "pod", replica, "--namespace", CONTROL, "--force", "--grace-period=0")
+
+
+# --- without the cluster's API server -------------------------------------------------------------
+
+
+def test_what_runs_goes_on_while_the_api_server_is_away_and_what_waits_begins_after(
+    installed: Cluster, client: Headgate, airlines: pa.Table
+) -> None:
+    first, second = Gated(installed, client, "away"), Gated(installed, client, "later")
+    first.apply("standard")
+    pod = first.begun()
+    installed.kubectl("delete", "jobs", SMALL, "--namespace", DATA, "--cascade=foreground")
+    drivers = names(installed)
+    with node.without_api_server(installed):
+        second.apply("small")
+        next(client.events())  # as many seconds as it takes for something to be told, or that there is nothing
+        first.open(pod)
+        assert settled(client, first.name)["state"] == "up_to_date"
+        assert pod["metadata"]["annotations"][DRIVER] in alive(client)
+        assert not node.is_anywhere(f"{second.name}.begun")
+    second.let_go()
+    assert_right([first, second], airlines)
+    assert drivers <= names(installed), "nothing was launched in the place of what was out of sight"
+
+
+def names(cluster: Cluster) -> set[str]:
+    """Of Jobs that are not over."""
+    return {job["metadata"]["name"] for job in cluster.jobs()}
+
+
+def alive(client: Headgate) -> set[str]:
+    return {driver["id"] for driver in client.status()["drivers"] if driver["state"] != "ended"}
