@@ -320,6 +320,9 @@ def _told(driver: Driver) -> Event:
 
 
 def _fault(driver: Driver | None) -> Fault:
+    """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
+    if driver is not None and driver.reason == ends.AS_ASKED:
+        return "disrupted"
     return driver.fault if driver is not None and driver.fault else "crashed"
 
 

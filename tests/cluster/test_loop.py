@@ -94,6 +94,7 @@ ENDS = {
     "memory": ("driver-out-of-memory", "its driver ended: ran out of memory: killed at its limit of 64Mi", 1),
     "pod by hand": ("driver-lost", "its driver ended: its pod was deleted", 0),
     "killed": ("driver-lost", "its driver ended: killed by signal 9", 1),
+    "asked": ("driver-lost", "its driver ended: ended as asked", 0),
 }
 
 
@@ -113,6 +114,8 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
                 kubelet.out_of_memory(JOB)
             case "killed":
                 kubelet.kill(JOB)
+            case "asked":
+                loop.pool.scale("driver", 0)
             case _:
                 site.plane.kubectl("delete", "pod", "-n", site.namespace, "--all", "--wait=false")
 
