@@ -14,7 +14,8 @@ from controlplane.store.memory import MemoryStore
 from dataplane.contract import CONTRACT, Claim, Json, canonical_schema
 from tests.property.engine import MemoryLake
 from tests.unit.listing.location import each, file, told
-from tests.unit.reconciler.test_reasons import Nowhere, Pool
+from tests.unit.reconciler.nowhere import Nowhere
+from tests.unit.reconciler.test_reasons import Pool
 
 STREAM = """\
 dataflow: stream
