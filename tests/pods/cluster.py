@@ -25,7 +25,7 @@ from controlplane.client import Headgate
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
 
-ROOT = Path(__file__).parents[2]
+LOCAL = Path(__file__).parents[2] / "deploy" / "overlays" / "local"
 HANGS = "--timeout=600s"  # nothing here takes as long: what does, hangs
 CONTROL, DATA = "headgate", "headgate-data"
 COMPONENT = "app.kubernetes.io/component"
@@ -70,10 +70,23 @@ class Cluster:
 
     def install(self) -> None:
         """`kubectl apply -k`, as anybody would, and all that is then waited for."""
-        self.kubectl("apply", "--kustomize", str(ROOT / "deploy" / "overlays" / "local"))
+        self.kubectl("apply", "--kustomize", str(self._overlay()))
         for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
             self.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
         self.kubectl("wait", "--for=condition=complete", "job/headgate-migrate", "--namespace", CONTROL, HANGS)
+
+    def _overlay(self) -> Path:
+        """`local` on a file of pools in which as many small drivers as tasks are worth while, two at most, and one that
+        has nothing to do ends at once."""
+        made = self.home / "overlay"
+        made.mkdir()
+        pools = json.loads((LOCAL / "pools.json").read_text())
+        pools["pools"]["small"] |= {"maximum": 2, "tasks_each": 1, "idle_s": 5}
+        changed = {"name": "headgate-pools", "namespace": CONTROL, "behavior": "merge", "files": ["pools.json"]}
+        said = {"resources": [os.path.relpath(LOCAL, made)], "configMapGenerator": [changed]}
+        (made / "pools.json").write_text(json.dumps(pools))
+        (made / "kustomization.yaml").write_text(json.dumps(said))
+        return made
 
     def secret(self, name: str, key: str) -> str:
         found = self.get("secret", name, "--namespace", CONTROL)
