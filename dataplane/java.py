@@ -12,7 +12,7 @@ OLDEST = 17
 class NoSpark(RuntimeError):
     """Spark cannot start here, however often it is tried; the text says what to do."""
 
-    condition = "spark-not-started"
+    condition: str
 
 
 class NoJava(NoSpark):

@@ -224,14 +224,12 @@ class Reconciler:
         return listed
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
-        """Growing listings of which a reader computes what is there. If they grew on meanwhile it would never be whole:
-        a stream whose slices take longer than the time from look to look would be published when it ends."""
-        return {n.listing for n in reads if n.read.is_growing and self._is_computing(n.dataset)}
-
-    def _is_computing(self, dataset: str) -> bool:
-        """As of the last pass, and nothing of it has failed."""
-        found = self.last.plan.of(dataset) if self.last else None
-        return found is not None and found.error is None and isinstance(found.step, Compute | Learn)
+        """Growing listings of which a reader computes what is there, as of the last pass, and nothing of it has failed.
+        If they grew on meanwhile it would never be whole: a stream whose slices take longer than the time from look to
+        look would be published when it ends."""
+        growing = {n.dataset: n.listing for n in reads if n.read.is_growing}
+        planned = [d for d in self.last.plan.decisions if d.dataset in growing] if self.last and growing else []
+        return {growing[d.dataset] for d in planned if d.error is None and isinstance(d.step, Compute | Learn)}
 
     def _until_due(self) -> float:
         return min(max(self._idle_s, BUSY_S), IDLE_S)
