@@ -18,6 +18,7 @@ from dataplane.session import task_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
 from dataplane.transform.keyed import store, store_together
+from dataplane.transform.parameters import sql
 from dataplane.transform.result import result_of
 
 LARGEST_BATCH = 500  # tasks in one plan
@@ -28,10 +29,10 @@ def run_query(attempt: Attempt, session: SparkSession, which: str = "sql") -> Da
 
     Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
     """
-    job, args = attempt.job, dict(attempt.job["params"]) or None
-    rows = session.sql(job[which], args=args)
+    job = attempt.job
+    rows = sql(session, job[which], job["params"])
     named = (job.get("named") or {}).get(which)
-    return rows if named is None else rows.toDF(*session.sql(named, args=args).columns)
+    return rows if named is None else rows.toDF(*sql(session, named, job["params"]).columns)
 
 
 def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
