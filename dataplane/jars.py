@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from dataplane.java import NoSpark
 
-S3 = Path(__file__).with_name("s3.pom.xml")
+S3, CONNECTORS = (Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "connectors"))
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
 import sys
@@ -28,6 +28,11 @@ builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.
 """
 TOO_LARGE = "software.amazon.awssdk:bundle"  # all of the SDK, of which the POM names what is needed
 TOLD_LINES = 5
+DELTA_JAR = "delta-spark_*.jar"
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
 class NoJars(NoSpark):
@@ -39,7 +44,19 @@ class NoJars(NoSpark):
 def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
     """For `spark.driver.extraClassPath` of a JVM that is still to start."""
     given = environ.get("HEADGATE_JARS")
-    folder = Path(given) if given else fetched(pom, environ)
+    return _joined(Path(given) if given else fetched(pom, environ))
+
+
+def given_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings of Spark for the folder of HEADGATE_JARS: all in it is found, and Delta is on where its jar is."""
+    given = environ.get("HEADGATE_JARS")
+    if not given:
+        return {}
+    paths = {f"spark.{who}.extraClassPath": _joined(Path(given)) for who in ("driver", "executor")}
+    return paths | (DELTA if any(Path(given).glob(DELTA_JAR)) else {})
+
+
+def _joined(folder: Path) -> str:
     return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
 
 

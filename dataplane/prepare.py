@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.classes import archive, making
+from dataplane.jars import given_conf
 from dataplane.java import require_java
 from dataplane.s3a import conf_for, together
 from dataplane.scratch import open_scratch
@@ -53,7 +54,7 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     """On somebody's own machine another process makes the archive for later drivers. It ends with this block."""
     is_ours = environ.get("HEADGATE_PARENT_PIPE") == "1" and not environ.get("HEADGATE_LAKE")
     try:
-        found = archive(conf_from_environment(environ), environ) if is_ours else None
+        found = archive(spark_conf(environ), environ) if is_ours else None
     except BadConf:  # of which whoever starts Spark will tell
         found = None
     if found is None or found.is_file():
@@ -69,9 +70,10 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
             process.kill()
 
 
-def spark_conf() -> dict[str, str]:
+def spark_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the environment says about Spark."""
-    return together(conf_for(os.environ.get("HEADGATE_LAKE", "")), conf_from_environment())
+    ours = given_conf(environ) | conf_for(environ.get("HEADGATE_LAKE", ""), environ)
+    return together(ours, conf_from_environment(environ))
 
 
 def _run(conf: Mapping[str, str], option: str) -> None:

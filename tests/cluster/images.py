@@ -14,6 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import deltalake
+import pyarrow.csv
+
 from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
 from dataplane import jars
@@ -64,14 +67,16 @@ def recipes() -> dict[str, Recipe]:
 
 
 def example_data() -> Path:
-    """A layer with the raw data of the flights example, by month, in /data: every pod has the same files."""
+    """A layer with the raw data of the flights example, by month, in /data: every pod has the same files. Airlines are
+    a Delta table, too."""
 
     def fill(layer: Layer) -> None:
         with TemporaryDirectory() as scratch:
             lay_out(Path(scratch))
+            deltalake.write_deltalake(f"{scratch}/delta", pyarrow.csv.read_csv(f"{scratch}/airlines.csv"))
             layer.tree(Path(scratch), "data")
 
-    return _layer("flights", [VERSION], fill)
+    return _layer("flights", [VERSION, "delta"], fill)
 
 
 def reference(name: str) -> str:
@@ -123,8 +128,8 @@ def _scripts(image: str, *names: str) -> Path:
 
 
 def _jars() -> Path:
-    """What Spark lacks for a lake on S3."""
-    found = sorted(jars.fetched(jars.S3).glob("*.jar"))
+    """What Spark lacks for a lake on S3, and for connectors."""
+    found = [jar for pom in (jars.S3, jars.CONNECTORS) for jar in sorted(jars.fetched(pom).glob("*.jar"))]
     return _files("jars", {f"opt/headgate/jars/{jar.name}": jar for jar in found}, 0o644)
 
 

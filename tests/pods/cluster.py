@@ -71,17 +71,25 @@ class Cluster:
     def install(self) -> None:
         """`kubectl apply -k`, as anybody would, and all that is then waited for."""
         self.kubectl("apply", "--kustomize", str(self._overlay()))
+        self._give("shop", password=self.secret("headgate-database", "password"))
         for name in ("statefulset/postgresql", "statefulset/s3", *(f"deployment/{name}" for name in SERVES)):
             self.kubectl("rollout", "status", name, "--namespace", CONTROL, HANGS)
         self.kubectl("wait", "--for=condition=complete", "job/headgate-migrate", "--namespace", CONTROL, HANGS)
 
+    def _give(self, name: str, **values: str) -> None:
+        """A Secret that users' blueprints may name."""
+        said = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
+        self.kubectl("create", "--namespace", DATA, "--filename=-", stdin=json.dumps(said))
+
     def _overlay(self) -> Path:
-        """`local` on a file of pools in which as many small drivers as tasks are worth while, two at most, and one that
-        has nothing to do ends at once."""
+        """`local` on a file of pools in which as many small drivers as tasks are worth while, two at most. One of them
+        that has nothing to do ends at once, and a large one: the node has no room for all."""
         made = self.home / "overlay"
         made.mkdir()
         pools = json.loads((LOCAL / "pools.json").read_text())
+        pools["secrets"] = ["shop"]
         pools["pools"]["small"] |= {"maximum": 2, "tasks_each": 1, "idle_s": 5}
+        pools["pools"]["large"] |= {"idle_s": 5}
         changed = {"name": "headgate-pools", "namespace": CONTROL, "behavior": "merge", "files": ["pools.json"]}
         said = {"resources": [os.path.relpath(LOCAL, made)], "configMapGenerator": [changed]}
         (made / "pools.json").write_text(json.dumps(pools))

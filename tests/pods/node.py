@@ -18,6 +18,7 @@ from tests.pods.cluster import Cluster
 
 Json = dict[str, Any]
 PLANE, NAME = "headgate-test-plane", "node1"
+ADDRESS = "172.30.0.1"  # as `inside.sh` says
 
 
 def main_process(pod: Json) -> int | None:

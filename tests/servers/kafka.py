@@ -1,4 +1,5 @@
-"""A throw-away Kafka on a free loopback port: one node that is broker and controller, from jars of Maven's.
+"""A throw-away Kafka on a free port, of loopback if nothing else is said: one node that is broker and controller, from
+jars of Maven's.
 
 Does not belong here: clients.
 """
@@ -64,10 +65,10 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 class Kafka:
     """`stop` and `start` again keep data and port; `remove` ends it for good."""
 
-    def __init__(self) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="kafka-"))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.home, self.host = Path(tempfile.mkdtemp(prefix="kafka-")), host
         self.port, self.login_port, controller = free_ports(3)
-        open_to = f"PLAINTEXT://127.0.0.1:{self.port},LOGIN://127.0.0.1:{self.login_port}"
+        open_to = f"PLAINTEXT://{host}:{self.port},LOGIN://{host}:{self.login_port}"
         listeners = f"{open_to},CONTROLLER://127.0.0.1:{controller}"
         password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
         login = f'{PLAIN} required user_{USER}="{password}";'
@@ -95,12 +96,12 @@ class Kafka:
 
     @property
     def servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def servers_with_login(self) -> str:
         """For those who say that they are `USER`, and trust the server's `certificate`."""
-        return f"127.0.0.1:{self.login_port}"
+        return f"{self.host}:{self.login_port}"
 
     def start(self) -> Kafka:
         read, write = os.pipe()

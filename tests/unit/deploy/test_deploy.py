@@ -14,6 +14,7 @@ import yaml
 from controlplane.api.metrics import render
 from controlplane.api.services import Counters
 from controlplane.store.memory import MemoryStore
+from dataplane.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
 
 ROOT = Path(__file__).parents[3]
@@ -65,6 +66,11 @@ def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
     assert held <= tested
     assert any(name.startswith("pyspark==") for name in held) is (plane == "dataplane")
     assert extras() <= {name.partition("==")[0] for name in held}
+
+
+def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
+    tested = [ROOT / "tests" / name for name in ("pom.xml", "spark-kafka.xml")]
+    assert set(coordinates(CONNECTORS)) == {jar for pom in tested for jar in coordinates(pom)}
 
 
 def extras() -> set[str]:

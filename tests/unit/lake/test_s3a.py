@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dataplane.jars import S3, coordinates
+from dataplane.jars import S3, coordinates, given_conf
 from dataplane.s3a import conf_for, together
 
 SECRETS = {"AWS_ACCESS_KEY_ID": "the-key", "AWS_SECRET_ACCESS_KEY": "the-secret", "AWS_SESSION_TOKEN": "the-token"}
@@ -15,6 +15,16 @@ def test_jars_lie_where_one_says(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     conf = conf_for("s3://bucket/x", {"HEADGATE_JARS": str(tmp_path)})
     assert conf["spark.driver.extraClassPath"] == f"{tmp_path}/a.jar:{tmp_path}/b.jar"
+
+
+def test_whatever_the_lake_is_given_jars_are_found_and_delta_is_on_where_it_is_among_them(tmp_path: Path) -> None:
+    assert given_conf({}) == {}
+    environ = {"HEADGATE_JARS": str(tmp_path)}
+    (tmp_path / "a.jar").touch()
+    paths = {f"spark.{who}.extraClassPath": f"{tmp_path}/a.jar" for who in ("driver", "executor")}
+    assert given_conf(environ) == paths
+    (tmp_path / "delta-spark_4.2_2.13-4.4.0.jar").touch()
+    assert given_conf(environ)["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
 
 
 def test_the_server_is_told_and_no_credential(tmp_path: Path) -> None:
