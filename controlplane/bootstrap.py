@@ -273,8 +273,8 @@ class Watched:
         self._hand = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pool")
         self.drivers: set[str] = set()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
-        self._hand.submit(self._pool.scale, kind, wanted, size).result()
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+        self._hand.submit(self._pool.scale, kind, wanted, size, busy).result()
 
     def poll(self) -> tuple[Driver, ...]:
         found = self._pool.poll()
@@ -293,7 +293,7 @@ class Elsewhere:
     outlives = True
     shares: tuple[Share, ...] = ()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """Not ours to start."""
 
     def poll(self) -> tuple[Driver, ...]:

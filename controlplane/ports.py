@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -407,8 +407,9 @@ class DriverPool(Protocol):
 
     shares: tuple[Share, ...]  # what may run in it
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
-        """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless."""
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+        """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those
+        whose ids are in `busy` go on, if they are more than that."""
 
     def poll(self) -> tuple[Driver, ...]:
         """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""

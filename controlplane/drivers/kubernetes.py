@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
@@ -101,13 +101,14 @@ class KubernetesPool:
         if nudge is not None:
             threading.Thread(target=self._watch, args=(nudge,), name="pods", daemon=True).start()
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         with self._lock:
             known = self._known()
             pool = self._cluster.pool(kind, size)
             mine = [s for s in known.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
-            running = sorted((s for s in mine if s.is_wanted), key=_last_to_end)
-            for seen in running[wanted:]:
+            running = [s for s in mine if s.is_wanted]
+            idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
+            for seen in idle[max(0, wanted - (len(running) - len(idle))) :]:
                 self._end(seen)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,12 +79,13 @@ class LocalPool:
         )  # children may be told to end with the thread that started them
         self._closed = False
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         if size != "standard":
             return
         with self._lock:
             running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
-            for child in running[wanted:]:
+            idle = [c for c in running if c.driver.id not in busy]
+            for child in idle[max(0, wanted - (len(running) - len(idle))) :]:
                 child.stopping = True
                 child.process.terminate()
             if not self._closed and self._monotonic() >= self._backoff[kind].until:

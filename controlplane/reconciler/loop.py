@@ -75,6 +75,7 @@ class Reconciler:
         self._settling = Settling(store, self._planner, namespace, branch, since_trace=self._newest_trace())
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._known_drivers: dict[str, Driver] = {}
+        self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
@@ -251,6 +252,7 @@ class Reconciler:
         moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
         with self.store.read(self.namespace) as tx:
             attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        self._busy = frozenset(attempt.driver for attempt in attempts.values())
         gone = [d for d in stored.values() if d.id not in present] if self._first else []
         if moved or gone:
             with self.store.begin(self.namespace) as tx:
@@ -305,7 +307,7 @@ class Reconciler:
         tasks = sum(backlog.get(kind, 0) for kind in (WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS))
         running = sum((d.kind, d.size) == of and not d.ended for d in self._known_drivers.values())
         self._levels[of] = self._levels.get(of, Level(running, now)).after(share.limits, tasks, now)
-        self.pool.scale(share.kind, self._levels[of].kept, share.size)
+        self.pool.scale(share.kind, self._levels[of].kept, share.size, self._busy)
 
 
 def _is_remarkable(driver: Driver) -> bool:

@@ -71,6 +71,19 @@ def test_scaling_is_a_level(made: tuple[DriverPool, Kill]) -> None:
     assert (ended.kind, ended.reason) == ("driver", "ended as asked")
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_who_is_busy_goes_on_and_who_is_idle_ends(made: tuple[DriverPool, Kill], which: int) -> None:
+    pool, _ = made
+    pool.scale("driver", 2)
+    both = sorted(told(pool, lambda ds: len(ds) == 2))
+    busy, idle = both[which], both[1 - which]
+    pool.scale("driver", 1, busy={busy})
+    pool.scale("driver", 0, busy={busy})
+    assert not told(pool, lambda ds: ds[idle].ended)[busy].ended
+    pool.scale("driver", 0)
+    told(pool, lambda ds: busy in ds and ds[busy].ended)
+
+
 def test_an_end_is_told_and_made_good(made: tuple[DriverPool, Kill]) -> None:
     pool, kill = made
     pool.scale("driver", 1)

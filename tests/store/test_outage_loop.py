@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,7 +69,7 @@ class Pool:
     outlives: bool = False
     shares: tuple[Share, ...] = (Share("worker", "standard", SIZES, Limits(1, 1)),)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """They are always there."""
 
     def poll(self) -> tuple[Driver, ...]:

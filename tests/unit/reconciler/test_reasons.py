@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,10 +44,12 @@ class Pool:
     drivers: tuple[Driver, ...] = ()
     name: str = "kubernetes"
     outlives: bool = True
+    busy: set[str] = field(default_factory=set)
     shares: tuple[Share, ...] = (Share("driver", "standard", SIZES, Limits(0, 1)),)
 
-    def scale(self, kind: str, wanted: int, size: Size = "standard") -> None:
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """As many as there are."""
+        self.busy = set(busy)
 
     def poll(self) -> tuple[Driver, ...]:
         return self.drivers
@@ -118,6 +121,15 @@ def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: st
     why = look.why(place.ctx, "main", "shop.orders")
     assert [d["reason"] for d in why["drivers"]] == [reason]
     assert why["error"]["message"] == f"its driver ended: {reason}"
+
+
+def test_a_pool_is_told_who_is_busy(place: Place) -> None:
+    place.pool.drivers = (driver("d"), driver("idle"))
+    place.listed()
+    assert place.pool.busy == set()
+    assert work.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
+    place.loop.tick()
+    assert place.pool.busy == {"d"}
 
 
 def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
