@@ -35,6 +35,15 @@ def archive(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) ->
     return (Path(folder) if folder else cache_folder(environ) / "classes") / f"{key.hex()[:16]}.jsa"
 
 
+def in_order(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """With Spark's jars by name on the class path, where archives may come from another machine: by itself a JVM takes
+    them in the order in which a file system tells them, and an archive is for one order."""
+    if environ.get(FOLDER, "off") == "off":
+        return dict(conf)
+    own = sorted(map(str, (Path(_find_spark_home()) / "jars").glob("*.jar")))
+    return {**conf, _CLASS_PATH: os.pathsep.join([*filter(None, [conf.get(_CLASS_PATH)]), *own])}
+
+
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str:
     """What a JVM is to be started with so that it maps the archive; empty where there is none."""
     found = archive(conf, environ)

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from dataplane.classes import archive, making
+from dataplane.classes import archive, in_order, making
 from dataplane.jars import given_conf
 from dataplane.java import require_java
 from dataplane.s3a import conf_for, together
@@ -73,7 +73,7 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
 def spark_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the environment says about Spark."""
     ours = given_conf(environ) | conf_for(environ.get("HEADGATE_LAKE", ""), environ)
-    return together(ours, conf_from_environment(environ))
+    return in_order(together(ours, conf_from_environment(environ)), environ)
 
 
 def _run(conf: Mapping[str, str], option: str) -> None:

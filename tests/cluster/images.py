@@ -20,7 +20,7 @@ import pyarrow.csv
 from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
 from dataplane import jars
-from tests.cluster import containerfile, debian, layers, oci
+from tests.cluster import containerfile, debian, layers, oci, rootfs
 from tests.cluster.binaries import cache
 from tests.cluster.containerfile import FILES, Runs
 from tests.cluster.layers import Layer
@@ -51,14 +51,10 @@ class Recipe:
 def recipes() -> dict[str, Recipe]:
     """By name; `pause` is the node's own."""
     pause = _files("pause", {"pause": node_binaries() / "pause"})
+    spark = (_userland("dataplane"), _site("dataplane"), _jars())
     layers = {
         "controlplane": (_userland("controlplane"), _site("controlplane")),
-        "dataplane": (
-            _userland("dataplane"),
-            _site("dataplane"),
-            _jars(),
-            _scripts("dataplane", "entrypoint.sh", "decom.sh"),
-        ),
+        "dataplane": (*spark, _classes(spark), _scripts("dataplane", "entrypoint.sh", "decom.sh")),
         "postgresql": (_userland("postgresql"), _scripts("postgresql", "postgresql.sh")),
         "s3": (_userland("s3"), _s3(), _scripts("s3", "s3.sh")),
     }
@@ -131,6 +127,27 @@ def _jars() -> Path:
     """What Spark lacks for a lake on S3, and for connectors."""
     found = [jar for pom in (jars.S3, jars.CONNECTORS) for jar in sorted(jars.fetched(pom).glob("*.jar"))]
     return _files("jars", {f"opt/headgate/jars/{jar.name}": jar for jar in found}, 0o644)
+
+
+def _classes(below: tuple[Path, ...]) -> Path:
+    """The archive of Spark's classes, by the command of the Containerfile, and that of Java's own, which Debian's
+    package makes when it is installed. They fit the files below them alone."""
+    environment = dict(containerfile.read("dataplane").environment)
+
+    def fill(layer: Layer) -> None:
+        with rootfs.unpacked([*below, code()]) as root:
+            rootfs.run(root, environment, "java", "-Xshare:dump")
+            rootfs.run(root, environment, "python3", "-m", "dataplane", "prepare")
+            made = [
+                *root.glob("opt/headgate/classes/*.jsa"),
+                *root.glob("usr/lib/jvm/java-17-*/lib/server/classes.jsa"),
+            ]
+            assert len(made) == 2, made
+            for archive in made:
+                layer.content(archive.relative_to(root).as_posix(), archive.read_bytes())
+
+    makers = [(ROOT / "dataplane" / f"{name}.py").read_text() for name in ("classes", "prepare", "session")]
+    return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 
 
 def _s3() -> Path:

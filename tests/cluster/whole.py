@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dataplane.jars import NoJars
+from dataplane.jars import NoJars, fetched
 from tests.cluster import store
 from tests.cluster.binaries import MissingTool, binaries
 from tests.cluster.images import Recipe, example_data, recipes
 from tests.cluster.nodeparts import node_binaries, runtime
+from tests.servers import kafka
 
 INSIDE = Path(__file__).with_name("inside.sh")
 TOOLS = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "mount": "mount", "bash": "bash"}
@@ -33,6 +34,7 @@ def run(command: Sequence[str]) -> int:
     _require()
     began = time.monotonic()
     parts = _with_data(recipes())
+    fetched(kafka.POM)  # of a server that tests start inside, where no registry is
     prepared = [binaries(), node_binaries(), runtime(), store.store(parts)]
     home = Path(tempfile.mkdtemp(prefix="k8s-", dir="/tmp"))  # short: sockets lie in it
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.classes import FOLDER, archive, making, options
+from dataplane.classes import FOLDER, archive, in_order, making, options
 from dataplane.prepare import meanwhile
 from dataplane.session import jvm_options
 
@@ -45,6 +45,16 @@ def test_there_is_none_where_none_is_wanted_or_java_is_not_there(environ: dict[s
     assert options({}, environ | why) == ""
     with meanwhile(environ | why | OURS):
         pass
+
+
+def test_where_archives_are_carried_along_the_class_path_does_not_depend_on_the_file_system(tmp_path: Path) -> None:
+    name = "spark.driver.extraClassPath"
+    assert in_order({name: "/a.jar"}, {}) == in_order({name: "/a.jar"}, {FOLDER: "off"}) == {name: "/a.jar"}
+    given, *own = in_order({name: "/a.jar"}, {FOLDER: str(tmp_path)})[name].split(":")
+    assert given == "/a.jar"
+    assert own == sorted(own)
+    assert any("/spark-core_" in jar for jar in own)
+    assert in_order({}, {FOLDER: str(tmp_path)})[name].split(":") == own
 
 
 def test_a_jvm_is_told_of_one_that_is_there(environ: dict[str, str]) -> None:
