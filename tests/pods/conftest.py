@@ -10,7 +10,8 @@ import pytest
 
 from controlplane.client import Headgate
 from controlplane.demo.data import lay_out
-from tests.pods.cluster import Cluster
+from tests.pods.cluster import Cluster, settled
+from tests.pods.gated import SOURCE
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,10 @@ def installed(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def airlines(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+def airlines(client: Headgate, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """Rows of the dataset that all of these dataflows read."""
+    client.apply([{"name": "/source.yaml", "text": SOURCE}])
+    assert settled(client, "source")["state"] == "up_to_date"
     folder = tmp_path_factory.mktemp("raw")
     lay_out(folder)
     return pa.csv.read_csv(folder / "airlines.csv")

@@ -18,17 +18,21 @@ from tests.e2e.workspace import until
 from tests.pods import node
 from tests.pods.cluster import Cluster, Json, settled
 
+SOURCE = """
+dataflow: source
+components:
+  airlines:
+    read: {connector: files, path: /data/airlines.csv, format: csv, options: {header: true}, refresh: 1h}
+"""
 FLOW = """
 dataflow: {name}
 components:
-  airlines:
-    read: {{connector: files, path: /data/airlines.csv, format: csv, options: {{header: true}}, refresh: 1h}}
   named:
     resources: {size}
     transform:
       python: |
 {code}
-      inputs: {{airlines: all}}
+      inputs: {{airlines: {{from: source.airlines, mode: all}}}}
 """
 BY_MONTH = """
 dataflow: {name}
