@@ -2,13 +2,14 @@
 
 A process has one set of modules, so tasks that require the same share it, and others wait until they are done. What a
 set has loaded is put aside and comes back with it. Spark's Python workers are told by their environment, by which Spark
-keeps them apart. Does not belong here: installing (packages).
+keeps them apart; executors that may be elsewhere are sent an archive. Does not belong here: installing (packages).
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 
 from dataplane import packages
 
@@ -35,7 +36,7 @@ class _Gate:
     waiting: list[object] = field(default_factory=list)
     aside: dict[Path, dict[str, ModuleType]] = field(default_factory=dict)
 
-    def enter(self, folder: Path | None, context: SparkContext) -> None:
+    def enter(self, folder: Path | None, path: str, context: SparkContext) -> None:
         ticket = object()
         with self.changed:
             self.waiting.append(ticket)
@@ -46,7 +47,7 @@ class _Gate:
                 self.changed.notify_all()
             if not self.inside:
                 self.folder = folder
-                self._show(context)
+                self._show(path, context)
             self.inside += 1
 
     def leave(self, context: SparkContext) -> None:
@@ -57,13 +58,13 @@ class _Gate:
                 self.folder = None
             self.changed.notify_all()
 
-    def _show(self, context: SparkContext) -> None:
+    def _show(self, path: str, context: SparkContext) -> None:
         if self.folder is None:
             return
         sys.path.insert(0, str(self.folder))
         sys.modules.update(self.aside.pop(self.folder, {}))
         importlib.invalidate_caches()
-        context.environment[PATH] = str(self.folder)
+        context.environment[PATH] = path
 
     def _hide(self, context: SparkContext) -> None:
         if self.folder is None:
@@ -79,6 +80,7 @@ class _Gate:
 
 
 _GATE = _Gate()
+_SENDING = threading.Lock()
 
 
 def _lies_in(module: ModuleType, folder: Path) -> bool:
@@ -86,12 +88,29 @@ def _lies_in(module: ModuleType, folder: Path) -> bool:
     return any(place.startswith(f"{folder}{os.sep}") for place in places)
 
 
+def _path_of_workers(folder: Path, context: SparkContext) -> str:
+    """Where Python workers look. Executors unpack what they are sent into their working directory, in which workers
+    start; workers on the driver's own machine may find the folder itself."""
+    if _is_local(str(context.master)):
+        return str(folder)
+    with _SENDING:
+        if not any(archive.endswith(f"#{folder.name}") for archive in context.listArchives):
+            archive = shutil.make_archive(str(Path(SparkFiles.getRootDirectory()) / folder.name), "zip", folder)
+            context.addArchive(f"{archive}#{folder.name}")
+    return f"{folder.name}{os.pathsep}{folder}"
+
+
+def _is_local(master: str) -> bool:
+    """As Spark sees it: `local-cluster[...]` has executors of its own."""
+    return master == "local" or master.startswith("local[")
+
+
 @contextmanager
 def seeing(requirements: Sequence[str], context: SparkContext) -> Iterator[None]:
     """Python code that runs meanwhile, here and on workers, finds these packages and no others beyond the driver's own.
     Raises TaskFailure where they cannot be had."""
     with packages.held(requirements, packages.home()) if requirements else nullcontext() as folder:
-        _GATE.enter(folder, context)
+        _GATE.enter(folder, "" if folder is None else _path_of_workers(folder, context), context)
         try:
             yield
         finally:

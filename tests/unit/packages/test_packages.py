@@ -37,7 +37,7 @@ def home(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def context() -> Any:
-    return SimpleNamespace(environment={"PYTHONHASHSEED": "0"})
+    return SimpleNamespace(environment={"PYTHONHASHSEED": "0"}, master="local[2]")
 
 
 def seen() -> str:
