@@ -5,6 +5,7 @@ set -eu
 if [ "${1:-}" != executor ]; then
     exec "$@"
 fi
+cd "$(mktemp -d)" # where it may write: here lies what Spark sends to executors, such as packages that a transform requires
 set --
 i=0
 while eval "option=\${SPARK_JAVA_OPT_$i-}" && [ -n "$option" ]; do

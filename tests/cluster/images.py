@@ -26,10 +26,12 @@ from tests.cluster.containerfile import FILES, Runs
 from tests.cluster.layers import Layer
 from tests.cluster.nodeparts import node_binaries
 from tests.servers import s3
+from tests.wheels import wheel
 
 ROOT = Path(__file__).parents[2]
 LIB = "opt/headgate/lib"
 TAG = "0.1.0"
+PACKAGE = ("hgpodpkg", "1.0", "def told(name):\n    return f'{name}, by {__file__}'\n")  # below /data/wheels
 FORM = "2"  # of layers; to be raised when the way that they are made changes
 
 
@@ -64,15 +66,16 @@ def recipes() -> dict[str, Recipe]:
 
 def example_data() -> Path:
     """A layer with the raw data of the flights example, by month, in /data: every pod has the same files. Airlines are
-    a Delta table, too."""
+    a Delta table, too. With it comes a package to require, since pods reach no index."""
 
     def fill(layer: Layer) -> None:
         with TemporaryDirectory() as scratch:
             lay_out(Path(scratch))
             deltalake.write_deltalake(f"{scratch}/delta", pyarrow.csv.read_csv(f"{scratch}/airlines.csv"))
+            wheel(Path(scratch) / "wheels", *PACKAGE)
             layer.tree(Path(scratch), "data")
 
-    return _layer("flights", [VERSION, "delta"], fill)
+    return _layer("flights", [VERSION, "delta", *PACKAGE], fill)
 
 
 def reference(name: str) -> str:

@@ -83,13 +83,14 @@ class Cluster:
 
     def _overlay(self) -> Path:
         """`local` on a file of pools in which as many small drivers as tasks are worth while, two at most. One of them
-        that has nothing to do ends at once, and a large one: the node has no room for all."""
+        that has nothing to do ends at once, and a large one: the node has no room for all. Packages are on all pods."""
         made = self.home / "overlay"
         made.mkdir()
         pools = json.loads((LOCAL / "pools.json").read_text())
         pools["secrets"] = ["shop"]
         pools["pools"]["small"] |= {"maximum": 2, "tasks_each": 1, "idle_s": 5}
         pools["pools"]["large"] |= {"idle_s": 5}
+        pools["env"] |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/data/wheels"}
         changed = {"name": "headgate-pools", "namespace": CONTROL, "behavior": "merge", "files": ["pools.json"]}
         said = {"resources": [os.path.relpath(LOCAL, made)], "configMapGenerator": [changed]}
         (made / "pools.json").write_text(json.dumps(pools))
