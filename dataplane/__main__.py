@@ -14,7 +14,7 @@ import sys
 
 from dataplane import lifeline
 from dataplane.client import Client
-from dataplane.secrets import Hiding
+from dataplane.secrets import Hiding, Printing
 
 
 def main(arguments: list[str]) -> int:
@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m dataplane worker | driver | prepare\n")
         return 64
     lifeline.hold()
+    sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[lines])

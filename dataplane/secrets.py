@@ -6,11 +6,13 @@ not belong here: what secrets open.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import quote, quote_plus
 
 from dataplane.contract import Json, TaskError, TaskResult
@@ -75,6 +77,17 @@ def without_secrets(results: Iterable[TaskResult]) -> list[TaskResult]:
 def without_secrets_in(error: TaskError) -> TaskError:
     told: Json = {name: hidden(value) if isinstance(value, str) else value for name, value in error.items()}
     return told  # type: ignore[no-any-return]  # the same keys
+
+
+class Printing(io.TextIOWrapper):
+    """What this process and users' code in it print, without secrets, line by line: who is killed has told all."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)
+
+    def write(self, text: str, /) -> int:
+        super().write(hidden(text))
+        return len(text)
 
 
 class Hiding(logging.Formatter):

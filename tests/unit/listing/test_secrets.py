@@ -9,7 +9,7 @@ import pytest
 
 from dataplane.contract import TaskResult
 from dataplane.failure import TaskFailure, error_of
-from dataplane.secrets import Hiding, hidden, remember, resolved, without_secrets
+from dataplane.secrets import Hiding, Printing, hidden, remember, resolved, without_secrets
 
 
 def test_a_reference_is_a_variable_or_a_file(tmp_path: Path) -> None:
@@ -48,3 +48,13 @@ def test_errors_and_logs_are_without_secrets() -> None:
     assert told["error"]["message"] == "cannot use ***, *** or ***"
     assert "s3cr" not in Hiding("%(message)s").format(record)
     assert hidden("nothing of it") == "nothing of it"
+
+
+def test_what_is_printed_is_told_at_once_and_without_secrets(tmp_path: Path) -> None:
+    remember("s3cr et/2")
+    log = tmp_path / "log"
+    with log.open("w", encoding="utf-8") as file:
+        out = Printing(file)
+        print("the key", "s3cr et/2", "ö\udcff", file=out)
+        assert log.read_text("utf-8") == "the key *** ö\\udcff\n"
+        assert out.fileno() == file.fileno()
