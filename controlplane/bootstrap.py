@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -144,22 +144,31 @@ class Server:
         return self._open_pool()
 
     def _open_pool(self) -> Watched:
+        return Watched(self._made_pool(self.wake.notify))
+
+    def _made_pool(self, nudge: Callable[[], None] | None) -> DriverPool:
         if self.settings.pool == "none":
-            return Watched(Elsewhere())
+            return Elsewhere()
         if self.settings.pool == "kubernetes":
-            return Watched(self._kubernetes())
+            return self._kubernetes(nudge)
         from controlplane.drivers.local import LocalPool
 
-        return Watched(LocalPool(self.url, self.home.path, self._mint))
+        return LocalPool(self.url, self.home.path, self._mint)
 
-    def _kubernetes(self) -> DriverPool:
+    def _log(self, driver: str, lines: int) -> str:
+        """Any process can tell, also one that has no pool: by one that starts nothing, ends nothing and is not told to
+        follow."""
+        with closing(self._made_pool(None)) as reading:
+            return reading.log(driver, lines)
+
+    def _kubernetes(self, nudge: Callable[[], None] | None) -> DriverPool:
         from controlplane.drivers.cluster import Api
         from controlplane.drivers.kubernetes import KubernetesPool
 
         cluster = _read_pools(self.settings)
         api = Api.open(cluster.namespace, self.settings.kubeconfig)
         named = replace(cluster, url=cluster.url or self.url)
-        return KubernetesPool(named, api, self._mint, keep=self.role == "serve", nudge=self.wake.notify)
+        return KubernetesPool(named, api, self._mint, keep=self.role == "serve" or nudge is None, nudge=nudge)
 
     def _mint(self, driver: str) -> str:
         """A token for one driver of the pool."""
@@ -211,6 +220,7 @@ class Server:
             lake,
             self.wake,
             render,
+            self._log,
             self.counters,
             stopping=self.stopping,
             is_ready=self._is_working,
@@ -281,6 +291,9 @@ class Watched:
         self.drivers.update(d.id for d in found if d.kind == "driver")
         return found
 
+    def log(self, driver: str, lines: int) -> str:
+        return self._pool.log(driver, lines)
+
     def close(self) -> None:
         self._pool.close()
         self._hand.shutdown()
@@ -298,6 +311,11 @@ class Elsewhere:
 
     def poll(self) -> tuple[Driver, ...]:
         return ()
+
+    def log(self, driver: str, lines: int) -> str:  # noqa: ARG002  # as of every pool
+        from controlplane.core.errors import LogGone
+
+        raise LogGone(f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log")
 
     def close(self) -> None:
         """Not ours to end."""

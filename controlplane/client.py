@@ -200,6 +200,11 @@ class Headgate:
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> Json:
         return self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit})
 
+    def log(self, attempt: str, *, tail: int = 200) -> str:
+        """The last lines that the driver of an attempt said."""
+        response = self._http.get(f"/v1/attempts/{_segment(attempt)}/log", params={"tail": tail})
+        return response.text if response.status_code < 400 else str(_value(response))
+
     def audit(self, limit: int = 100) -> Json:
         return self._get("/v1/audit", {"limit": limit})
 

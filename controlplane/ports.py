@@ -339,6 +339,10 @@ class Tx(Upkeep, Leases, Remains, Protocol):
 
     def last_event(self) -> int: ...
 
+    def claim_of(self, attempt: str) -> Event | None:
+        """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
+        only."""
+
     def count_events(self, after: int) -> dict[str, int]:
         """Sum of `n` by kind of the events with id > `after`."""
 
@@ -398,6 +402,9 @@ class ObjectStore(Protocol):
         """Names directly below a prefix."""
 
 
+LOG_BYTES = 1 << 20  # of a driver's log are read at once, at its end
+
+
 class DriverPool(Protocol):
     """Where drivers and workers run. Level-triggered: `scale` states what is wanted, `poll` what is. Both raise
     PoolUnavailable where that cannot be known or done at present; it is never taken for "nothing runs"."""
@@ -413,6 +420,11 @@ class DriverPool(Protocol):
 
     def poll(self) -> tuple[Driver, ...]:
         """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
+
+    def log(self, driver: str, lines: int) -> str:
+        """The last lines that a driver or worker said, also after its end; fewer where they have more than LOG_BYTES.
+        LogGone says why there are none any more, PoolUnavailable that it cannot be known at present. Nothing has to be
+        started or polled before, so that any process of a control plane can ask."""
 
     def close(self) -> None:
         """End all that does not outlive us, and wait until it is gone."""

@@ -382,6 +382,7 @@ class TaskError(TypedDict):
     line: int | None
     column: int | None
     detail: str  # the full trace
+    attempt: NotRequired[str]  # added by the control plane: the one that it came of
 
 
 class Manifest(TypedDict):

@@ -22,6 +22,7 @@ from dataplane.contract import digest
 BRANCH = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+ATTEMPT = re.compile(r"[0-9a-f]{32}")
 ETAG = re.compile(r'"(\d{1,9})"')
 
 
@@ -131,6 +132,10 @@ def _dataset(dataset: Annotated[str, Path()]) -> str:
     return _named(DATASET, "dataset", dataset)
 
 
+def _attempt(attempt: Annotated[str, Path()]) -> str:
+    return _named(ATTEMPT, "attempt", attempt)
+
+
 def target_of(text: str | None) -> str | None:
     """A dataflow, a dataset, or None for everything."""
     if text is None or DATAFLOW.fullmatch(text) or DATASET.fullmatch(text):
@@ -143,3 +148,4 @@ Expected: TypeAlias = Annotated[int | None, Depends(expected)]
 Branch: TypeAlias = Annotated[str, Depends(_branch)]
 Dataflow: TypeAlias = Annotated[str, Depends(_dataflow)]
 Dataset: TypeAlias = Annotated[str, Depends(_dataset)]
+Attempt: TypeAlias = Annotated[str, Depends(_attempt)]

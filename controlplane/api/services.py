@@ -19,6 +19,8 @@ from controlplane.ports import ObjectStore, Store
 from dataplane.contract import Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
+Log: TypeAlias = Callable[[str, int], str]
+"""The last lines of a driver: `DriverPool.log`."""
 
 
 class Wake(Protocol):
@@ -65,6 +67,7 @@ class Services:
     lake: ObjectStore
     wake: Wake
     render: Render
+    log: Log
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
     is_ready: Callable[[], bool] = lambda: True

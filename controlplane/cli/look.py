@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, why, checks, preview, records, history."""
+"""Commands that look and change nothing: validate, plan, status, why, logs, checks, preview, records, history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from controlplane.cli import failures, options, views
-from controlplane.cli.output import Lines, problem_lines, show
+from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import InvalidBlueprint, Problem
 
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    for command in (validate, plan, status, why, checks, preview, records, history):
+    for command in (validate, plan, status, why, logs, checks, preview, records, history):
         app.command()(command)
 
 
@@ -136,6 +136,24 @@ def why(
     with session.connect(home) as client:
         value = client.why(dataset, partition if slash else None, branch=branch)
     show(value, views.why(value), session.output)
+
+
+def logs(
+    ctx: typer.Context,
+    attempt: Annotated[
+        str, typer.Argument(metavar="ATTEMPT", help="As `why` and `status` name it.", show_default=False)
+    ],
+    tail: Annotated[int, typer.Option("--tail", "-n", min=1, max=10_000, help="How many lines at most.")] = 200,
+    home: options.Home = None,
+) -> None:
+    """Show the last lines of the driver that had an attempt."""
+    session = options.session(ctx)
+    with session.connect(home) as client:
+        said = client.log(attempt, tail=tail)
+    if is_fancy(sys.stdout):
+        said = "".join(f"{printable(line.expandtabs())}\n" for line in said.splitlines())
+    sys.stdout.buffer.write(said.encode())
+    sys.stdout.buffer.flush()
 
 
 def checks(

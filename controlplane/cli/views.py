@@ -148,7 +148,8 @@ def _failure(error: Json | None, subject: str | None = None) -> list[str]:
     place = f"{error['file']}:{error.get('line') or 0}:{error.get('column') or 0}: " if error.get("file") else ""
     names = " ".join(str(error[k]) for k in ("condition", "sqlstate") if error.get(k))
     head = f"error: {place}{f'{subject}: ' if subject else ''}{names or error.get('code', '')}"
-    return [head, *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES])]
+    log = [f"  log: headgate logs {error['attempt']}"] if error.get("attempt") else []
+    return [head, *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES]), *log]
 
 
 def history(value: Json) -> View:

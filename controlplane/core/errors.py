@@ -44,6 +44,12 @@ class NotFound(HeadgateError):
     code = "not-found"
 
 
+class LogGone(HeadgateError):
+    """What a driver or worker said cannot be had any more."""
+
+    code = "log-gone"
+
+
 class StaleRevision(HeadgateError):
     """Somebody else stored a revision first: read it, then send yours with its ETag."""
 

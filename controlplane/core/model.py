@@ -241,6 +241,9 @@ class Target:
     error: TaskError | None = None
 
 
+CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened. `n` is what counters add up."""

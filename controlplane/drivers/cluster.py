@@ -22,6 +22,7 @@ from controlplane.core.errors import HeadgateError, PoolUnavailable
 
 Json: TypeAlias = dict[str, Any]
 JOBS, PODS, SECRETS, EVENTS = "batch/v1/jobs", "v1/pods", "v1/secrets", "v1/events"
+JSON = "application/json"
 PAGE = 500
 # When to try again is decided above; but a kept connection may turn out to be closed at its next use.
 ONCE_MORE = Retry(
@@ -97,6 +98,20 @@ class Api:
             if e.status not in (404, 409):
                 raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
 
+    def log(self, pod: str, container: str, lines: int, limit_bytes: int) -> bytes:
+        """The last lines that a container said. Refused if it has said nothing yet, or is not there."""
+        while True:
+            query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit_bytes)}
+            try:
+                said = self._read("GET", self._path(PODS, query, name=pod, part="log"), accept="*/*")
+            except Refused as e:
+                if e.status not in (400, 404):
+                    raise PoolUnavailable(f"the log of pod {pod} cannot be read: {e}") from e
+                raise
+            if len(said) < limit_bytes or lines == 1:
+                return said
+            lines = max(1, lines // 4)  # a limit leaves out the end, which matters most
+
     def watch(self, resource: str, labels: str) -> Iterator[None]:
         """Something may have happened. Ends after a while, or raises PoolUnavailable."""
         query = {"labelSelector": labels, "watch": "1", "timeoutSeconds": str(int(WATCH_S))}
@@ -112,23 +127,29 @@ class Api:
     def close(self) -> None:
         self._client.close()
 
-    def _path(self, resource: str, query: Mapping[str, str] | None = None, *, name: str = "") -> str:
+    def _path(self, resource: str, query: Mapping[str, str] | None = None, *, name: str = "", part: str = "") -> str:
         group, _, kind = resource.rpartition("/")
         root = f"/apis/{group}" if "/" in group else f"/api/{group}"
-        path = f"{root}/namespaces/{quote(self._namespace)}/{kind}" + (f"/{quote(name)}" if name else "")
+        place = [root, "namespaces", quote(self._namespace), kind, *map(quote, filter(None, (name, part)))]
         said = {k: v for k, v in (query or {}).items() if v}
-        return f"{path}?{urlencode(said)}" if said else path
+        return "/".join(place) + (f"?{urlencode(said)}" if said else "")
 
     def _call(self, method: str, path: str, body: Json | None = None) -> Json:
-        answer = self._answer(method, path, body, ANSWER_S)
         try:
-            found: Json = json.loads(answer.read())
-        except (ValueError, HTTPError, OSError) as e:
+            found: Json = json.loads(self._read(method, path, body))
+        except ValueError as e:
             raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
         return found
 
-    def _answer(self, method: str, path: str, body: Json | None, answer_s: float) -> Any:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    def _read(self, method: str, path: str, body: Json | None = None, *, accept: str = JSON) -> bytes:
+        answer = self._answer(method, path, body, ANSWER_S, accept)
+        try:
+            return bytes(answer.read())
+        except (HTTPError, OSError) as e:
+            raise PoolUnavailable(f"the API server's answer cannot be read: {e}") from e
+
+    def _answer(self, method: str, path: str, body: Json | None, answer_s: float, accept: str = JSON) -> Any:
+        headers = {"Accept": accept, "Content-Type": JSON}
         request = self._client.param_serialize(
             method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
         )

@@ -17,14 +17,16 @@ from uuid import uuid4
 
 from controlplane import logs
 from controlplane.core import ends
-from controlplane.core.errors import PoolUnavailable
+from controlplane.core.errors import LogGone, PoolUnavailable
 from controlplane.core.model import Driver, Size
 from controlplane.drivers import manifests
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, Refused
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Cluster, Pool
+from controlplane.drivers.tails import last_lines
 from controlplane.drivers.verdicts import Verdict, awaits_pod, judge, time_of
+from controlplane.ports import LOG_BYTES
 from dataplane.contract import failpoint
 
 START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long
@@ -43,6 +45,8 @@ class Asks(Protocol):
     def delete(self, resource: str, name: str, uid: str) -> None: ...
 
     def watch(self, resource: str, labels: str) -> Iterable[None]: ...
+
+    def log(self, pod: str, container: str, lines: int, limit_bytes: int) -> bytes: ...
 
     def close(self) -> None: ...
 
@@ -125,6 +129,18 @@ class KubernetesPool:
             self._forget()
             drivers = [seen.driver for seen in now] + [self._gone(seen) for seen in gone]
             return (*drivers, *self._held_up())
+
+    def log(self, driver: str, lines: int) -> str:
+        launched = self._api.list(PODS, f"{manifests.selector(self._cluster)},{manifests.KIND}")
+        own = [p["metadata"] for p in launched if p["metadata"].get("annotations", {}).get(manifests.DRIVER) == driver]
+        if not own:
+            kept = f"it is kept for {self._cluster.keep_s} s after an end by itself, not after one that was asked for"
+            raise LogGone(f"the pod of {driver} is gone, and its log with it; {kept}")
+        pod = max(own, key=lambda about: str(about["creationTimestamp"]))["name"]
+        try:
+            return last_lines(self._api.log(pod, manifests.CONTAINER, lines, LOG_BYTES), lines)
+        except Refused as e:
+            raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
     def seen(self) -> tuple[Seen, ...]:
         """Everything as of the last look."""

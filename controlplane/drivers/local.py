@@ -22,13 +22,17 @@ from typing import Literal, cast
 from uuid import uuid4
 
 from controlplane.core import ends
+from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.scaling import Limits, Share
 from controlplane.drivers.backoff import Backoff
+from controlplane.drivers.tails import end_of, last_lines
+from controlplane.ports import LOG_BYTES
 
 Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
 LOG_TAIL_BYTES = 8192
+ID = re.compile(r"(driver|worker)-[0-9a-f]{12}")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
 SHARES: tuple[Share, ...] = (  # one session serves all sizes
@@ -96,6 +100,14 @@ class LocalPool:
         with self._lock:
             return tuple(self._observe(child) for child in list(self._children.values()))
 
+    def log(self, driver: str, lines: int) -> str:
+        try:
+            if ID.fullmatch(driver):  # others name no file of ours
+                return last_lines(end_of(self._log(driver), LOG_BYTES), lines)
+        except OSError:
+            """As if there were none."""
+        raise LogGone(f"there is no log of {driver} in the home of this server; one that ran elsewhere left it there")
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -112,13 +124,16 @@ class LocalPool:
     def _start(self, kind: Kind) -> None:
         id = f"{kind}-{uuid4().hex[:12]}"
         token_file = self._write_token(id)
-        log = self._home / "logs" / f"{id}.log"
+        log = self._log(id)
         log.parent.mkdir(parents=True, exist_ok=True)
         environment = self._environment | self._addresses(token_file)
         process = self._spawner.submit(_spawn, [*self._command, kind], environment, log).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
         self._children[id] = Child(driver, process, token_file, log, self._monotonic())
+
+    def _log(self, id: str) -> Path:
+        return self._home / "logs" / f"{id}.log"
 
     def _addresses(self, token_file: Path) -> dict[str, str]:
         return {
@@ -207,9 +222,7 @@ def _ending(status: int) -> str:
 
 def _tail(log: Path) -> str:
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace")
+        return end_of(log, LOG_TAIL_BYTES).decode(errors="replace")
     except OSError:
         return ""
 

@@ -1,15 +1,20 @@
-"""What is noted of work and of wishes: the tasks that a dataset asks for, and who changed what. Changes nothing.
+"""What is noted of work and of wishes: the tasks that a dataset asks for, what the driver of an attempt said, and who
+changed what. Changes nothing.
 
 Does not belong here: what is to be made of it (`look`).
 """
 
 from __future__ import annotations
 
-from controlplane.core.errors import NotFound
+from collections.abc import Callable
+
+from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model import Change, Task
+from controlplane.core.redaction import redacted
 from controlplane.operations import views
 from controlplane.operations.context import Context
 from controlplane.operations.world import desired
+from controlplane.ports import Tx
 from dataplane.contract import Json
 
 
@@ -39,6 +44,27 @@ def _task(task: Task) -> Json:
         "priority": task.priority,
         "resources": task.size,
     }
+
+
+def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
+    """The last lines of the driver or worker that has, or had, an attempt; about other attempts of its own as well.
+
+    `of` asks the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
+    """
+    with ctx.store.read(ctx.namespace) as tx:
+        driver = _driver_of(tx, attempt)
+    return redacted(of(driver, lines))
+
+
+def _driver_of(tx: Tx, attempt: str) -> str:
+    if live := tx.attempts([attempt]).get(attempt):
+        return live.driver
+    claim = tx.claim_of(attempt)
+    if claim is None:
+        raise NotFound(f"there is no attempt {attempt}, or it is too long ago")
+    if "driver" not in claim.body:
+        raise LogGone(f"it was not noted which driver had attempt {attempt}")
+    return str(claim.body["driver"])
 
 
 def audit(ctx: Context, limit: int) -> Json:

@@ -146,6 +146,7 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> Json:
         "line": line,
         "column": column,
         "log": log or error["detail"] or None,
+        "attempt": error.get("attempt"),
     }
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
-from controlplane.core.model import SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
+from controlplane.core.model import CLAIMED, SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
 from controlplane.operations import copies, listings, packing, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
@@ -87,7 +87,8 @@ def claim(
         if not answer["tasks"]:
             tx.end_attempt(attempt.id)
             return None
-        tx.put_events([Event("task.claimed", attempt.dataset, len(attempt.tasks), {"attempt": attempt.id})])
+        body = {"attempt": attempt.id, "driver": driver}
+        tx.put_events([Event(CLAIMED, attempt.dataset, len(attempt.tasks), body)])
     failpoint("after-claim")
     return answer
 
@@ -407,7 +408,7 @@ class _Recording:
         if self.attempt.kind == "list":
             if self.tx.finish(self.attempt.id, [key]):
                 self.events.append(listings.fail(self.tx, self.job, self.tasks[key].spec["request"], error))
-        elif self.tx.fail(self.attempt.id, key, error):
+        elif self.tx.fail(self.attempt.id, key, self._here(error)):
             self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
 
     def _void(self, results: list[TaskResult]) -> None:
@@ -426,8 +427,12 @@ class _Recording:
                 self._give_up(key, error)
             else:
                 later = self.tx.now() + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=error, burn=burn)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=self._here(error), burn=burn)
                 self._count("task.retried", 1, {"message": error["message"]})
+
+    def _here(self, error: TaskError) -> TaskError:
+        """With the attempt that it came of, whose driver's log may tell more."""
+        return {**error, "attempt": self.attempt.id}
 
     def _count(self, kind: str, n: int, body: Json = None) -> None:
         if n:

@@ -15,6 +15,7 @@ from controlplane.core import marks
 from controlplane.core.ends import UNREMARKABLE
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import (
+    CLAIMED,
     Answer,
     Building,
     Change,
@@ -301,6 +302,10 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
 
     def last_event(self) -> int:
         return self._space.counters.get("events", 0)
+
+    def claim_of(self, attempt: str) -> Event | None:
+        told = (e for e in self._space.events.values() if e.kind == CLAIMED and e.body.get("attempt") == attempt)
+        return next(told, None)
 
     def count_events(self, after: int) -> dict[str, int]:
         sums: dict[str, int] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, delete, func, select
 
 from controlplane.core.ends import UNREMARKABLE
-from controlplane.core.model import Driver, Event, Token
+from controlplane.core.model import CLAIMED, Driver, Event, Token
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump
 
@@ -40,6 +40,13 @@ class Noted(Part):
     def last_event(self) -> int:
         self._write_events()
         return self._counted("events")
+
+    def claim_of(self, attempt: str) -> Event | None:
+        self._write_events()
+        event = db.events.c
+        told = self._select(db.events, kind=CLAIMED).where(event.body.contains(dump(attempt), autoescape=True))
+        row = self._row(told.order_by(event.id.desc()).limit(1))
+        return row and _event(row)
 
     def count_events(self, after: int) -> dict[str, int]:
         self._write_events()

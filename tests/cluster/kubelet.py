@@ -1,8 +1,9 @@
 """A node without containers: an agent that runs the pods of an API server as processes of this machine.
 
 Done: commands, variables (plain, of the pod, of Secrets), Secrets and empty folders as folders, states with exit codes
-and last words, missing images, an end with grace, and, when a test says so, evictions and kills for memory. Not done:
-images, isolation, limits, probes, several containers. Does not belong here: where pods run (the real scheduler says).
+and last words, logs, missing images, an end with grace, and, when a test says so, evictions and kills for memory. Not
+done: images, isolation, limits, probes, several containers. Does not belong here: where pods run (the real scheduler
+says).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
+
+from tests.cluster.said import Said
 
 Json = dict[str, Any]
 TAIL_BYTES = 2048
@@ -70,6 +73,7 @@ class ProcessKubelet:
         self._imageless: set[str] = set()
         self._changed = threading.Condition()
         self._closed = threading.Event()
+        self._said = Said(self._log_of, kubeconfig.parent / "server.crt", kubeconfig.parent / "server.key")
         self._register(dict(labels or {}), dict(capacity or {"cpu": "64", "memory": "64Gi", "pods": "2000"}))
         threading.Thread(target=self._run, name=f"kubelet-{name}", daemon=True).start()
 
@@ -78,11 +82,14 @@ class ProcessKubelet:
         self._core.create_node({"metadata": {"name": self.name, "labels": labels}})
         self._core.patch_node(self.name, {"spec": {"taints": None}})
         ready = {"type": "Ready", "status": "True", "reason": "Processes", "lastHeartbeatTime": _now()}
-        status = {"conditions": [ready], "capacity": capacity, "allocatable": capacity}
+        status: Json = {"conditions": [ready], "capacity": capacity, "allocatable": capacity}
+        status["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]
+        status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self._said.port}}
         self._core.patch_node_status(self.name, {"status": status})
 
     def close(self) -> None:
         self._closed.set()
+        self._said.close()
         with self._changed:
             running = [r for r in self._pods.values() if r is not None]
         for one in running:
@@ -90,6 +97,13 @@ class ProcessKubelet:
             one.process.wait()
         with suppress(ApiException, HTTPError):
             self._core.delete_node(self.name)
+
+    def _log_of(self, namespace: str, pod: str) -> Path | None:
+        for one in list(self._pods.values()):
+            about = one.pod["metadata"] if one is not None else {}
+            if one is not None and (about["namespace"], about["name"]) == (namespace, pod):
+                return one.log
+        return None
 
     # --- what tests do to pods ----------------------------------------------------------------------
 
@@ -111,6 +125,10 @@ class ProcessKubelet:
     def out_of_memory(self, job: str) -> None:
         """As the kernel does to a container at its limit."""
         self._doom(job, "OOMKilled")
+
+    def hide(self) -> None:
+        """As where the API server has no way to the node."""
+        self._said.close()
 
     def _doom(self, job: str, fate: str) -> None:
         running = self.started(job)

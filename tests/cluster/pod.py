@@ -12,6 +12,8 @@ def main() -> None:
     token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text()
     seen = [sys.argv[1], token, os.environ["HEADGATE_URL"], os.environ.get("POD_NAME", "")]
     Path(os.environ["HEADGATE_HOME"], "seen").write_text("\n".join(seen))
+    sys.stdout.write(f"I am a {sys.argv[1]}\n")
+    sys.stdout.flush()
     match os.environ.get("ORDERS", "stay"):
         case "end":
             return

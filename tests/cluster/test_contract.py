@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.errors import LogGone
 from controlplane.core.model import Driver
 from controlplane.drivers.local import LocalPool
 from controlplane.ports import DriverPool
@@ -97,6 +98,32 @@ def test_an_end_is_told_and_made_good(made: tuple[DriverPool, Kill]) -> None:
         return any(not d.ended for d in ds.values())
 
     assert set(told(pool, replaced)) - {before}
+
+
+def test_what_was_said_can_be_read_also_after_the_end(made: tuple[DriverPool, Kill]) -> None:
+    pool, kill = made
+    pool.scale("driver", 1)
+    (driver,) = told(pool, lambda ds: len(ds) == 1)
+    until(lambda: said(pool, driver, 10) == "I am a driver\n", lambda: "it says nothing")
+    kill()
+    told(pool, lambda ds: ds[driver].ended)
+    assert pool.log(driver, 1) == "I am a driver\n"
+    assert pool.log(driver, 10_000) == "I am a driver\n"
+
+
+def said(pool: DriverPool, driver: str, lines: int) -> str:
+    """Nothing, as long as it has not begun."""
+    try:
+        return pool.log(driver, lines)
+    except LogGone:
+        return ""
+
+
+def test_what_nobody_of_this_pool_said(made: tuple[DriverPool, Kill]) -> None:
+    pool, _ = made
+    for odd in ("driver-0123456789ab", "", "../x", "a b"):
+        with pytest.raises(LogGone):
+            pool.log(odd, 1)
 
 
 def test_nothing_is_started_that_nobody_wants(made: tuple[DriverPool, Kill]) -> None:

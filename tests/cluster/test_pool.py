@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from controlplane.core.errors import PoolUnavailable
+from controlplane.core.errors import LogGone, PoolUnavailable
 from controlplane.core.model import Driver
 from controlplane.drivers import manifests
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Executors
 from tests.cluster.faults import Between
+from tests.cluster.kubelet import ProcessKubelet
 from tests.cluster.site import Site, drivers, only
 from tests.e2e.workspace import until
 
@@ -196,6 +197,55 @@ def test_the_api_server_may_be_away(site: Site) -> None:
     found = only(drivers(pool, ended(1)))
     assert [found.id] == before
     assert found.reason.startswith("killed by signal 9")
+
+
+def say(site: Site, kubelet: ProcessKubelet, text: bytes) -> None:
+    """In place of all that the process of the only Job has said."""
+    (job,) = site.jobs()
+    kubelet.started(job).log.write_bytes(text)
+
+
+def test_of_a_long_log_the_end_is_read(site: Site) -> None:
+    """What the server cuts off is the end."""
+    kubelet, pool = site.node(), site.pool()
+    pool.scale("driver", 1)
+    (id,) = running(pool, 1)
+    way = Between(site.settings.host, site.authority)
+    reading = site.pool(api=site.api(way.url))
+    say(site, kubelet, b"".join(b"%06d %s\n" % (n, b"x" * 20_000) for n in range(400)) + "ö".encode() + b"\xff")
+    last = reading.log(id, 400).splitlines()
+    assert (last[-1], last[0][:6]) == ("ö\ufffd", "000376"), "25 lines of 400"
+    assert sum("/log?" in asked for asked in way.asked) == 3
+    assert [line[:6] for line in reading.log(id, 2).splitlines()] == ["000399", "ö\ufffd"]
+    way.close()
+
+
+def test_a_log_that_cannot_be_had_is_told_apart_from_one_that_is_gone(site: Site) -> None:
+    kubelet, pool = site.node(), site.pool()
+    pool.scale("driver", 1)
+    (id,) = running(pool, 1)
+    (job,) = site.jobs()
+    way = Between(site.settings.host, site.authority)
+    reading = site.pool(api=site.api(way.url))
+    assert reading.log(id, 1) == "I am a driver\n"
+    for fault in ("429", "500", "unheard"):
+        way.fault = fault
+        with pytest.raises(PoolUnavailable):
+            reading.log(id, 1)
+    way.close()
+    site.plane.kubectl("delete", "role", "headgate-pool", "-n", site.namespace)
+    with pytest.raises(PoolUnavailable, match="forbidden"):
+        pool.log(id, 1)
+    site.plane.kubectl("apply", "-f", "-", stdin=site.roles())
+    until(lambda: pool.log(id, 1), lambda: "no right again")
+    kubelet.hide()
+    with pytest.raises(PoolUnavailable, match=r"API server answers 5\d\d"):
+        pool.log(id, 1)
+    site.plane.kubectl("delete", "job", job, "-n", site.namespace, "--wait=false")
+    site.core.delete_namespaced_pod(site.pods()[0], site.namespace, grace_period_seconds=0)
+    until(lambda: not site.pods(), lambda: "the pod stays")
+    with pytest.raises(LogGone, match=f"the pod of {id} is gone, and its log with it"):
+        pool.log(id, 1)
 
 
 def test_manifests_are_accepted_to_the_letter(site: Site) -> None:

@@ -36,6 +36,7 @@ MAY = {
     "headgate-controlplane": {
         "jobs": {"create", "list", "watch", "delete"},
         "pods": {"list", "watch"},
+        "pods/log": {"get"},
         "events": {"list", "watch"},
         "secrets": {"create", "delete"},
     },

@@ -39,6 +39,7 @@ components:
             return F.raise_error(F.concat(F.lit("cannot share "), column.cast("string")))
 
         def transform(noted):
+            print("about to share")
             return noted.select("place", F.when(F.col("n") == "x", share(F.col("n"))).otherwise("fine").alias("n"))
       inputs: {noted: each}
 """
@@ -101,6 +102,17 @@ def test_why_shows_it_for_the_partition(places: Workspace) -> None:
     assert "measured is failed" in places.call("why", "places.doubled", "--home", places.home)
     table = places.call("status", "--home", places.home, code=1)
     assert "CAST_INVALID_INPUT 22018" in table
+
+
+def test_logs_give_what_its_code_said(places: Workspace) -> None:
+    error = places.ask("why", f"places.shares/{BAD}.csv")["error"]
+    said = places.call("logs", error["attempt"], "--tail", 10_000, "--home", places.home)  # Spark says much
+    assert "about to share" in said.splitlines()
+    assert f"attempt={error['attempt']}" in said
+    last = places.call("logs", error["attempt"], "--tail", 1, "--home", places.home)
+    assert last == said.splitlines(keepends=True)[-1]
+    text = places.call("why", f"places.shares/{BAD}.csv", "--home", places.home)
+    assert f"  log: headgate logs {error['attempt']}" in text.splitlines()
 
 
 def test_another_run_tries_again_what_failed_and_no_more(places: Workspace) -> None:

@@ -34,7 +34,9 @@ def test_a_driver_is_killed_for_its_memory_and_that_counts_against_its_task(
     flow = Gated(installed, client, "greedy")
     flow.apply("small", GREEDY)
     flow.ended("ran out of memory: killed at its limit of 1536Mi")
-    assert client.why(f"{flow.name}.named")["error"]["condition"] == "driver-out-of-memory"
+    error = client.why(f"{flow.name}.named")["error"]
+    assert error["condition"] == "driver-out-of-memory"
+    assert "event=spark-started" in client.log(error["attempt"])  # what it said is there for a while
     assert installed.query("SELECT max(failures) FROM tasks WHERE dataset = 'greedy.named'") == [(1,)]
     flow.apply("small")  # the same dataset, with less need
     flow.let_go()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controlplane.core.model import Event
 from tests.store.conftest import World
 from tests.store.examples import d, driver, event, token
 
@@ -22,6 +23,19 @@ def test_events_have_ids_and_times(world: World) -> None:
         assert [e.id for e in tx.events(0, limit=2)] == [1, 2]
         assert tx.events(3) == ()
         assert tx.last_event() == 3
+
+
+def test_what_was_told_of_an_attempts_begin(world: World) -> None:
+    with world.begin() as tx:
+        ids = ("a1", "a%", "a_", "a")
+        tx.put_events([Event("task.claimed", "flights.daily", 1, {"attempt": a, "driver": f"d{a}"}) for a in ids])
+        tx.put_events([Event("task.retried", "flights.daily", 1, {"attempt": "a2"})])
+        (first, *_) = tx.events(0)
+        assert tx.claim_of("a1") == first
+    with world.read() as tx:
+        assert tx.claim_of("a1") == first
+        found = [tx.claim_of(attempt) for attempt in ("a", "a_", "a%", "a2", "d", "")]
+        assert [e and e.body["driver"] for e in found] == ["da", "da_", "da%", None, None, None]
 
 
 def test_counters_add_up(world: World) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size, Table
 from controlplane.core.scaling import Limits, Share
 from controlplane.operations import blueprints, operate
@@ -80,6 +81,9 @@ class Pool:
         except OSError:
             """As a driver whose call fails: it asks again."""
         return ()
+
+    def log(self, driver: str, lines: int) -> str:
+        raise LogGone("it says nothing")
 
     def close(self) -> None:
         """Nothing to end."""

@@ -1,4 +1,4 @@
-"""Wishes of an operator: refresh, retry, pause, resume."""
+"""Wishes of an operator: refresh, retry, pause, resume; and what there is to look into."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Query, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Call, Called, answer, target_of
+from controlplane.api.calls import Attempt, Branch, Call, Called, answer, target_of
 from controlplane.operations import blueprints, notes, operate
 from controlplane.operations.context import Context
 
@@ -55,6 +56,13 @@ def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
 def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
     """Take back a pause."""
     return call.once(lambda: _each(call, branch, wish, operate.resume))
+
+
+@router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse)
+def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
+    """The last lines that the driver of an attempt said."""
+    said = notes.log(call.context, attempt, tail, call.services.log)
+    return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 @router.get("/v1/audit")

@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.api.services import Services
 from controlplane.api.serving import Serving
+from controlplane.drivers.local import LocalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
@@ -29,8 +30,14 @@ def world(tmp_path: Path) -> Iterator[World]:
             raise faults[0]
         return True
 
+    pool = LocalPool("http://127.0.0.1:1", tmp_path, str)  # nothing is started in it
+
+    def log(driver: str, lines: int) -> str:
+        is_ready()
+        return pool.log(driver, lines)
+
     services = Services(
-        open_store("memory:"), open_lake(str(tmp_path)), wake, render, stopping=stopping, is_ready=is_ready
+        open_store("memory:"), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, is_ready=is_ready
     )
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
@@ -40,8 +47,9 @@ def world(tmp_path: Path) -> Iterator[World]:
         bound.listen()
         api = Serving(services, bound, stopping.set)
         api.start()
-        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake, faults)
+        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake, faults, tmp_path)
         stopping.set()
         services.wake.notify()
         api.stop()
+    pool.close()
     services.store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 
@@ -25,7 +26,8 @@ components:
 
 @dataclass(frozen=True)
 class World:
-    """One control plane without pools and loop. Asked whether it is ready, it raises the first of `faults`."""
+    """One control plane without pools and loop. Asked whether it is ready, or for a log, it raises the first of
+    `faults`."""
 
     url: str
     services: Services
@@ -33,6 +35,7 @@ class World:
     driver: str
     wake: TellingWake
     faults: list[Exception]
+    home: Path
 
     def http(self, token: str | None = None) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {token or self.admin}"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.scaling import Limits, Share
 from controlplane.operations import blueprints, look, tokens, work
@@ -53,6 +54,9 @@ class Pool:
 
     def poll(self) -> tuple[Driver, ...]:
         return self.drivers
+
+    def log(self, driver: str, lines: int) -> str:
+        raise LogGone("it says nothing")
 
     def close(self) -> None:
         """Nothing to end."""
