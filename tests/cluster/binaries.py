@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SOURCES = Path(__file__).with_name("plane")
+HASH = re.compile(r"-[0-9a-f]{16}")
+KEPT = 3  # of what differs in its hash only
 VERSION_OF = "k8s.io/component-base/version"  # without it the servers call themselves v0.0.0, and clients stumble
 
 
@@ -25,6 +27,20 @@ class MissingTool(RuntimeError):
 
 def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
+
+
+def used(found: Path) -> Path:
+    """What is used now. Of its kind those that were used last are kept in the cache: some are gigabytes."""
+    os.utime(found)
+    kind = HASH.sub("", found.name)
+    alike = [other for other in found.parent.iterdir() if HASH.sub("", other.name) == kind]
+    for other in sorted(alike, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+        if other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)
+        else:
+            other.unlink(missing_ok=True)
+            other.with_name(f"{other.name}.digest").unlink(missing_ok=True)
+    return found
 
 
 def binaries() -> Path:

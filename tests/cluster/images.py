@@ -21,7 +21,7 @@ from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
 from dataplane import jars
 from tests.cluster import containerfile, debian, layers, oci, rootfs
-from tests.cluster.binaries import cache
+from tests.cluster.binaries import cache, used
 from tests.cluster.containerfile import FILES, Runs
 from tests.cluster.layers import Layer
 from tests.cluster.nodeparts import node_binaries
@@ -177,4 +177,4 @@ def _layer(name: str, key: Iterable[str], fill: Callable[[Layer], None]) -> Path
             fill(layer)
             layer.close()
             (Path(scratch) / "layer").rename(target)
-    return target
+    return used(target)

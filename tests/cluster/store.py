@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.cluster import debian, images, oci
-from tests.cluster.binaries import cache
+from tests.cluster.binaries import cache, used
 from tests.cluster.images import Recipe
 from tests.cluster.nodeparts import runtime
 
@@ -40,7 +40,7 @@ def store(recipes: dict[str, Recipe]) -> Path:
             archives = [_archive(name, recipe, Path(scratch)) for name, recipe in recipes.items()]
             _fill(Path(scratch) / "store", Path(scratch), archives)
             os.rename(f"{scratch}/store", folder)
-    return folder
+    return used(folder)
 
 
 def _archive(name: str, recipe: Recipe, folder: Path) -> Path:
