@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from dataplane.contract import digest
 from dataplane.jars import cache_folder
 
 FOLDER = "HEADGATE_CLASSES"  # where archives lie; `off`: none is made or used
+UNUSED_S = 30 * 86_400.0
 _CLASS_PATH = "spark.driver.extraClassPath"
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"  # about an archive that does not fit, too
 
@@ -61,6 +63,14 @@ def making(found: Path) -> Iterator[str]:
         yield f'"-XX:ArchiveClassesAtExit={unfinished}" {_QUIET}'
         if unfinished.is_file():
             unfinished.rename(found)
+            _forget_unused(found.parent)
+
+
+def _forget_unused(folder: Path) -> None:
+    """Archives of what is not installed any more, each as large as the one that was just made."""
+    for other in folder.glob("*.jsa"):
+        if time.time() - max(other.stat().st_atime, other.stat().st_mtime) > UNUSED_S:
+            other.unlink(missing_ok=True)
 
 
 def _looks(folder: Path) -> list[str]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.classes import FOLDER, archive, in_order, making, options
+from dataplane.classes import FOLDER, UNUSED_S, archive, in_order, making, options
 from dataplane.prepare import meanwhile
 from dataplane.session import jvm_options
 
@@ -92,6 +93,19 @@ def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(environ:
         (child,) = _children() - before
         assert os.sched_getscheduler(int(child)) == os.SCHED_IDLE
     assert _children() == before
+
+
+def test_what_nobody_has_used_for_a_month_goes_when_another_one_is_made(environ: dict[str, str]) -> None:
+    old, used, made = (archive({"spark.driver.extraClassPath": f"/{n}.jar"}, environ) for n in "abc")
+    assert old
+    assert used
+    assert made
+    for found in (old, used, made):
+        _leave(found, b"classes")
+    os.utime(old, (time.time() - UNUSED_S - 60,) * 2)
+    os.utime(used, (time.time(), time.time() - UNUSED_S - 60))
+    _leave(made, b"classes")
+    assert [found.is_file() for found in (old, used, made)] == [False, True, True]
 
 
 def _leave(found: Path, content: bytes, error: Exception | None = None) -> None:
