@@ -16,13 +16,14 @@ from dataplane.failure import TaskFailure
 MARKER = "_headgate.json"
 TEMPORARY = "_headgate-"  # starts the names of what is on its way in or out
 VERSION = 1
+RELEASE = "To hand it over, remove it with all that is in it"
 
 
 def take(root: Path, owner: str) -> None:
     """Make an existing folder the owner's, or fail with `target-owned`."""
     marker = root / MARKER
     if not put_if_absent(marker, dumps({"owner": owner, "version": VERSION})) and (other := owner_of(marker)) != owner:
-        raise TaskFailure("target-owned", f"{root} belongs to {other}; it is not written to")
+        raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
 
 
 def owner_of(marker: Path) -> str | None:

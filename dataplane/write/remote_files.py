@@ -23,7 +23,7 @@ from dataplane.contract import Json, encode_key, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.stores import Access, open_root, root_of, telling, uri_of
 from dataplane.write.files import WRITERS, Options, check_format, file_name
-from dataplane.write.marker import MARKER, VERSION
+from dataplane.write.marker import MARKER, RELEASE, VERSION
 
 
 class RemoteTarget:
@@ -54,7 +54,7 @@ class RemoteTarget:
                 obstore.put(self.store, path, self._marked(), mode="create", use_multipart=False)
             except AlreadyExistsError:
                 if (other := self._owner_of(path)) != self.owner:
-                    told = f"{uri_of(self.root, self.folder)} belongs to {other}; it is not written to"
+                    told = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
                     raise TaskFailure("target-owned", told) from None
         failpoint("files-taken")
 

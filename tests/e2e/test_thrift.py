@@ -225,6 +225,16 @@ def test_other_code_with_equal_rows_stops_right_there(story: Workspace, before: 
     }
 
 
+def test_a_copy_in_another_format_takes_the_place_of_the_one_before(story: Workspace, before: Run) -> None:
+    text = story.edit("flights.yaml", ("path: out/legs, format: json", "path: out/legs, format: csv"))
+    for suffix in (".csv", ".json"):
+        run = story.run()
+        run.assert_idle()
+        assert run.tasks == {"written": before.datasets["legs"]["partitions"]}
+        assert {path.suffix for path in (story.folder / "out" / "legs").glob("*/part*")} == {suffix}
+        story.write("flights.yaml", text)
+
+
 def test_a_second_dataflow_of_equal_logic_adopts_everything(story: Workspace) -> None:
     again = story.run()
     text = (story.folder / "flights.yaml").read_text()

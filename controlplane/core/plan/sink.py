@@ -70,13 +70,13 @@ def _sync(
         "path": node.path,
         "format": node.write.format,
         "options": dict(node.write.options),
-        "owner": node.identity.hex(),
+        "owner": f"{node.dataset} {node.uid}",  # the uid tells apart components of one name in two installations
         "schema": state.schema,
         **connecting.told(node.write),
     }
     is_told = not connecting.is_files(node.write)
-    if is_told:  # the uid tells apart components of one name in two installations
-        job |= {"keyed": list(node.keyed), "owner": f"{node.dataset} {node.uid}"}
+    if is_told:
+        job["keyed"] = list(node.keyed)
     if changes and connecting.is_whole(node.write):
         tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), target, state, len(changes)),)
     else:
