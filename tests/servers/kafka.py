@@ -91,7 +91,14 @@ class Kafka:
         self._log = self.home / "out.log"
         self._server: subprocess.Popen[bytes] | None = None
         cluster = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        format_storage = ("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", self._settings)
+        format_storage = (
+            "kafka.tools.StorageTool",
+            "format",
+            "--standalone",
+            f"--cluster-id={cluster}",
+            "-c",
+            self._settings,
+        )
         subprocess.run(self._java(*format_storage), check=True, stdout=subprocess.DEVNULL)
 
     @property
