@@ -47,12 +47,12 @@ def test_killed_between_a_job_and_its_token_and_another_one_goes_on_with_it(
     installed: Cluster, airlines: pa.Table
 ) -> None:
     until(lambda: installed.get("jobs", "--namespace", DATA, WORKERS)["items"], lambda: "no worker is launched")
-    installed.kubectl("delete", "jobs", DRIVERS, "--namespace", DATA, "--cascade=foreground")
+    until(lambda: not installed.get("jobs", "--namespace", DATA, SMALL)["items"], lambda: "small drivers do not end")
     with installed.changed(dies_with_each_launch()), installed.client() as client:
         flow = Gated(installed, client, "launching")
         flow.apply("small")
         pod = flow.begun()
-        jobs = installed.get("jobs", "--namespace", DATA, DRIVERS)["items"]
+        jobs = installed.get("jobs", "--namespace", DATA, SMALL)["items"]
         until(lambda: kills(installed) >= len(jobs), lambda: f"{kills(installed)} were killed")  # told once restarted
         assert kills(installed) == len(jobs), "each launch killed somebody once, and nothing was launched twice"
         assert job_of(pod) in {job["metadata"]["name"] for job in jobs}
