@@ -5,9 +5,13 @@ Does not belong here: starting and ending them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from controlplane.core.model import Size
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,8 @@ class Level:
         if worth >= self.kept or now - self.at > limits.idle_s:
             return Level(worth, now)
         return Level(min(self.kept, limits.maximum), self.at)
+
+
+def surplus(idle: Sequence[T], running: int, wanted: int) -> Sequence[T]:
+    """Whom to end, so that `wanted` of those `running` remain: the last of the idle ones, and nobody who is busy."""
+    return idle[max(0, wanted - (running - len(idle))) :]

@@ -19,6 +19,7 @@ from controlplane import logs
 from controlplane.core import ends
 from controlplane.core.errors import LogGone, PoolUnavailable
 from controlplane.core.model import Driver, Size
+from controlplane.core.scaling import surplus
 from controlplane.drivers import manifests
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, Refused
@@ -112,7 +113,7 @@ class KubernetesPool:
             mine = [s for s in known.values() if (s.launch.kind, s.launch.size) == (kind, pool.size)]
             running = [s for s in mine if s.is_wanted]
             idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
-            for seen in idle[max(0, wanted - (len(running) - len(idle))) :]:
+            for seen in surplus(idle, len(running), wanted):
                 self._end(seen)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:

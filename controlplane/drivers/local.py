@@ -24,7 +24,7 @@ from uuid import uuid4
 from controlplane.core import ends
 from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
-from controlplane.core.scaling import Limits, Share
+from controlplane.core.scaling import Limits, Share, surplus
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.tails import end_of, last_lines
 from controlplane.ports import LOG_BYTES
@@ -89,7 +89,7 @@ class LocalPool:
         with self._lock:
             running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
             idle = [c for c in running if c.driver.id not in busy]
-            for child in idle[max(0, wanted - (len(running) - len(idle))) :]:
+            for child in surplus(idle, len(running), wanted):
                 child.stopping = True
                 child.process.terminate()
             if not self._closed and self._monotonic() >= self._backoff[kind].until:
