@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -67,24 +68,29 @@ def _scan(attempt: Attempt, session: SparkSession, paths: Sequence[str], schema:
 
 
 def _labelled(attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema) -> DataFrame:
-    named = [(attempt.lake.place(path), label) for path, label in files]
+    named = [(attempt.lake.place(path), (label,)) for path, label in files]
     scan = _scan(attempt, session, list(dict.fromkeys(path for path, _ in files)), schema)
-    return joined_by_path(session, scan, path_in(scan), named, f"{LABEL} STRING")
-
-
-def path_in(rows: DataFrame) -> Column:
-    """The path of the file that a row is from, as Spark tells it."""
-    return rows.metadataColumn("_metadata")["file_path"]
+    return joined_by_path(session, scan, named, f"{LABEL} STRING")
 
 
 def joined_by_path(
-    session: SparkSession, rows: DataFrame, path: Column, named: Sequence[tuple[object, ...]], kinds: str
+    session: SparkSession, scan: DataFrame, named: Iterable[tuple[str, tuple[object, ...]]], kinds: str
 ) -> DataFrame:
-    """Rows with what is `named` for their files: a path and values of these kinds, the label first of them.
+    """Rows of files with what is `named` for these: a path and values of such kinds, the label first of them.
 
     A file that is not named would lose its rows, so that is an error.
     """
-    place = f"_path_{uuid4().hex}"
-    names = F.broadcast(session.createDataFrame(named, f"{place} STRING, {kinds}"))
-    label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(place))).cast("string"))
-    return rows.withColumn(place, path).join(names, place, "left").withColumn(LABEL, label).drop(place)
+    path, told = f"_path_{uuid4().hex}", _told(scan)
+    known = [(told[place], *values) for place, values in named if place in told]
+    names = F.broadcast(session.createDataFrame(known, f"{path} STRING, {kinds}"))
+    label = F.coalesce(F.col(LABEL), F.raise_error(F.concat(F.lit("no label for "), F.col(path))).cast("string"))
+    rows = scan.withColumn(path, scan.metadataColumn("_metadata")["file_path"])
+    return rows.join(names, path, "left").withColumn(LABEL, label).drop(path)
+
+
+def _told(scan: DataFrame) -> dict[str, str]:
+    """What each row of a file tells as the file's path, which is a URI, by the path itself: one question for all."""
+    jvm = scan.sparkSession._jvm
+    assert jvm is not None
+    text: str = jvm.org.apache.hadoop.util.StringUtils.join("\n", scan._jdf.inputFiles())
+    return {unquote(uri): uri for uri in text.split("\n")}

@@ -12,15 +12,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from dataplane.attempt import Attempt
 from dataplane.contract import LABEL, SourceObject, digest
 from dataplane.failure import TaskFailure
 from dataplane.jars import NoJars
 from dataplane.links import OBJECT
-from dataplane.reading import LISTING, joined_by_path, path_in
+from dataplane.reading import LISTING, joined_by_path
 from dataplane.s3a import FILE_SYSTEM, place_of, provide
 from dataplane.stores import Access, is_remote, path_of, root_of
 
@@ -70,9 +69,9 @@ class Remote:
         self, session: SparkSession, rows: DataFrame, objects: Sequence[tuple[str, SourceObject]], *, numbered: bool
     ) -> DataFrame:
         """Rows with the label of the object that each is from, and its number. One without would be lost: an error."""
-        named = [(self.place(found), label, *([i] if numbered else [])) for i, (label, found) in enumerate(objects)]
+        named = [(self.place(found), (label, i) if numbered else (label,)) for i, (label, found) in enumerate(objects)]
         kinds = f"{LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
-        return joined_by_path(session, rows, _decoded(path_in(rows)), named, kinds)
+        return joined_by_path(session, rows, named, kinds)
 
     def renamed(self, text: str) -> str:
         """A text with places as users know them."""
@@ -84,11 +83,6 @@ def _provide(spark: SparkSession) -> None:
         provide(spark)
     except NoJars as e:
         raise TaskFailure(e.condition, str(e), "infrastructure") from e
-
-
-def _decoded(path: Column) -> Column:
-    """Spark tells paths as URIs, in which a plus stands for itself."""
-    return F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
 
 
 def _of_s3(access: Access) -> Remote:
