@@ -68,6 +68,8 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
         logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {**_defaults(scratch, classes.options(extra or {})), **LISTING, **WRITING, **(extra or {})}
+    if conf["spark.master"].startswith("local"):  # else Spark asks for the address of the host's name: it may have none
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("headgate")
     for key, value in conf.items():
         builder = builder.config(key, value)

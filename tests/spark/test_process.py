@@ -152,6 +152,19 @@ def test_settings_that_spark_refuses_are_told_of_each_task(
             assert error["message"].startswith(message)
 
 
+def test_the_hosts_name_need_not_have_an_address(folders: Folders, tmp_path: Path) -> None:
+    """As where an image is built, and on machines that are not in any DNS."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    with Plane().serving() as plane, driver(tmp_path, plane, HEADGATE_JVM=f"-Djdk.net.hosts.file={hosts}") as process:
+        plane.claims.put(folders.claim("transform", query("SELECT 1 AS a"), [{}]))
+        while plane.reports.empty():
+            assert process.poll() is None
+            threading.Event().wait(0.02)
+        (result,) = plane.reports.get()["results"]
+    assert done(result)["content"][0] == 1
+
+
 def test_told_to_end_while_spark_starts(folders: Folders, tmp_path: Path) -> None:
     with Plane().serving() as plane, driver(tmp_path, plane) as process:
         while not (family := descendants(process.pid)):
