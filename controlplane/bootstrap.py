@@ -174,7 +174,7 @@ class Server:
         """A token for one driver of the pool."""
         from controlplane.operations import tokens
 
-        text, _ = tokens.create(self.context("pool"), driver, ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
+        text, _ = tokens.create(self.context("pool"), f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
         return text
 
     def context(self, actor: str) -> Context:

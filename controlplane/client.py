@@ -229,20 +229,29 @@ class Headgate:
 
 
 def _value(response: httpx2.Response) -> Json:
-    if response.status_code >= 400:
-        raise ApiError(response.status_code, _problem(response))
-    return {} if response.status_code == 204 else response.json()
-
-
-def _problem(response: httpx2.Response) -> Json:
-    """The problem document, also where something between us and the server answered with another shape."""
-    try:
-        found = response.json()
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and "type" in found:
+    if response.status_code == 204:
+        return {}
+    found = _json(response)
+    if response.is_success and isinstance(found, dict):
         return found
-    detail = f"{response.url.host} answered {response.status_code}, and not as Headgate does"
+    raise ApiError(response.status_code, found if _is_problem(found) else _unexpected(response))
+
+
+def _json(response: httpx2.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+def _is_problem(found: Any) -> bool:
+    return isinstance(found, dict) and "type" in found
+
+
+def _unexpected(response: httpx2.Response) -> Json:
+    """What is told where something else than our server answered, such as what redirects to another address."""
+    where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
+    detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
     return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
@@ -52,9 +53,26 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_lease(given["LEASE_S"]) if "LEASE_S" in given else LEASE_S,
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
-        url=given.get("URL"),
-        token=given.get("TOKEN"),
+        url=_url(given["URL"].strip()) if "URL" in given else None,
+        token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
+
+
+def _url(text: str) -> str:
+    try:
+        found = urlsplit(text)
+        if found.scheme in ("http", "https") and found.hostname and found.port != 0:
+            return text
+    except ValueError:
+        pass
+    raise BadSetting(f"HEADGATE_URL is {text!r}; it must be like https://headgate.example.com")
+
+
+def _token(text: str) -> str:
+    """Never told in the error: it is a secret."""
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise BadSetting("HEADGATE_TOKEN holds what no token has: it must be `hg_` and letters, digits, - or _")
+    return text
 
 
 def mounted(environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -16,10 +16,10 @@ from controlplane.api.problems import Refused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import Answer
+from controlplane.operations.blueprints import MAIN
 from controlplane.operations.context import Context
 from dataplane.contract import digest
 
-BRANCH = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
@@ -121,7 +121,9 @@ def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
 
 
 def _branch(branch: Annotated[str, Path()]) -> str:
-    return _named(BRANCH, "branch", branch)
+    if branch != MAIN:
+        raise NotFound(f"there is no branch of this name; there is {MAIN}")
+    return branch
 
 
 def _dataflow(dataflow: Annotated[str, Path()]) -> str:
@@ -134,6 +136,11 @@ def _dataset(dataset: Annotated[str, Path()]) -> str:
 
 def _attempt(attempt: Annotated[str, Path()]) -> str:
     return _named(ATTEMPT, "attempt", attempt)
+
+
+def flows_of(names: Sequence[str] | None) -> list[str] | None:
+    """Dataflows that a query names, or None for all."""
+    return [_named(DATAFLOW, "dataflow", name) for name in names] if names else None
 
 
 def target_of(text: str | None) -> str | None:

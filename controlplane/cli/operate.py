@@ -36,6 +36,8 @@ def apply(
     session = options.session(ctx, output)
     texts = session.load(files)
     with session.connect(home) as client:
+        if wait:
+            session.require_service()
         value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
         if not wait:
             show(value, views.applied(value), session.output)
@@ -71,6 +73,8 @@ def wait(
     """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date or paused."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
+        if _moves(client.status(target, branch=branch)):
+            session.require_service()
         value = _settled(client, target, branch)
     show(value, views.status(value), session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)

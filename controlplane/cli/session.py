@@ -32,6 +32,12 @@ class NoToken(HeadgateError):
     code = "no-token"
 
 
+class NoService(HeadgateError):
+    """Nobody computes, and what is asked for is to wait until that is done."""
+
+    code = "no-service"
+
+
 class Running(Protocol):
     """A control plane in this process."""
 
@@ -78,6 +84,7 @@ class Session:
     means: Means
     output: Output = "table"
     names: dict[str, str] = field(default_factory=dict)
+    is_served: bool = True  # told by `connect`: an API of our own computes nothing
 
     def load(self, files: Sequence[Path]) -> tuple[Text, ...]:
         """Read blueprints, and remember their names for messages."""
@@ -102,8 +109,15 @@ class Session:
             with Headgate(held, _token(found)) as client:
                 yield client
             return
+        self.is_served = False
         with self.means.start(found, role) as own, Headgate(own.url, own.token) as client:
             yield client
+
+    def require_service(self) -> None:
+        """Raises NoService where nobody would do what is to be waited for."""
+        if not self.is_served:
+            hint = "`headgate run` makes blueprints so and ends, `headgate serve` is a service"
+            raise NoService(f"no service runs on this home, so nobody does what is to be waited for; {hint}")
 
 
 def _token(found: settings.Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated
 
@@ -44,6 +45,8 @@ def create(
 ) -> None:
     """Make a token. Its text is shown once."""
     session = options.session(ctx, output)
+    if ttl_s is not None and not 0 < ttl_s < math.inf:
+        raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
     with session.connect(home) as client:
         value = client.create_token(name, [s.value for s in scope], ttl_s=ttl_s)
     show(value, views.token(value), session.output)

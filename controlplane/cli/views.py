@@ -196,7 +196,7 @@ def token(value: Json) -> View:
 
 
 def _token_state(item: Json) -> str:
-    return "revoked" if item.get("revoked") else "live"
+    return "revoked" if item.get("revoked") else "expired" if item.get("expired") else "live"
 
 
 def findings(value: Json) -> View:

@@ -17,6 +17,8 @@ from controlplane.operations.world import compile_cached, plan_now
 from controlplane.ports import Tx
 from dataplane.contract import Json
 
+MAIN = "main"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -47,7 +49,7 @@ def noticed(sources: Sequence[Source]) -> tuple[Problem, ...]:
 def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
     blueprints = _parse(sources)
-    revisions = [_revision(b, s, "main", 1, {}) for b, s in zip(blueprints, sources, strict=True)]
+    revisions = [_revision(b, s, MAIN, 1, {}) for b, s in zip(blueprints, sources, strict=True)]
     return compile_cached(revisions, "default", _by_flow(blueprints))
 
 
@@ -105,6 +107,9 @@ def apply(
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
+    if branch != MAIN:
+        message = f"blueprints are applied to {MAIN}, later releases bring other branches than that"
+        raise InvalidBlueprint((Problem("", 0, 0, "not-supported", message, "leave the branch out"),))
     blueprints = _parse(sources)
     opened = ctx.store.read(ctx.namespace) if dry_run else ctx.store.begin(ctx.namespace)
     with opened as tx:

@@ -46,7 +46,11 @@ class Records:
 
 
 def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
+    """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
+        known = facts.tx.revisions(branch, flows) if flows else {}
+        if missing := sorted({*(flows or ())} - {*known}):
+            raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
         return views.plan(branch, plan, facts)
 
 
@@ -183,7 +187,7 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
     """Generations, newest first; states that changed nothing that readers see are left out."""
     with ctx.looking(branch) as (plan, facts):
         states = facts.tx.history(branch, name, limit * 4 + 1, before)
-        if not states and before is None:
+        if not states:
             _one(plan, branch, name)
     firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
     items = [

@@ -86,8 +86,9 @@ def listing(ctx: Context) -> list[Json]:
                 "scopes": list(t.scopes),
                 "at": t.at,
                 "expires": t.expires,
+                "expired": t.expires is not None and t.expires <= tx.now(),
                 "revoked": t.revoked,
             }
             for t in tx.tokens()
-            if "driver" not in t.scopes
+            if t.subject == t.name  # a pool gives tokens to others
         ]

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, Dataflow, Expected, answer, etag
+from controlplane.api.calls import Branch, Called, Dataflow, Expected, answer, etag, flows_of
 from controlplane.api.problems import Refused
 from controlplane.core.blueprint import parse
 from controlplane.operations import blueprints, look
@@ -32,13 +32,16 @@ NOBODY: Json = {
 router = auth.router()
 
 
+Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
 class Document(BaseModel):
     """One blueprint: `name` is what problems call it, `files` the texts that it names by relative path."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    name: str = Field("blueprint.yaml", max_length=4096)
+    name: Name = "blueprint.yaml"
     text: str
-    files: dict[str, str] = {}
+    files: dict[Name, str] = {}
 
 
 class Documents(BaseModel):
@@ -156,7 +159,7 @@ def plan(
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> Response:
     """What would run now, with causes. `next` is the `after` of the next page."""
-    whole = look.plan(call.context, branch, dataflow)
+    whole = look.plan(call.context, branch, flows_of(dataflow))
     items = whole["items"][after : after + limit]
     end = after + len(items)
     return answer({**whole, "items": items, "next": str(end) if end < len(whole["items"]) else None})

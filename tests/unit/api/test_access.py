@@ -99,6 +99,10 @@ def test_a_revoked_or_expired_token_is_refused(world: World) -> None:
         assert http.get("/v1/tokens").status_code == 401
     with world.http(gone) as http:
         assert http.get("/v1/tokens").status_code == 401
+    with world.http() as http:
+        listed = {item["name"]: item for item in http.get("/v1/tokens").json()["items"]}
+    assert [listed[name]["revoked"] for name in ("short", "gone")] == [True, False]
+    assert [listed[name]["expired"] for name in ("short", "gone")] == [False, True]
 
 
 def test_failures_are_counted(world: World) -> None:

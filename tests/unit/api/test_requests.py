@@ -10,6 +10,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from controlplane.client import ApiError, Document
+from controlplane.operations import tokens
+from controlplane.operations.context import Context
 from tests.unit.api.world import BLUEPRINT, World
 
 FIELDS = {"type", "title", "status", "detail", "request_id", "errors"}
@@ -38,6 +40,12 @@ def document(text: str = BLUEPRINT) -> dict:
         ("POST", "/v1/branches/main/refresh", b'{"target": "no.such"}', 404, "not-found"),
         ("GET", "/v1/branches/main/plan?after=x", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/plan?limit=0", None, 422, "invalid-request"),
+        ("GET", "/v1/branches/main/plan?dataflow=none", None, 404, "not-found"),
+        ("GET", "/v1/branches/main/plan?dataflow=%00", None, 404, "not-found"),
+        ("GET", "/v1/branches/none/plan", None, 404, "not-found"),
+        ("POST", "/v1/blueprints", b'{"blueprints": [{"name": "a\\u0000", "text": ""}]}', 422, "invalid-request"),
+        ("POST", "/v1/blueprints", b'{"blueprints": [{"text": "", "files": {"\\u0000": ""}}]}', 422, "invalid-request"),
+        ("GET", "/v1/branches/main/datasets/a.b/history?before=9", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/history?before=99999999999999999999999", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b/records?format=xml", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b", None, 404, "not-found"),
@@ -178,6 +186,16 @@ def test_a_dry_run_stores_nothing(world: World) -> None:
         assert client.dataflows() == []
 
 
+@pytest.mark.parametrize("branch", ["dev", "", "A/B", "\0"])
+@pytest.mark.parametrize("dry", ["true", "false"])
+def test_other_branches_than_main_are_not_there_yet(world: World, branch: str, dry: str) -> None:
+    with world.http() as http:
+        query = {"branch": branch, "dry_run": dry}
+        answer = http.post("/v1/blueprints", params=query, json={"blueprints": [{"text": BLUEPRINT}]})
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "not-supported")
+        assert http.get("/v1/branches/main/dataflows").json()["items"] == []
+
+
 def test_plans_come_in_pages(world: World) -> None:
     with world.http() as http:
         http.post("/v1/blueprints", json=document())
@@ -223,6 +241,15 @@ def test_keys_belong_to_tokens(world: World) -> None:
         with world.http(other) as stranger:
             answer = stranger.post("/v1/branches/main/refresh", json={}, headers={"Idempotency-Key": "k"})
     assert answer.status_code == 200
+
+
+def test_only_tokens_of_pools_are_not_listed(world: World) -> None:
+    with world.http() as http:
+        for name, scopes in {"both": ["admin", "driver"], "hand": ["driver"]}.items():
+            assert http.post("/v1/tokens", json={"name": name, "scopes": scopes}).status_code == 201
+        assert {"both", "hand"} <= {token["name"] for token in http.get("/v1/tokens").json()["items"]}
+        tokens.create(Context(world.services.store, actor="pool"), "of d1", ("driver",), subject="d1")
+        assert "of d1" not in {token["name"] for token in http.get("/v1/tokens").json()["items"]}
 
 
 def test_a_token_is_shown_once(world: World) -> None:

@@ -6,6 +6,8 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,11 @@ def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
     assert headgate("wait", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["state"] == "paused"
+    assert headgate("resume") == 0
+    assert headgate("wait") == 1
+    assert "no-service" in capsys.readouterr().err
+    assert headgate("apply", "good.yaml", "--wait") == 1
+    assert "no-service" in capsys.readouterr().err
     assert headgate("delete", "shop", "--revision", "1", "-o", "md") == 0
     assert not Home(folder / ".headgate").is_held()
 
@@ -162,6 +169,40 @@ def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) 
     assert listed["ci"]["revoked"]
     assert not listed["home"]["revoked"]
     assert made["token"] not in json.dumps(listed)
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """Something that is no Headgate."""
+
+    def do_GET(self) -> None:  # a name of the library's
+        moved = self.path.endswith("/status")
+        self.send_response(301 if moved else 200)
+        if moved:
+            self.send_header("Location", "https://there.example")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_another_server_than_ours_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{server.server_port}")
+            monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
+            assert headgate("status") == 1
+            assert "unexpected-answer: 127.0.0.1 answered 301, with a way to https://there" in capsys.readouterr().err
+            assert headgate("token", "list") == 1
+            assert "unexpected-answer: 127.0.0.1 answered 200" in capsys.readouterr().err
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("ttl", ["nan", "inf", "0"])
+def test_a_token_lives_for_some_time(ttl: str) -> None:
+    assert headgate("token", "create", "ci", "--ttl-s", ttl) == 64
 
 
 def test_the_database_has_a_version(capsys: pytest.CaptureFixture[str]) -> None:

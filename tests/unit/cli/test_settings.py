@@ -23,11 +23,31 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("POOL", "x"), ("SEMANTICS", "-1"), ("SEMANTICS", "x"), ("LEASE_S", "1"), ("LEASE_S", "x")]
+    ("name", "value"),
+    [
+        ("POOL", "x"),
+        ("SEMANTICS", "-1"),
+        ("SEMANTICS", "x"),
+        ("LEASE_S", "1"),
+        ("LEASE_S", "x"),
+        ("URL", "127.0.0.1:8420"),
+        ("URL", "http://[::1"),
+        ("URL", "ftp://a"),
+        ("TOKEN", "hg_é"),
+        ("TOKEN", "hg_a b"),
+        ("TOKEN", "hg_a\nb"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"HEADGATE_{name}"):
         settings.read(environ={f"HEADGATE_{name}": value})
+
+
+def test_a_token_is_never_told_and_may_end_with_its_line() -> None:
+    with pytest.raises(BadSetting) as refused:
+        settings.read(environ={"HEADGATE_TOKEN": "hg_secret\nsecret"})
+    assert "secret" not in str(refused.value)
+    assert settings.read(environ={"HEADGATE_TOKEN": "hg_x\n", "HEADGATE_URL": "http://h:1\n"}).token == "hg_x"
 
 
 def test_how_long_a_leader_may_be_silent() -> None:
