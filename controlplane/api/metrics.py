@@ -49,6 +49,9 @@ class _Counted(Collector):
             yield family
 
 
+NOBODY = {"driver": 0, "worker": 0}  # alerts add up what there is, and nothing is no number
+
+
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
@@ -58,8 +61,8 @@ class _Gauges(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
             backlog = tx.backlog()
-            attempts = Counter(a.kind for a in tx.attempts().values())
-            drivers = Counter(d.kind for d in tx.drivers())
+            attempts = NOBODY | Counter(a.kind for a in tx.attempts().values())
+            drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             lease, now = tx.lease(LOOP), tx.now()
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)

@@ -44,6 +44,12 @@ def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(rule: di
     assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_what_alerts_add_up_is_a_number_also_where_there_is_nothing() -> None:
+    shown = render(MemoryStore(), Counters(), {}).decode().splitlines()
+    for name in ("headgate_attempts", "headgate_drivers"):
+        assert {f'{name}{{kind="{kind}"}} 0.0' for kind in ("driver", "worker")} <= set(shown)
+
+
 @pytest.mark.parametrize("image", IMAGES)
 def test_an_image_runs_as_somebody_without_privilege_who_exists_in_it(image: str) -> None:
     runs = containerfile.read(image)
