@@ -13,6 +13,7 @@ import yaml
 
 from controlplane.api.metrics import render
 from controlplane.api.services import Counters
+from controlplane.drivers import pools
 from controlplane.store.memory import MemoryStore
 from dataplane.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
@@ -48,6 +49,23 @@ def test_what_alerts_add_up_is_a_number_also_where_there_is_nothing() -> None:
     shown = render(MemoryStore(), Counters(), {}).decode().splitlines()
     for name in ("headgate_attempts", "headgate_drivers"):
         assert {f'{name}{{kind="{kind}"}} 0.0' for kind in ("driver", "worker")} <= set(shown)
+
+
+@pytest.mark.parametrize("overlay", ["local", "production"])
+def test_all_pools_at_their_largest_fit_into_the_quota(overlay: str) -> None:
+    """Else executors could take the room of the drivers that others wait for."""
+    cluster = pools.read((DEPLOY / "overlays" / overlay / "pools.json").read_text())
+    quota = next(yaml.safe_load_all((DEPLOY / "base" / "limits.yaml").read_text()))["spec"]["hard"]
+    cpu, memory, pods = 0.0, 0, 0
+    for pool in cluster.pools.values():
+        executors = pool.executors or pools.Executors(maximum=0)
+        each = float(pool.cpu.removesuffix("m")) / (1000 if pool.cpu.endswith("m") else 1)
+        cpu += pool.limits.maximum * (each + executors.maximum * executors.cpu)
+        memory += pool.limits.maximum * (pool.memory_mib + executors.maximum * pools.mebibytes(executors.memory))
+        pods += pool.limits.maximum * (1 + executors.maximum)
+    assert cpu <= float(quota["requests.cpu"])
+    assert memory <= min(pools.mebibytes(quota[name]) for name in ("requests.memory", "limits.memory"))
+    assert pods <= int(quota["pods"])
 
 
 @pytest.mark.parametrize("image", IMAGES)
