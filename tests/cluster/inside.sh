@@ -140,6 +140,7 @@ END
     node proxy --kubeconfig "$KUBECONFIG" --hostname-override node1 --cluster-cidr 10.244.0.0/16 --proxy-mode iptables \
         --conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0 \
         --healthz-bind-address 127.0.0.1:10256 --metrics-bind-address 127.0.0.1:10249 >"$log/proxy.log" 2>&1 &
+    node policies --kubeconfig "$KUBECONFIG" >"$log/policies.log" 2>&1 &
     is_ready='{.status.conditions[?(@.type=="Ready")].status}{.spec.taints}'
     until [ "$(kubectl get node node1 -o "jsonpath=$is_ready" 2>/dev/null)" = True ]; do
         alive $kubelet_process kubelet && sleep 0.1

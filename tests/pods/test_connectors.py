@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from controlplane.client import Headgate
 from tests.pods import node
-from tests.pods.cluster import Cluster, settled, tables
+from tests.pods.cluster import CONTROL, DATA, Cluster, settled, tables
 from tests.servers.kafka import Kafka
 
 FLOW = """
@@ -32,6 +32,15 @@ components:
   copy:
     write: {{connector: jdbc, from: delta, url: "{shop}", options: {login}, table: copied}}
 """
+ADMITS = {  # in a cluster where network policies are enforced, nobody else reaches the database of the overlay
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "shop"},
+    "spec": {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "postgresql"}},
+        "ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": DATA}}}]}],
+    },
+}
 COLUMNS = "carrier STRING, name STRING"
 LOGIN = "{user: headgate, password: secret://shop/password}"
 
@@ -57,6 +66,7 @@ def servers(airlines: pa.Table) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def shop(installed: Cluster, airlines: pa.Table) -> Iterator[psycopg.Connection]:
     """A database with the airlines."""
+    installed.kubectl("create", "--namespace", CONTROL, "--filename=-", stdin=json.dumps(ADMITS))
     host, _, port = installed.address("postgresql").partition(":")
     password = installed.secret("headgate-database", "password")
     place = f"host={host} port={port} user=headgate password={password}"
@@ -66,6 +76,7 @@ def shop(installed: Cluster, airlines: pa.Table) -> Iterator[psycopg.Connection]
         connection.execute("CREATE TABLE airlines (carrier text, name text)")
         connection.cursor().executemany("INSERT INTO airlines VALUES (%s, %s)", rows(airlines))
         yield connection
+    installed.kubectl("delete", "networkpolicy", "shop", "--namespace", CONTROL)
 
 
 def test_spark_in_a_pod_reads_and_writes_what_connectors_are_for(

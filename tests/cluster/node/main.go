@@ -1,5 +1,5 @@
-// Command node is what a Kubernetes node runs beside its container runtime: kubelet, proxy (kube-proxy) and dns, each as
-// `node PART FLAG...`. Does not belong here: how they are set up (`tests/cluster/inside.sh`).
+// Command node is what a Kubernetes node runs beside its container runtime: kubelet, proxy (kube-proxy), dns and what enforces
+// network policies, each as `node PART FLAG...`. Does not belong here: how they are set up (`tests/cluster/inside.sh`).
 package main
 
 import (
@@ -15,12 +15,13 @@ import (
 
 func main() {
 	commands := map[string]func() *cobra.Command{
-		"kubelet": func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
-		"proxy":   proxy.NewProxyCommand,
-		"dns":     newNamesCommand,
+		"kubelet":  func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+		"proxy":    proxy.NewProxyCommand,
+		"dns":      newNamesCommand,
+		"policies": newPoliciesCommand,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: node kubelet|proxy|dns FLAG...")
+		fmt.Fprintln(os.Stderr, "usage: node kubelet|proxy|dns|policies FLAG...")
 		os.Exit(64)
 	}
 	part := os.Args[1]
