@@ -1,7 +1,8 @@
 """The table `_headgate_sync` beside the tables that hold copies: who owns each, its layout, and what of it is in sync.
 
 One row for each table (with the empty text in place of a partition), and one for each partition that was ever written:
-its generation never goes down. Does not belong here: the copies.
+its generation never goes down. Values are literals: among parameters, a % in a name would be taken for one. Does not
+belong here: the copies.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _CREATE = sql.SQL(
     """CREATE TABLE IF NOT EXISTS {} (target text, partition text, owner text NOT NULL, generation bigint NOT NULL,
        rows bigint, layout text, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (target, partition))"""
 )
-_FIND = sql.SQL("SELECT owner, generation, layout FROM {} WHERE target = %s AND partition = %s")
+_FIND = sql.SQL("SELECT owner, generation, layout FROM {} WHERE target = {} AND partition = {}")
 _PUT = sql.SQL(
-    """INSERT INTO {} (target, partition, owner, generation, rows, layout) VALUES (%s, %s, %s, %s, %s, %s)
+    """INSERT INTO {} (target, partition, owner, generation, rows, layout) VALUES ({}, {}, {}, {}, {}, {})
        ON CONFLICT (target, partition) DO UPDATE SET owner = excluded.owner, generation = excluded.generation,
        rows = excluded.rows, layout = excluded.layout, at = now()"""
 )
@@ -94,10 +95,10 @@ class Notes:
         self._put(WHOLE, generation, None, layout)
 
     def _find(self, partition: str, *, lock: bool) -> Note | None:
-        query = _FIND.format(self._place) + sql.SQL(" FOR UPDATE" if lock else "")
-        row = self.connection.execute(query, (self.name, partition)).fetchone()
+        query = _FIND.format(self._place, self.name, partition) + sql.SQL(" FOR UPDATE" if lock else "")
+        row = self.connection.execute(query).fetchone()
         return Note(*row) if row else None
 
     def _put(self, partition: str, generation: int, rows: int | None, layout: str | None) -> None:
         values = (self.name, partition, self.owner, generation, rows, layout)
-        self.connection.execute(_PUT.format(self._place), values)
+        self.connection.execute(_PUT.format(self._place, *values))

@@ -1,7 +1,8 @@
 """A copy of a dataset in a table, kept partition by partition, each in one transaction that also notes it.
 
 Rows go to a temporary table first, so that the transaction is short; they are found again by the columns of the
-partition key, or by a column `_partition` that is added. Does not belong here: deciding what is to be written.
+partition key, or by a column `_partition` that is added. Values in statements are literals: among parameters, a % in a
+name would be taken for one. Does not belong here: deciding what is to be written.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from psycopg import Connection, sql
 from dataplane.arrow import arrow_schema, batches, flat
 from dataplane.contract import Json, Schema, TaskSpec, column_names, column_texts, failpoint
 from dataplane.failure import TaskFailure
-from dataplane.jdbc.layout import Layout, column_types
+from dataplane.jdbc.layout import PARTITION, Layout, column_types
 from dataplane.jdbc.notes import Notes
 from dataplane.jdbc.server import connected, in_words, names_of
 from dataplane.lake import Lake
@@ -158,24 +159,23 @@ class Target:
 
     def _delete(self, partition: str) -> None:
         """The rows that the partition had; where rows are merged, those that it has no more."""
-        where, values = self._rows_of(partition)
-        query = sql.SQL("DELETE FROM {} AS t WHERE {}").format(self.table, where)
+        query = sql.SQL("DELETE FROM {} AS t WHERE {}").format(self.table, self._rows_of(partition))
         if self.layout.key:
             same = self.layout.same_key(sql.SQL("t"), sql.SQL("s"))
             query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(STAGE, same)
-        self.connection.execute(query, values)
+        self.connection.execute(query)
 
-    def _rows_of(self, partition: str) -> tuple[sql.Composed, list[str]]:
+    def _rows_of(self, partition: str) -> sql.Composable:
         if not self.layout.keyed:
-            return sql.SQL("t.{} = %s").format(sql.Identifier("_partition")), [partition]
+            return sql.SQL("t.{} = {}").format(sql.Identifier(PARTITION), partition)
         texts = column_texts(partition)
         if len(texts) != len(self.layout.keyed):  # of a dataset that was partitioned in another way
-            return sql.Composed([sql.SQL("false")]), []
+            return sql.SQL("false")
         parts = [
-            sql.SQL("t.{} IS NULL" if text is None else "t.{} = %s").format(sql.Identifier(column))
+            sql.SQL("t.{} IS NULL" if text is None else "t.{} = {}").format(sql.Identifier(column), text)
             for column, text in zip(self.layout.keyed, texts, strict=True)
         ]
-        return sql.SQL(" AND ").join(parts), [text for text in texts if text is not None]
+        return sql.SQL(" AND ").join(parts)
 
     def _insert(self, partition: str) -> None:
         is_added = not self.layout.keyed
@@ -183,12 +183,12 @@ class Target:
             "table": self.table,
             "columns": self._names,
             "more": sql.SQL(', "_partition"' if is_added else ""),
-            "value": sql.SQL(", %s" if is_added else ""),
+            "value": sql.SQL(", {}" if is_added else "").format(partition),
             "stage": STAGE,
             "merging": self.layout.merging(),
         }
         query = sql.SQL("INSERT INTO {table} ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}")
-        self.connection.execute(query.format(**parts), [partition] if is_added else [])
+        self.connection.execute(query.format(**parts))
 
 
 # --- rows -----------------------------------------------------------------------------------------

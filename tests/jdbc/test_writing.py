@@ -121,6 +121,19 @@ def test_rows_of_the_same_key_are_merged(world: World) -> None:
     assert world.condition(job, "c", [{"month": 1, "name": "z"}, {"month": 2, "name": "z"}]) == "key-not-unique"
 
 
+@pytest.mark.parametrize("more", [{}, {"mode": "upsert", "key": ["id"]}, {"keyed": ("50%",)}])
+def test_names_and_values_may_hold_percent_signs(world: World, more: dict[str, Any]) -> None:
+    world.database.do('CREATE SCHEMA IF NOT EXISTS "s%s"')
+    job = world.job(struct(id="long", **{"50%": "string"}), table='"s%s"."t%s"', **more)
+    partition = "50%25=%25s" if more.get("keyed") else "%s"
+    for generation in (1, 2):
+        world.write(job, partition, [{"id": 1, "50%": "%s"}], generation)
+    assert world.database.do('SELECT id, "50%" FROM "s%s"."t%s"') == [(1, "%s")]
+    world.write(job, partition, None, 3)
+    assert world.database.do('SELECT * FROM "s%s"."t%s"') == []
+    world.database.do('DROP SCHEMA "s%s" CASCADE')
+
+
 TYPES = struct(
     b="boolean", i="byte", s="short", n="long", f="float", d="double", price="decimal(20,4)", at="timestamp",
     local="timestamp_ntz", day="date", raw="binary",
