@@ -248,7 +248,8 @@ class Tx(Upkeep, Leases, Remains, Protocol):
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
         """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
         demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
-        Returns how many became queued that were not there, or done."""
+        So is a running write that nobody demanded any more: something else may have been written since it was claimed.
+        Returns how many became queued that were not there, done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""

@@ -62,7 +62,7 @@ class MemoryQueue(MemoryPart):
         """Whether the task became queued."""
         old = self._space.tasks.get(task.key)
         priority = max(task.priority, old.priority) if old else task.priority
-        if old and old.state != "done":
+        if old and old.state != "done" and not self._is_overtaken(old):
             self._space.tasks[task.key] = replace(old, priority=priority)
             self._raise_size(old, task)
             return False
@@ -71,6 +71,9 @@ class MemoryQueue(MemoryPart):
         self._space.tasks[task.key] = replace(fresh, priority=priority, epoch=epoch)
         self._space.queued_us[task.key] = queued_us
         return True
+
+    def _is_overtaken(self, task: Task) -> bool:
+        return task.kind == "write" and task.state == "running" and task.key not in self._space.demands
 
     def _raise_size(self, old: Task, asked: Task) -> None:
         """A task that failed in a smaller driver is tried in the larger one."""

@@ -49,7 +49,8 @@ class Queue(Part):
         queued_us = max(int(self.now() * 1e6), self._next_us)
         self._next_us = queued_us + len(asked)
         rows = {k: _queued_row(task, queued_us + i) for i, (k, task) in enumerate(asked.items())}
-        again = [k for k, state in found.items() if state == "done"]
+        writes = [k for k, state in found.items() if state == "running" and asked[k].kind == "write"]
+        again = [k for k, state in found.items() if state == "done"] + self._undemanded(writes)
         self._insert_tasks(row for k, row in rows.items() if k not in found)
         self._requeue(rows[k] for k in again)
         again_asked = [task for k, task in asked.items() if k in found]
@@ -63,11 +64,15 @@ class Queue(Part):
         wanted = select(db.tasks.c.key, db.tasks.c.state).where(self._mine(db.tasks))
         return {row.key: row.state for row in self._among(wanted, db.tasks.c.key, keys)}
 
+    def _undemanded(self, keys: Iterable[bytes]) -> list[bytes]:
+        wanted = select(db.tasks.c.key).where(self._mine(db.tasks), ~self._is_demanded())
+        return [row.key for row in self._among(wanted, db.tasks.c.key, keys)]
+
     def _insert_tasks(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._insert(db.tasks, [{**row, "epoch": 0} for row in rows])
 
     def _requeue(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Done tasks start again under what is asked now; their epochs go on."""
+        """Tasks start again under what is asked now; their epochs go on."""
         changed = [{"the_key" if k == "key" else k: v for k, v in row.items() if k != "rank"} for row in rows]
         self._update_many(db.tasks, "key", changed)
 

@@ -114,6 +114,32 @@ def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
         assert made.tasks == {d(1): 2}
 
 
+def test_a_write_that_was_given_up_while_it_runs_begins_again_when_asked_for(world: World) -> None:
+    first, other, again = (task(n, kind="write", spec={"generation": g}) for n, g in ((1, 2), (2, 3), (1, 4)))
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [first])
+        assert claim(tx, "a1", ["write"])
+        assert tx.enqueue("main", DAILY, [again]) == 0, "what is wished for all the time goes on"
+        tx.drop_demands("main", DAILY)
+        tx.enqueue("main", DAILY, [other])
+        tx.drop_demands("main", DAILY)
+        assert tx.enqueue("main", DAILY, [again]) == 1
+        assert tx.tasks([d(1)]) == {d(1): replace(again, epoch=1)}
+        assert tx.finish("a1", [d(1)]) == frozenset(), "nobody knows whether the other was written after it"
+        made = claim(tx, "a2", ["write"])
+        assert made is not None
+        assert made.tasks == {d(1): 2}
+
+
+def test_a_running_task_that_is_no_write_is_not_begun_again(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        claim(tx)
+        tx.drop_demands("main", DAILY)
+        assert tx.enqueue("main", DAILY, [task(1)]) == 0
+        assert tx.finish("a1", [d(1)]) == {d(1)}
+
+
 def test_failed_tasks_stay_failed_when_asked_for(world: World) -> None:
     with world.begin() as tx:
         tx.enqueue("main", DAILY, [task(1)])
