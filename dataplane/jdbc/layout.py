@@ -90,14 +90,18 @@ class Layout:
         parts = [sql.SQL("{0}.{2} = {1}.{2}").format(one, other, sql.Identifier(name)) for name in self.key]
         return sql.SQL(" AND ").join(parts)
 
-    def merging(self) -> sql.Composable:
-        """What follows an INSERT: rows of the same key take the new values."""
+    def merging(self, later: list[str]) -> sql.Composable:
+        """What follows an INSERT into `t`: rows of the same key take the new values, but in these partitions."""
         if not self.key:
             return sql.SQL("")
         names = [name for name, _ in self.columns if name not in self.key] + [PARTITION]
         parts = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names]
         key = sql.SQL(", ").join(map(sql.Identifier, self.key))
-        return sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, sql.SQL(", ").join(parts))
+        merging = sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(key, sql.SQL(", ").join(parts))
+        if later:
+            left = sql.SQL(", ").join(map(sql.Literal, later))
+            merging += sql.SQL(" WHERE t.{} NOT IN ({})").format(sql.Identifier(PARTITION), left)
+        return merging
 
     # --- changes ----------------------------------------------------------------------------------
 

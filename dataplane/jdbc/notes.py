@@ -80,8 +80,11 @@ class Notes:
 
     def fence(self, partition: str, generation: int) -> None:
         """Nothing is written over what a later generation has left, however late an earlier writer comes."""
+        self.require(self.generation_of(partition), generation)
+
+    def generation_of(self, partition: str) -> int:
         known = self._find(encode_key(partition), lock=False)
-        self.require(known.generation if known else 0, generation)
+        return known.generation if known else 0
 
     def require(self, known: int, generation: int) -> None:
         if known > generation:

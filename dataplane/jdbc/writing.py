@@ -134,7 +134,7 @@ class Target:
             self.notes.fence(partition, generation)
             self._delete(partition)
             failpoint("jdbc-deleted")
-            self._insert(partition)
+            self._insert(partition, self._later(partition, generation))
             rows = self._count()
             self.notes.synced(partition, generation, rows)
             failpoint("jdbc-written")
@@ -177,7 +177,18 @@ class Target:
         ]
         return sql.SQL(" AND ").join(parts)
 
-    def _insert(self, partition: str) -> None:
+    def _later(self, partition: str, generation: int) -> list[str]:
+        """Other partitions that hold rows of the same keys since a later generation: those rows moved there."""
+        if not self.layout.key:
+            return []
+        same = self.layout.same_key(sql.SQL("t"), sql.SQL("s"))
+        query = sql.SQL("SELECT DISTINCT t.{0} FROM {1} AS t JOIN {2} AS s ON {3} WHERE t.{0} <> {4}").format(
+            sql.Identifier(PARTITION), self.table, STAGE, same, partition
+        )
+        others = [str(name) for (name,) in self.connection.execute(query).fetchall()]
+        return [name for name in others if self.notes.generation_of(name) > generation]
+
+    def _insert(self, partition: str, later: list[str]) -> None:
         is_added = not self.layout.keyed
         parts = {
             "table": self.table,
@@ -185,9 +196,9 @@ class Target:
             "more": sql.SQL(', "_partition"' if is_added else ""),
             "value": sql.SQL(", {}" if is_added else "").format(partition),
             "stage": STAGE,
-            "merging": self.layout.merging(),
+            "merging": self.layout.merging(later),
         }
-        query = sql.SQL("INSERT INTO {table} ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}")
+        query = sql.SQL("INSERT INTO {table} AS t ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}")
         self.connection.execute(query.format(**parts))
 
 

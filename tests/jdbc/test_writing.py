@@ -195,6 +195,17 @@ def test_what_comes_late_changes_nothing(world: World) -> None:
     assert world.rows() == []
 
 
+def test_what_comes_late_takes_no_row_of_another_partition(world: World) -> None:
+    job = world.job(mode="upsert", key=["month"])
+    world.write(job, "to", [{"month": 1, "name": "new"}], 3)
+    world.write(job, "from", [{"month": 1, "name": "old"}, {"month": 2, "name": "other"}], 2)
+    assert world.rows() == [(1, "new"), (2, "other")]
+    world.write(job, "from", None, 3)
+    assert world.rows() == [(1, "new")]
+    world.write(job, "from", [{"month": 1, "name": "back"}], 4)
+    assert world.rows("month, name, _partition") == [(1, "back", "from")]
+
+
 WIDER = struct(month="integer", name="string", more="date")
 RETYPED = struct(month="string", name="string")
 
