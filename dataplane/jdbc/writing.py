@@ -89,9 +89,7 @@ class Target:
             if self.connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.table)).fetchone():
                 message = f"{self.notes.name} holds rows that Headgate did not write: empty it, or name another table"
                 raise TaskFailure("target-occupied", message)
-            has = column_types(self.connection, self.table)
-            if lacking := [c for c in self.layout.all_columns if c not in has]:
-                raise TaskFailure("target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}")
+            self._compare(self.layout.all_columns)
         else:
             self._create()
         self.notes.laid_out(0, self.layout.text)
@@ -99,6 +97,17 @@ class Target:
     def _create(self) -> None:
         for statement in self.layout.create(self.table):
             self.connection.execute(statement)
+
+    def _compare(self, columns: Sequence[str]) -> None:
+        """Values of another type would be converted, and some of them rounded, by the server."""
+        self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
+        self.connection.execute(self.layout.stage(STAGE))
+        has, wanted = (column_types(self.connection, table) for table in (self.table, STAGE))
+        wanted.setdefault(PARTITION, "text")
+        if lacking := [c for c in columns if c not in has]:
+            raise TaskFailure("target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}")
+        if other := [f"{c} is {has[c]}, not {wanted[c]}" for c in columns if has[c] != wanted[c]]:
+            raise TaskFailure("target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}")
 
     def _fit(self, generation: int) -> None:
         """The table as the dataset's columns are now, as far as the policy allows."""
@@ -114,6 +123,7 @@ class Target:
         elif self.policy == "alter" and added is not None:
             for name, kind in added:
                 self.connection.execute(self.layout.add(self.table, name, kind))
+            self._compare([name for name, _ in added])
         else:
             message = f"{self.notes.name} has other columns than the dataset: {self.layout.told(before)}"
             raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")

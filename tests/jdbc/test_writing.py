@@ -223,6 +223,30 @@ def test_columns_change_as_the_policy_allows(world: World) -> None:
     assert world.condition(world.job(schema_change="recreate"), "a", ROWS, 3) == "target-ahead"
 
 
+def test_a_column_that_comes_back_with_another_type_is_not_written_to(world: World) -> None:
+    before, after = struct(id="long", c="integer"), struct(id="long", c="double")
+    for generation, schema in enumerate([before, struct(id="long"), before, struct(id="long")], start=1):
+        world.write(world.job(schema, schema_change="alter"), "a", [{"id": 1}], generation)
+    job = world.job(after, schema_change="alter")
+    assert world.condition(job, "a", [{"id": 1, "c": 1.5}], 5) == "target-schema-changed"
+    world.database.do("ALTER TABLE copy DROP COLUMN c")
+    world.write(job, "a", [{"id": 1, "c": 1.5}], 5)
+    assert world.rows("id, c") == [(1, 1.5)]
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("real", "double"), ("numeric(10,1)", "decimal(10,2)")])
+def test_an_empty_table_is_taken_only_with_our_types(world: World, kind: str, wanted: str) -> None:
+    world.database.do(f"CREATE TABLE copy (c {kind}, _partition text)")
+    assert world.condition(world.job(struct(c=wanted)), "a", []) == "target-schema-changed"
+
+
+def test_an_empty_table_with_every_type_of_ours_is_taken(world: World) -> None:
+    world.write(world.job(TYPES), "p", [])
+    world.database.do("DROP TABLE _headgate_sync")
+    world.write(world.job(TYPES), "p", [VALUES])
+    assert len(world.rows("n")) == 1
+
+
 def test_a_value_that_no_column_holds_is_an_error_of_the_user(world: World) -> None:
     with pytest.raises(TaskFailure) as caught:
         world.write(world.job(), "a", [{"month": 1, "name": "\0"}])
