@@ -51,6 +51,9 @@ class Change:
     removes: tuple[str, ...]
 
 
+NOTHING = Change({}, ())
+
+
 @dataclass(frozen=True, slots=True)
 class DeltaTarget:
     """One table, owned. Every method may be repeated."""
@@ -97,6 +100,8 @@ class DeltaTarget:
         relation = "new" if table is None else self._relation(table)
         active = {} if table is None else _active(table)
         change = difference(entries, active, anew=relation == "other")
+        if table and present == generation and relation == "same" and change == NOTHING:
+            return table.version()
         self._copy(change.adds)
         failpoint("write-delta-copied")
         version = self._commit(table, relation, change, active, generation)
@@ -160,8 +165,6 @@ class DeltaTarget:
     def _swap(self, table: DeltaTable, change: Change, active: Mapping[str, int], told: Any) -> int:
         from deltalake.transaction import RemoveAction
 
-        if not change.adds and not change.removes:
-            return table.version()
         now_ms = int(time() * 1000)
         actions: list[Any] = [_add(path, entry) for path, entry in change.adds.items()]
         actions += [RemoveAction(path, True, now_ms, active[path], {}) for path in change.removes]

@@ -102,9 +102,19 @@ def test_a_generation_is_one_commit(world: World) -> None:
 def test_what_is_there_already_is_no_commit(world: World) -> None:
     a = world.fragment(1)
     world.write(a)
-    assert world.write(a)["version"] == 0
+    assert world.write(a, generation=1)["version"] == 0
     assert world.write()["version"] == 1
     assert world.rows() == []
+
+
+def test_a_generation_of_the_same_files_is_noted(world: World) -> None:
+    a, b = world.fragment(1), world.fragment(2)
+    world.write(a, generation=3)
+    assert world.write(a, generation=5)["version"] == 1
+    with pytest.raises(TaskFailure) as failure:
+        world.write(b, generation=4)
+    assert (failure.value.condition, world.rows()) == ("target-ahead", [1])
+    assert world.write(a, generation=5)["version"] == 1
 
 
 def test_equal_partitions_are_there_as_often(world: World) -> None:
