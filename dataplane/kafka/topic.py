@@ -93,9 +93,9 @@ class Writer:
             self._read_note(now[self.beside])
         self.topic = now[self.name]
         self.ends = {b.partition: b.end for b in self.topic.bounds}
-        if self.note is None:
+        if self.note is None or self.note.topic != self.topic.id:
             self._take()
-        elif self.note.topic == self.topic.id and self.note.partitions != len(self.ends):
+        elif self.note.partitions != len(self.ends):
             message = f"the topic {self.name} had {self.note.partitions} partitions and has {len(self.ends)}"
             raise TaskFailure("target-partitions-changed", f"{message}: keys would move. {self._release}")
 
@@ -136,8 +136,9 @@ class Writer:
         raise TaskFailure("unreachable", f"the topic {self.name} was made and is not there", "infrastructure")
 
     def _take(self) -> None:
+        """An empty topic becomes ours; in the place of one that was, it has no earlier generation than that."""
         self._require_empty(self.topic)
-        self._commit((), self._noted(0))
+        self._commit((), self._noted(self.note.generation if self.note else 0))
         failpoint("kafka-taken")
 
     def _require_empty(self, topic: Topic) -> None:

@@ -210,6 +210,19 @@ def test_a_topic_of_somebody_else_is_left_alone(world: World) -> None:
     assert len(world.log()) == 1
 
 
+def test_a_topic_in_the_place_of_ours_is_somebody_elses(world: World) -> None:
+    world.write(2, A)
+    world.delete(world.name)
+    config = {"cleanup.policy": "compact"}
+    world.admin.create_topics([NewTopic(world.name, 2, config=config)])[world.name].result()
+    assert world.condition(1, A) == "target-ahead", "of an empty one, it is known what it has to hold"
+    world.delete(world.name)
+    world.admin.create_topics([NewTopic(world.name, 2, config=config)])[world.name].result()
+    world.meddle(b'{"id":7}', b'{"id":7,"name":"theirs"}')
+    assert world.condition(3, A) == "target-occupied"
+    assert world.rows() == {7: "theirs"}
+
+
 def test_a_topic_that_forgets_is_no_copy(world: World) -> None:
     world.admin.create_topics([NewTopic(world.name, 1)])[world.name].result()
     assert world.condition(1, A) == "topic-not-compacted"
