@@ -205,7 +205,7 @@ def _decimal(precision: int, scale: int) -> Form:
     def convert(value: Decimal | bytes | str) -> Decimal:
         if isinstance(value, Decimal):
             return value
-        return Decimal(int.from_bytes(_bytes(value), "big", signed=True)).scaleb(-scale)
+        return Decimal(f"{int.from_bytes(_bytes(value), 'big', signed=True)}e{-scale}")  # arithmetic would round
 
     return Form(f"decimal({precision},{scale})", convert)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -129,6 +129,14 @@ def test_older_messages_are_read_under_the_newer_schema() -> None:
     assert older == ({"id": 7, **defaults, "at": datetime(1970, 1, 1, 0, 0, 0, 5000, UTC)}, None)
     assert newer == ({"id": 2**40, **ROW}, None)
     assert none == (None, None), "a message without a value"
+
+
+def test_a_default_has_all_of_its_digits() -> None:
+    most = Decimal("-123456789012345678901234567890123456.78")
+    text = int(most.scaleb(2, Context(prec=38))).to_bytes(16, "big", signed=True).decode("latin-1")
+    new = schema(2, *OLD, ("most", {**MONEY, "precision": 38}, text))
+    ((found, _),) = values(new, schema(1, *OLD), given=[message(1, OLD, {"id": 7, "was": "x"})])
+    assert found["most"] == most
 
 
 def test_newer_messages_are_read_under_the_schema_of_their_slice() -> None:
