@@ -9,51 +9,107 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
-    FractionalType,
+    IntegerType,
     IntegralType,
+    LongType,
     MapType,
+    NullType,
+    ShortType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from dataplane.content import quoted
 from dataplane.failure import TaskFailure
 
+FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
+
 
 def cast(name: str, found: DataType, wanted: DataType) -> Column:
-    """ANSI refuses what is out of range; this, besides, what a narrower type would cut off. TaskFailure where that is
-    within nested values."""
+    """ANSI refuses what is out of range; this, besides, what another type would round or cut off. TaskFailure where
+    that is within nested values."""
     own = F.col(quoted(name))
-    narrow = own.cast(wanted)
-    if not narrows(found, wanted):
-        return narrow.alias(name)
+    other = own.cast(wanted)
+    if holds(found, wanted):
+        return other.alias(name)
     told = f"column {name} is {found.simpleString()} there, and {wanted.simpleString()} in the dataset"
-    if isinstance(found, StructType | ArrayType | MapType):
+    if isinstance(found, StructType | ArrayType | MapType | VariantType):
         raise TaskFailure("schema-retyped", f"{told}, which may not hold its values")
     lost = F.raise_error(F.concat(F.lit(f"{told}, which does not hold "), own.cast("string"))).cast(wanted)
-    return F.when(own.eqNullSafe(narrow.cast(found)), narrow).otherwise(lost).alias(name)
+    return F.when(own.isNull() | _is_same(own, other, found, wanted), other).otherwise(lost).alias(name)
 
 
-def narrows(found: DataType, wanted: DataType) -> bool:
-    """Whether a cast may cut something off without a word."""
+def holds(found: DataType, wanted: DataType) -> bool:
+    """Whether a cast keeps whatever it does not refuse."""
     match found, wanted:
         case StructType(), StructType():
-            return any(narrows(a.dataType, b.dataType) for a, b in zip(found.fields, wanted.fields, strict=False))
+            return all(holds(a.dataType, b.dataType) for a, b in zip(found.fields, wanted.fields, strict=False))
         case ArrayType(), ArrayType():
-            return narrows(found.elementType, wanted.elementType)
+            return holds(found.elementType, wanted.elementType)
         case MapType(), MapType():
-            return narrows(found.valueType, wanted.valueType)
+            return holds(found.keyType, wanted.keyType) and holds(found.valueType, wanted.valueType)
+        case BinaryType(), StringType():
+            return False
         case DecimalType(), DecimalType():
-            return wanted.scale < found.scale
+            return wanted.scale >= found.scale
         case DecimalType(), IntegralType():
-            return found.scale > 0
-        case (TimestampType() | TimestampNTZType(), DateType()) | (DoubleType(), FloatType()):
+            return found.scale == 0
+        case (
+            (NullType(), _)
+            | (_, StringType())
+            | (StringType(), IntegralType() | BooleanType() | BinaryType())
+            | (IntegralType(), IntegralType() | DecimalType())
+            | (ByteType() | ShortType() | IntegerType() | FloatType(), DoubleType())
+            | (ByteType() | ShortType(), FloatType())
+            | (DateType(), TimestampType() | TimestampNTZType())
+        ):
             return True
         case _:
-            return isinstance(found, FractionalType) and isinstance(wanted, IntegralType)
+            return found == wanted
+
+
+def _is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Column:
+    """Whether a value that is not NULL is the other one. Of what a text says, a floating number is the nearest one."""
+    match found, wanted:
+        case StringType(), DecimalType():
+            return _scale(own) <= wanted.scale
+        case StringType(), FloatType() | DoubleType():
+            return (F.abs(other) != float("inf")) | own.rlike("(?i)inf")
+        case StringType(), TimestampType() | TimestampNTZType():
+            return ~own.rlike(FINER)
+        case StringType(), DateType():
+            return own.try_cast("timestamp_ntz").eqNullSafe(other.cast("timestamp_ntz")) & ~own.rlike(FINER)
+        case BinaryType(), StringType():
+            return F.is_valid_utf8(other)
+        case (LongType() | IntegerType(), FloatType() | DoubleType()):
+            return own.eqNullSafe(other.try_cast(found)) & _is_below_end(other, found)
+        case (FloatType() | DoubleType(), LongType() | IntegerType()):
+            return own.eqNullSafe(other.cast(found)) & _is_below_end(own, wanted)
+        case _:
+            return own.eqNullSafe(other.try_cast(found))
+
+
+def _is_below_end(number: Column, integers: DataType) -> Column:
+    """The first number above all integers of a type is cast to the last of them: Spark does not see the difference."""
+    return number < (2.0**63 if isinstance(integers, LongType) else 2.0**31)
+
+
+def _scale(text: Column) -> Column:
+    """How many digits of a number stand behind its point, less zeros at the end; an exponent moves the point."""
+    digits = F.regexp_replace(text, r"[eE].*|[^\p{Nd}]", "")
+    significant = F.rtrim(digits, F.lit("0"))
+    behind = F.length(F.regexp_extract(text, r"\.(\p{Nd}*)", 1))
+    exponent = F.coalesce(F.regexp_extract(text, r"[eE](.*)", 1).try_cast("int"), F.lit(0))
+    scale = behind - exponent - (F.length(digits) - F.length(significant))
+    return F.when(significant == "", 0).otherwise(scale)
