@@ -68,12 +68,13 @@ def _avro(settings: Mapping[str, Json], schema: int) -> tuple[StructType, Column
 def _json(settings: Mapping[str, Json], *, drops: bool) -> tuple[StructType, Column]:
     kind = cast("StructType", StructType.fromDDL(settings["schema"]))
     text = _unframed(F.col("value")).cast("string")
-    empty = F.when(text.rlike(r"\A\s*\z"), F.lit("it is empty"))  # of which Spark says nothing
+    # Of which Spark says nothing.
+    wrong = F.when(text.rlike(r"\A\s*\z"), "it is empty").when(~F.is_valid_utf8(text), "it is no UTF-8")
     if not drops:
-        return kind, F.struct(F.from_json(text, kind, {"mode": "FAILFAST"}).alias("value"), empty.alias("error"))
+        return kind, F.struct(F.from_json(text, kind, {"mode": "FAILFAST"}).alias("value"), wrong.alias("error"))
     loose = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     marked = F.from_json(text, StructType([*kind.fields]).add(CORRUPT, "string"), loose)
-    return kind, F.struct(marked.alias("value"), F.coalesce(marked[CORRUPT], empty).alias("error"))
+    return kind, F.struct(marked.alias("value"), F.coalesce(marked[CORRUPT], wrong).alias("error"))
 
 
 def _unframed(value: Column) -> Column:

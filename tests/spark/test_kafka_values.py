@@ -21,6 +21,7 @@ from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 SETTINGS = {"format": "json", "schema": "id INT, item STRING"}
 FINE, TEXT, BROKEN, NONE = b'{"id": 1, "item": "a"}', b'{"id": "one"}', b"{no JSON", None
+LATIN = b'{"item": "\xe9"}'
 FRAMED = b"\0\0\0\0\7" + FINE
 
 
@@ -33,9 +34,9 @@ def messages(spark: SparkSession, *values: bytes | None) -> DataFrame:
 
 
 def test_what_is_no_json_is_marked_where_it_is_dropped(spark: SparkSession) -> None:
-    found = shaped(messages(spark, FINE, TEXT, BROKEN, NONE), SETTINGS, None, drops=True)
+    found = shaped(messages(spark, FINE, TEXT, BROKEN, NONE, LATIN), SETTINGS, None, drops=True)
     rows = sorted(found.collect(), key=lambda row: row["_offset"])
-    assert [row[CORRUPT] is None for row in rows] == [True, False, False, True]
+    assert [row[CORRUPT] is None for row in rows] == [True, False, False, True, False]
     assert [(row["id"], row["item"], row["_key"]) for row in rows if row[CORRUPT] is None] == [
         (1, "a", "k"),
         (None, None, "k"),
@@ -49,7 +50,8 @@ def test_json_may_stand_behind_the_id_of_a_schema(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(TEXT, "VALUE_STRING"), (BROKEN, "double-quote"), (b" \n", "offset 0: it is empty")]
+    ("value", "told"),
+    [(TEXT, "VALUE_STRING"), (BROKEN, "double-quote"), (b" \n", "offset 0: it is empty"), (LATIN, "it is no UTF-8")],
 )
 def test_what_is_no_json_is_an_error_else(spark: SparkSession, value: bytes, told: str) -> None:
     assert shaped(messages(spark, FINE, NONE), SETTINGS, None, drops=False).select("id", "item").collect()[0][0] == 1
