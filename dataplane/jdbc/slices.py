@@ -15,13 +15,15 @@ from urllib.parse import parse_qsl, urlencode
 from psycopg import Connection, sql
 
 from dataplane.contract import Json, ListedPartition, SourceObject, column_key, encode_segment
+from dataplane.failure import TaskFailure
 from dataplane.jdbc.server import connected, identifier
 from dataplane.listing import listed
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
-ROW = sql.Identifier("_headgate_row")  # the name of a row in our queries: no column of theirs has it
+OURS = "_headgate_row"
+ROW = sql.Identifier(OURS)  # the name of a row in our queries: no column of theirs has it
 FEW = 50  # slices up to which only their rows are looked at
 # Types of which equal values have one text: a value's slice is then found by the value, perhaps through an index.
 _EXACT = frozenset({"bool", "int2", "int4", "int8", "text", "varchar", "date", "uuid", "timestamp", "timestamptz"})
@@ -147,8 +149,10 @@ FROM (SELECT {labels} AS label, {row}::text COLLATE "C" AS told FROM {source} WH
 
 
 def columns_of(connection: Connection[Any], settings: Mapping[str, Json]) -> list[tuple[str, str]]:
-    """Name and type in order."""
+    """Name and type in order. TaskFailure where one has the name that rows have."""
     found = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(settings))).description or ()
+    if any(c.name == OURS for c in found):
+        raise TaskFailure("reserved-column", f"there is a column {OURS}: name it otherwise in a `query`")
     return [(c.name, c.type_display) for c in found]
 
 

@@ -109,6 +109,16 @@ def test_a_query_in_the_servers_own_sql(table: Database) -> None:
     assert found["objects"][0]["columns"] == ["Name", "braces", "rest"]
 
 
+def test_no_column_hides_the_others_from_the_version(table: Database) -> None:
+    table.do("CREATE TABLE h (_headgate_row int, b int)")
+    for job in (table.reading("h"), table.reading("h", by="partitioned", column="b")):
+        with pytest.raises(TaskFailure) as caught:
+            list(partitions(job))
+        assert caught.value.condition == "reserved-column"
+    [found] = partitions(table.reading(None, query="SELECT _headgate_row AS a, b FROM h"))
+    assert found["objects"][0]["columns"] == ["a", "b"]
+
+
 def test_each_refresh_adds_what_lies_above(table: Database) -> None:
     job = table.reading(by="incremental", column="month") | {"known": {"key": None, "objects": []}}
     [first] = partitions(job)
