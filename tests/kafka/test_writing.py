@@ -213,10 +213,9 @@ def test_a_topic_of_somebody_else_is_left_alone(world: World) -> None:
 def test_a_topic_in_the_place_of_ours_is_somebody_elses(world: World) -> None:
     world.write(2, A)
     world.delete(world.name)
-    config = {"cleanup.policy": "compact"}
-    world.admin.create_topics([NewTopic(world.name, 2, config=config)])[world.name].result()
-    assert world.condition(1, A) == "target-ahead", "of an empty one, it is known what it has to hold"
+    assert world.condition(1, A) == "target-ahead", "of one that is made anew, it is known what it has to hold"
     world.delete(world.name)
+    config = {"cleanup.policy": "compact"}
     world.admin.create_topics([NewTopic(world.name, 2, config=config)])[world.name].result()
     world.meddle(b'{"id":7}', b'{"id":7,"name":"theirs"}')
     assert world.condition(3, A) == "target-occupied"
