@@ -5,16 +5,19 @@ Does not belong here: listing (python_objects), how modules are found (transform
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DataType, DateType, FloatType, IntegralType, StringType, StructType
 
 from dataplane.attempt import Failed
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
@@ -24,6 +27,7 @@ from dataplane.spark_errors import Source, explain
 from dataplane.transform.bundle import Bundle
 
 AT_A_TIME = 10_000  # rows that go to Spark together
+LARGEST_FLOAT = 3.4028235677973366e38  # from here on a 32-bit one is infinite
 
 
 @contextmanager
@@ -87,6 +91,7 @@ def _reader(
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What a Python worker calls. Rows are mappings, by the names of columns; what is no column is an error."""
     columns, arrow = frozenset(schema.names), to_arrow_schema(schema)
+    lossy = [(c.name, c.dataType) for c in schema if isinstance(c.dataType, IntegralType | DateType | FloatType)]
 
     def call(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -97,6 +102,10 @@ def _reader(
                     raise TypeError(f"read has to give rows as mappings, not {type(row).__name__}: {found.name}")
                 if strange := sorted(map(str, row.keys() - columns)):
                     raise ValueError(f"{found.name}: a row has {strange[0]!r}, which the schema has not")
+                for name, kind in lossy:
+                    if is_cut_off(row.get(name), kind):
+                        told = f"{found.name}: {row[name]!r} in column {name}"
+                        raise ValueError(f"{told} does not fit its type {kind.simpleString()}")
                 yield {**row, LABEL: label}
 
         for batch in batches:
@@ -106,3 +115,16 @@ def _reader(
                     yield pa.RecordBatch.from_pylist(some, schema=arrow)
 
     return call
+
+
+def is_cut_off(value: object, kind: DataType) -> bool:
+    """Whether Arrow makes another value of this one without a word."""
+    match kind, value:
+        case IntegralType(), float() | Decimal():
+            return value % 1 != 0
+        case DateType(), datetime.datetime():
+            return value.time() != datetime.time.min
+        case FloatType(), float():
+            return math.isfinite(value) and abs(value) >= LARGEST_FLOAT
+        case _:
+            return False

@@ -57,6 +57,40 @@ def test_rows_of_many_objects_and_errors_at_the_users_lines(lake: Lake) -> None:
     assert "the schema has not" in failed(strange)["message"]
 
 
+VALUES = """\
+from datetime import date, datetime
+from decimal import Decimal
+
+FIT = [{"n": 7.0}, {"n": Decimal("7")}, {"n": None}, {"day": datetime(2020, 1, 1)}, {"f": 0.1}, {"f": float("inf")}]
+CUT_OFF = [
+    {"n": 7.5}, {"n": Decimal("7.5")}, {"n": float("nan")}, {"day": datetime(2020, 1, 1, 3)},
+    {"f": 1e300}, {"f": -1e39},
+]
+
+def list(context):
+    for kind, rows in (("fit", FIT), ("cut", CUT_OFF)):
+        for n, _ in enumerate(rows):
+            yield {"name": f"{kind}{n}", "version": "1"}
+
+def read(context, object):
+    yield {"fit": FIT, "cut": CUT_OFF}[object.name[:3]][int(object.name[3:])]
+"""
+
+
+def test_what_does_not_fit_its_type_is_an_error(lake: Lake) -> None:
+    schema = "day DATE, n INT, f FLOAT"
+    settings = {"modules": json.dumps({"api.py": VALUES}), "main": "api.py", "params": "{}", "schema": schema}
+    job = {**read("python"), "connector": "python", "settings": settings, "location": "python:api.py"}
+    found = [listed["objects"] for listed in partitions(job)]
+    columns = schema_of(lake.spark, schema)
+    results = lake.run("parse", job, [{"columns": columns, "objects": objects} for objects in found])
+    errors = {objects[0]["name"]: result.get("error") for objects, result in zip(found, results, strict=True)}
+    assert len(errors) == 12
+    for name, error in errors.items():
+        assert (error is None) == name.startswith("fit"), (name, error)
+        assert error is None or "does not fit its type" in error["message"]
+
+
 def test_an_object_that_changed_after_it_was_listed_is_void(lake: Lake) -> None:
     for name in ("n1", "n2", "n3"):
         (lake.sources / name).write_text("x")
