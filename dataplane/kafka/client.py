@@ -90,6 +90,7 @@ def messages(settings: Mapping[str, Json], topic: str, starts: Mapping[int, int]
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     own = {"group.id": "headgate", "enable.auto.commit": False, "enable.partition.eof": True}
+    own |= {"auto.offset.reset": "error"}  # where they begin is known: elsewhere would be a gap
     consumer = Consumer(client(settings, **own, **{"isolation.level": "read_committed"}))
     left = set(starts)
     try:

@@ -17,7 +17,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from dataplane.arrow import arrow_schema
@@ -315,6 +315,17 @@ def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
         with pytest.raises(TaskFailure) as caught:
             look(settings, world.name)
         assert (caught.value.condition, clients()) == (condition, before)
+
+
+def test_what_is_gone_is_not_jumped_over(world: World) -> None:
+    world.admin.create_topics([NewTopic(world.name, 1)])[world.name].result()
+    for key in (b"1", b"2", b"3"):
+        world.meddle(key, b"")
+    gone = TopicPartition(world.name, 0, 2)
+    world.admin.delete_records([gone])[gone].result()
+    assert len(list(messages(world.settings, world.name, {0: 2}))) == 1
+    with pytest.raises(KafkaException):
+        list(messages(world.settings, world.name, {0: 0}))
 
 
 def test_trying_a_connection_changes_nothing(world: World) -> None:
