@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from controlplane.api.services import Counters
 from controlplane.core.leases import LOOP
 from controlplane.ports import Store
+from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED = {  # name -> words, label
@@ -49,7 +50,9 @@ class _Counted(Collector):
             yield family
 
 
-NOBODY = {"driver": 0, "worker": 0}  # alerts add up what there is, and nothing is no number
+# Alerts add up what there is, and nothing is no number.
+NOTHING = dict.fromkeys(sorted(DRIVER_KINDS | WORKER_KINDS), 0)
+NOBODY = {"driver": 0, "worker": 0}
 
 
 class _Gauges(Collector):
@@ -61,7 +64,7 @@ class _Gauges(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
             backlog = tx.backlog()
-            attempts = NOBODY | Counter(a.kind for a in tx.attempts().values())
+            attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             lease, now = tx.lease(LOOP), tx.now()
         leaders = [lease] if lease is not None and lease.until > now else []

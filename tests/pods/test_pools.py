@@ -74,7 +74,9 @@ def lost(cluster: Cluster) -> int:
 
 def busy(cluster: Cluster) -> dict[str, int]:
     """What each driver has under way."""
-    return dict(cluster.query("SELECT driver, count(*)::int FROM attempts GROUP BY driver"))
+    return dict(
+        cluster.query("SELECT driver, count(*)::int FROM attempts WHERE driver LIKE 'driver-%' GROUP BY driver")
+    )
 
 
 def small(found: Sequence[Json]) -> list[Json]:

@@ -15,6 +15,7 @@ from controlplane.api.metrics import render
 from controlplane.api.services import Counters
 from controlplane.drivers import pools
 from controlplane.store.memory import MemoryStore
+from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
 from dataplane.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
 
@@ -47,8 +48,9 @@ def test_an_alert_looks_at_metrics_that_there_are_and_names_its_runbook(rule: di
 
 def test_what_alerts_add_up_is_a_number_also_where_there_is_nothing() -> None:
     shown = render(MemoryStore(), Counters(), {}).decode().splitlines()
-    for name in ("headgate_attempts", "headgate_drivers"):
-        assert {f'{name}{{kind="{kind}"}} 0.0' for kind in ("driver", "worker")} <= set(shown)
+    kinds = {"headgate_attempts": DRIVER_KINDS | WORKER_KINDS, "headgate_drivers": {"driver", "worker"}}
+    for name, of in kinds.items():
+        assert {line for line in shown if line.startswith(f"{name}{{")} == {f'{name}{{kind="{k}"}} 0.0' for k in of}
 
 
 @pytest.mark.parametrize("overlay", ["local", "production"])
