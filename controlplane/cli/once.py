@@ -36,6 +36,7 @@ def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, sin
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations import blueprints, look, operate
 
+    blueprints.require_main(wish.branch)
     context = server.context("run")
     with server.store.read() as tx:
         event = tx.last_event()

@@ -100,6 +100,13 @@ def _revision(
     )
 
 
+def require_main(branch: str) -> None:
+    """Of what users ask for. Tables of other branches have no place of their own yet. Raises InvalidBlueprint."""
+    if branch != MAIN:
+        message = f"blueprints are applied to {MAIN}, later releases bring other branches than that"
+        raise InvalidBlueprint((Problem("", 0, 0, "not-supported", message, "leave the branch out"),))
+
+
 def apply(
     ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
 ) -> Json:
@@ -107,9 +114,6 @@ def apply(
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
-    if branch != MAIN:
-        message = f"blueprints are applied to {MAIN}, later releases bring other branches than that"
-        raise InvalidBlueprint((Problem("", 0, 0, "not-supported", message, "leave the branch out"),))
     blueprints = _parse(sources)
     opened = ctx.store.read(ctx.namespace) if dry_run else ctx.store.begin(ctx.namespace)
     with opened as tx:

@@ -91,6 +91,7 @@ def apply(
     call: Called, sources: Sources, expected: Expected, branch: Annotated[str, Query()] = "main", dry_run: bool = False
 ) -> Response:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
+    blueprints.require_main(branch)
     if expected is not None and len(sources) > 1:
         raise Refused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
 
