@@ -11,6 +11,7 @@ from controlplane.cli import failures, options, views
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
+    from controlplane.cli.session import Session
     from controlplane.client import Headgate
 
 MOVING = ("stale", "building")
@@ -42,7 +43,7 @@ def apply(
         if not wait:
             show(value, views.applied(value), session.output)
             return
-        states = [_settled(client, flow, branch) for flow in value["revisions"]]
+        states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
     found = {"state": states[0]["state"], "dataflows": [f for s in states for f in s["dataflows"]], "drivers": []}
     show(found, views.status(found), session.output)
     raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
@@ -73,17 +74,18 @@ def wait(
     """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date or paused."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        if _moves(client.status(target, branch=branch)):
-            session.require_service()
-        value = _settled(client, target, branch)
+        value = _settled(session, client, target, branch)
     show(value, views.status(value), session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 
-def _settled(client: Headgate, target: str | None, branch: str) -> dict[str, Any]:
+def _settled(session: Session, client: Headgate, target: str | None, branch: str) -> dict[str, Any]:
     """The status once nothing of it moves any more; looked at again at each event."""
     value = client.status(target, branch=branch)
-    for _ in client.events() if _moves(value) else ():
+    if not _moves(value):
+        return value
+    session.require_service()
+    for _ in client.events():
         value = client.status(target, branch=branch)
         if not _moves(value):
             break
