@@ -330,8 +330,6 @@ class Tx(Upkeep, Leases, Remains, Protocol):
 
     def put_target(self, target: Target) -> None: ...
 
-    def drop_target(self, branch: str, component: str) -> None: ...
-
     # events, tokens
     def put_events(self, events: Sequence[Event]) -> None:
         """Ids grow without gaps being promised; `at` is the database's clock."""

@@ -229,9 +229,16 @@ class Publication:
     error: str | None = None
 
 
+NO_WISH = bytes(32)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How far an external copy has followed its dataset. `root` is a tree: partition key -> what was last synced."""
+    """How far an external copy has followed its dataset. `root` is a tree: partition key -> what was last synced.
+
+    `order` counts the wishes for it, and is what writers fence by: generations go down where a copy is made of another
+    dataset. It is the generation, as long as nothing but that changes.
+    """
 
     branch: str
     component: str  # flow.name
@@ -239,6 +246,8 @@ class Target:
     root: bytes
     generation: int
     error: TaskError | None = None
+    order: int = 0
+    wish: bytes = NO_WISH  # a digest of what is written under this order
 
 
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`

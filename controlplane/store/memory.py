@@ -235,10 +235,6 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         self._mark(target.branch, target.component)
         self._space.targets[target.branch, target.component] = target
 
-    def drop_target(self, branch: str, component: str) -> None:
-        self._mark(branch, component)
-        self._space.targets.pop((branch, component), None)
-
     # --- memory
 
     def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, and_, select, update
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import Building, Consumed, Publication, State, Target
+from controlplane.core.model import NO_WISH, Building, Consumed, Publication, State, Target
 from controlplane.store import tables as db
 from controlplane.store.part import Part, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError
@@ -92,16 +92,16 @@ class Settled(Part):
         self._upsert(db.publications, [_publication_row(publication)])
 
     def targets(self, branch: str, components: Iterable[str] | None = None) -> dict[str, Target]:
-        rows = self._some(self._select(db.targets, branch=branch), db.targets.c.component, components)
+        same = [db.targets.c[k] == db.wishes.c[k] for k in ("namespace", "branch", "component")]
+        wanted = select(db.targets, db.wishes.c.order, db.wishes.c.wish).outerjoin(db.wishes, and_(*same))
+        rows = self._some(wanted.where(self._mine(db.targets, branch=branch)), db.targets.c.component, components)
         return {row.component: _target(row) for row in rows}
 
     def put_target(self, target: Target) -> None:
         self._mark(target.branch, target.component)
         self._upsert(db.targets, [_target_row(target)])
-
-    def drop_target(self, branch: str, component: str) -> None:
-        self._mark(branch, component)
-        self._delete(db.targets, branch=branch, component=component)
+        of = {"branch": target.branch, "component": target.component}
+        self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
 
 
 def _inputs(text: str) -> dict[str, Consumed]:
@@ -196,7 +196,8 @@ def _publication_row(publication: Publication) -> dict[str, Any]:
 
 def _target(row: Row[Any]) -> Target:
     error = load_optional(row.error)
-    return Target(row.branch, row.component, row.identity, row.root, row.generation, error)
+    of = (row.branch, row.component, row.identity, row.root, row.generation)
+    return Target(*of, error, row.order or 0, row.wish or NO_WISH)
 
 
 def _target_row(target: Target) -> dict[str, Any]:

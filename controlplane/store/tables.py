@@ -248,6 +248,8 @@ targets = _table(
     _text("error", nullable=True),
 )
 
+wishes = _table("wishes", _key("branch"), _key("component"), _count("order"), _digest("wish"), clustered=True)
+
 # --- events, tokens, counters -----------------------------------------------------------------------
 
 events = _table(

@@ -141,6 +141,7 @@ class Engine:
     on_listed: Callable[[str], None]
     done: list[Work] = field(default_factory=list)
     targets: dict[str, dict[str, tuple[Row, ...]]] = field(default_factory=dict)
+    fences: dict[tuple[str, str], int] = field(default_factory=dict)  # by target and partition
     salt: Callable[[str, str], object] = lambda dataset, partition: None  # what makes its work the dataset's own
     plain: Mapping[str, str] = field(default_factory=dict)
     at_once: int = 1
@@ -375,6 +376,10 @@ class Engine:
 
     def _write(self, job: Json, task: TaskSpec) -> Json:
         target = self.targets.setdefault(job["path"], {})
+        place, generation = (job["path"], task["partition"]), task["generation"]
+        if self.fences.setdefault(place, generation) > generation:
+            raise ValueError(f"{place} has seen generation {self.fences[place]}, this is of generation {generation}")
+        self.fences[place] = generation
         if task.get("remove"):
             target.pop(task["partition"], None)
             return {"rows": 0, "bytes": 0}

@@ -11,7 +11,7 @@ import pytest
 from dataplane.contract import Kind
 from tests.property.engine import Fault
 from tests.property.model import Copy, File, Read
-from tests.property.world import World
+from tests.property.world import BRANCH, World
 
 
 @pytest.fixture
@@ -60,4 +60,22 @@ def test_what_was_removed_is_written_again(world: World) -> None:
     world.remove("one", "a.csv")
     until_a_write_is_silent(world)
     world.put("one", "a.csv", rows(1))
+    world.settle()
+
+
+def test_a_copy_of_another_dataset_goes_on_counting(world: World) -> None:
+    """It has come to fewer generations; and back again."""
+    world.settle()
+    for value in (2, 3, 4):
+        world.put("one", "a.csv", File(("k", "v"), ((1, value),)))
+        world.settle()
+    world.put("two", "a.csv", rows(7))
+    reads = {"x": Read("one", declared=("k", "v")), "y": Read("two", declared=("k", "v"))}
+    for source in ("y", "x", "y"):
+        world.apply({"a": {**reads, "to_x": Copy(source)}}, {})
+        world.settle()
+    with world.store.read() as tx:
+        found = tx.targets(BRANCH)["a.to_x"]
+        assert (found.generation, found.order) == (1, 7)
+    world.put("two", "a.csv", rows(8))
     world.settle()

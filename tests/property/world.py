@@ -179,7 +179,7 @@ class World:
             case Read():
                 return {"read": self._read(component)}
             case Copy(source=source):
-                path = str(self.home / "targets" / f"{flow}.to_{source}")
+                path = str(self.home / "targets" / f"{flow}.{name}")
                 return {"write": {"connector": "files", "from": source, "path": path, "format": "json"}}
             case _:
                 daily = {"volatile": "daily"} if f"{flow}.{name}" in self.daily else {}

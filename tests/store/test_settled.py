@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.core.errors import StaleState
@@ -78,13 +80,14 @@ def test_publications_and_targets(world: World) -> None:
             tx.put_publication(publication(n))
             tx.put_target(target("flights.out", n))
         tx.put_publication(publication(1, "flights.other"))
-        tx.put_target(target("flights.gone"))
-        tx.drop_target("main", "flights.gone")
-        tx.drop_target("main", "flights.gone")
+        tx.put_target(replace(target("flights.other"), order=5, wish=d(3)))
+        tx.put_target(replace(target("flights.other"), order=7, wish=d(4)))
     with world.read() as tx:
         assert tx.publications("main", ["flights.daily"]) == {"flights.daily": publication(2)}
         assert set(tx.publications("main")) == {"flights.daily", "flights.other"}
-        assert tx.targets("main") == {"flights.out": target("flights.out", 2)}
+        other = replace(target("flights.other"), order=7, wish=d(4))
+        assert tx.targets("main") == {"flights.out": target("flights.out", 2), "flights.other": other}
+        assert tx.targets("main", ["flights.other"]) == {"flights.other": other}
         assert (tx.targets("dev"), tx.publications("dev")) == ({}, {})
 
 

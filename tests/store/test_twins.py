@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,8 +94,7 @@ SETTLED = [
     ),
     call(lambda ns: lambda tx: tx.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
     call(lambda g, n: lambda tx: tx.put_publication(publication(g, n)), small, names),
-    call(lambda n, g: lambda tx: tx.put_target(target(n, g)), names, small),
-    call(lambda n: lambda tx: tx.drop_target("main", n), names),
+    call(lambda n, g, o: lambda tx: tx.put_target(replace(target(n, g), order=o, wish=d(o))), names, small, small),
 ]
 REMEMBERED = [
     call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from controlplane.core import connecting, ids, tree
@@ -74,14 +74,13 @@ def _sync(
         "schema": state.schema,
         **connecting.told(node.write),
     }
-    is_told = not connecting.is_files(node.write)
-    if is_told:
+    if not connecting.is_files(node.write):
         job["keyed"] = list(node.keyed)
+    ordered = _ordered(node, state, target)
     if changes and connecting.is_whole(node.write):
-        tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), target, state, len(changes)),)
+        tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), ordered, state, len(changes)),)
     else:
-        more = {"generation": state.generation} if is_told else {}
-        tasks = tuple(_task(node, ids.job_id(job), target, c, more) for c in changes)
+        tasks = tuple(_task(node, ids.job_id(job), ordered, c) for c in changes)
     wanted = {t.key for t in tasks}
     known = [t for t in (yield from asking.tasks(list(wanted))).values() if t.key in wanted]
     failed = [t for t in known if t.state == "failed"]
@@ -94,17 +93,27 @@ def _sync(
     reason = f"{len(failed)} of {len(tasks)} writes failed" if failed else ""
     keys = [c.key for c in changes]
     yield from asking.nodes([(target.root, keys)])
-    noted = replace(target, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
+    noted = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
     moved = noted if tasks else replace(target, generation=state.generation)
     return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)
 
 
-def _task(node: Sink, job: bytes, target: Target, change: tree.Change, more: Mapping[str, Json]) -> Task:
+def _ordered(node: Sink, state: State, target: Target) -> Target:
+    """What is wished for now comes after all that was before it."""
+    told = {"root": state.root, "generation": state.generation}
+    wish = digest("wish/1", target=target.identity, source=node.source, **told)
+    if wish == target.wish:
+        return target
+    return replace(target, order=max(target.order + 1, target.generation + 1, state.generation), wish=wish)
+
+
+def _task(node: Sink, job: bytes, target: Target, change: tree.Change) -> Task:
     after = change.after
     key = digest(
         "write/1", target=target.identity, partition=change.key, fragment=after.fragment if after else None, job=job
     )
-    spec: Json = {**more, **({"remove": True} if after is None else {"fragment": after.fragment.hex()})}
+    what: Json = {"remove": True} if after is None else {"fragment": after.fragment.hex()}
+    spec: Json = {"generation": target.order, **what}
     rows = after.content.rows if after else 0
     return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)
 
@@ -113,5 +122,5 @@ def _whole(node: Sink, job: bytes, target: Target, state: State, changes: int) -
     """One task for all of a generation: readers of the target see it at once."""
     fields = {"root": state.root, "generation": state.generation}
     key = digest("write-whole/1", target=target.identity, **fields, job=job)
-    spec: Json = {"root": state.root.hex(), "generation": state.generation, "changes": changes}
+    spec: Json = {"root": state.root.hex(), "generation": target.order, "changes": changes}
     return Task(key, "write", node.dataset, "", job, spec, state.rows, priority=node.component.priority)
