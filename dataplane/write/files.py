@@ -1,10 +1,12 @@
 """The `write` kind for local files: a folder per partition, swapped in whole, in a target that names its owner.
 
-A folder is replaced or removed only if its marker says that we wrote all that is in it. Does not belong here: rows.
+A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it is of no later
+generation. That of a removed one is kept for a day under a name that no reader looks at. Does not belong here: rows.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -13,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -23,7 +27,7 @@ from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
 from dataplane.stores import is_remote
-from dataplane.write.marker import MARKER, TEMPORARY, VERSION, owner_of, put_synced, take
+from dataplane.write.marker import MARKER, TEMPORARY, fence, of_partition, owner_of, put_synced, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from dataplane.write.remote_files import RemoteTarget
 
 ABANDONED_S = 86_400.0
+TRIES, PAUSE_S = 600, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +102,20 @@ class FilesTarget:
             if folder.stat().st_mtime < now_s - ABANDONED_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def replace(self, partition: str, files: Iterable[Any]) -> Json:
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         final = self._folder(partition)
-        fresh = self.root / f"{TEMPORARY}{uuid4().hex}"
-        fresh.mkdir()
-        try:
+        with self._fresh() as fresh:
             file = fresh / file_name(self.format, self.options)
             rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
             size = file.stat().st_size
-            put_synced(fresh / MARKER, dumps({"owner": self.owner, "version": VERSION, "files": [file.name]}))
-            self._clear(final)
-            fresh.rename(final)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            self._swap(final, fresh, final, [file.name], generation)
         return {"rows": rows, "bytes": size}
 
-    def remove(self, partition: str) -> Json:
-        self._clear(self._folder(partition))
+    def remove(self, partition: str, generation: int) -> Json:
+        final = self._folder(partition)
+        with self._fresh() as fresh:
+            self._swap(final, fresh, self._past(final), [], generation)
         return {"rows": 0, "bytes": 0}
 
     def _folder(self, partition: str) -> Path:
@@ -123,17 +124,58 @@ class FilesTarget:
             raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
         return self.root / name
 
-    def _clear(self, folder: Path) -> None:
-        """Take a partition's folder away in one step; refuse if anything in it is not ours."""
-        if not os.path.lexists(folder):
-            return
-        if strange := self._strange(folder):
-            raise TaskFailure("target-occupied", f"not written by us, so left alone: {strange}")
+    def _past(self, folder: Path) -> Path:
+        """Where the marker of a removed partition lies."""
+        return self.root / f"{TEMPORARY}{sha256(folder.name.encode()).hexdigest()[:32]}"
+
+    @contextmanager
+    def _fresh(self) -> Iterator[Path]:
+        folder = self.root / f"{TEMPORARY}{uuid4().hex}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _swap(self, folder: Path, fresh: Path, final: Path, files: list[str], generation: int) -> None:
+        """Take what a partition was away, and put the fresh folder in its place, unless that is of a later generation
+        or not all ours."""
+        put_synced(fresh / MARKER, of_partition(self.owner, files, generation))
+        past = self._past(folder)
+        with self._alone():
+            if strange := self._strange(folder):
+                raise TaskFailure("target-occupied", f"not written by us, so left alone: {strange}")
+            for marker in (folder / MARKER, past / MARKER):
+                if marker.is_file():
+                    fence(str(folder), json.loads(marker.read_text("utf-8")), generation)
+            gone = [self._away(f) for f in (folder, past) if os.path.lexists(f)]
+            fresh.rename(final)
+        for left in gone:
+            shutil.rmtree(left)
+
+    def _away(self, folder: Path) -> Path:
         gone = self.root / f"{TEMPORARY}{uuid4().hex}"
         folder.rename(gone)
-        shutil.rmtree(gone)
+        return gone
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other writer looks or swaps meanwhile. One that was stopped in here is waited for no longer than that."""
+        with (self.root / MARKER).open("r+b") as file:
+            for tries in count():
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if tries == TRIES:
+                        told = f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
+                        raise TaskFailure("target-busy", told, "infrastructure") from None
+                    time.sleep(PAUSE_S)
+            yield
 
     def _strange(self, folder: Path) -> Path | None:
+        if not os.path.lexists(folder):
+            return None
         marker = folder / MARKER
         if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
             return folder
@@ -160,9 +202,10 @@ def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
     """The result of one `write` task."""
     target = opened(job)
     target.open(time.time())
+    generation = task.get("generation", 0)
     if task.get("remove"):
-        return target.remove(task["partition"])
-    return target.replace(task["partition"], (lake.open(f) for f in task["files"]))
+        return target.remove(task["partition"], generation)
+    return target.replace(task["partition"], (lake.open(f) for f in task["files"]), generation)
 
 
 # --- formats ------------------------------------------------------------------------------------

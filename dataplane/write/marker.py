@@ -1,6 +1,7 @@
-"""The file in a target folder that says whose it is, so that two writers never both own one.
+"""The files in a target that say whose it is, so that two writers never both own one, and of which generation each
+partition is, so that nothing is written over what a later one has left, however late an earlier writer comes.
 
-Does not belong here: what is written beside it.
+Does not belong here: what is written beside them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from dataplane.arrow import dumps
+from dataplane.contract import Json
 from dataplane.failure import TaskFailure
 
 MARKER = "_headgate.json"
@@ -22,8 +24,13 @@ RELEASE = "To hand it over, remove it with all that is in it"
 def take(root: Path, owner: str) -> None:
     """Make an existing folder the owner's, or fail with `target-owned`."""
     marker = root / MARKER
-    if not put_if_absent(marker, dumps({"owner": owner, "version": VERSION})) and (other := owner_of(marker)) != owner:
+    if not put_if_absent(marker, whose(owner)) and (other := owner_of(marker)) != owner:
         raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
+
+
+def whose(owner: str) -> str:
+    """The text of a target's marker."""
+    return dumps({"owner": owner, "version": VERSION})
 
 
 def owner_of(marker: Path) -> str | None:
@@ -32,6 +39,19 @@ def owner_of(marker: Path) -> str | None:
         return str(json.loads(marker.read_text("utf-8"))["owner"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def of_partition(owner: str, files: list[str], generation: int) -> str:
+    """The text of a partition's marker, unlike any other. Without files: it was removed."""
+    told = {"owner": owner, "version": VERSION, "files": files, "generation": generation, "id": uuid4().hex}
+    return dumps(told)
+
+
+def fence(place: str, marker: Json, generation: int) -> None:
+    """`target-ahead` where the marker is of a later generation."""
+    if (known := int(marker.get("generation", 0))) > generation:
+        message = f"{place} has seen generation {known}, this is of generation {generation}"
+        raise TaskFailure("target-ahead", message, "infrastructure")
 
 
 def put_if_absent(path: Path, body: str) -> bool:

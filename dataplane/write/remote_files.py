@@ -2,9 +2,10 @@
 owner.
 
 Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
-count; then what counted before is deleted. What this target's owner has put is known by its name, so that whatever a
-crash left behind is swept by the next write, and nothing of anybody else's ever is. Does not belong here: formats, and
-local folders (files).
+count; then what counted before is deleted. The put holds only if the marker is the one that was seen before, and that
+is of no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
+nothing. What this target's owner has put is known by its name, so that whatever a crash left behind is swept by the
+next write, and nothing of anybody else's ever is. Does not belong here: formats, and local folders (files).
 """
 
 from __future__ import annotations
@@ -12,18 +13,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dataplane.arrow import arrow_schema, batches, dumps
+from dataplane.arrow import arrow_schema, batches
 from dataplane.contract import Json, encode_key, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.stores import Access, open_root, root_of, telling, uri_of
 from dataplane.write.files import WRITERS, Options, check_format, file_name
-from dataplane.write.marker import MARKER, RELEASE, VERSION
+from dataplane.write.marker import MARKER, RELEASE, fence, of_partition, whose
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects with rows, and what the marker beside them was."""
+
+    rows: list[str]
+    marker: UpdateVersion | None
 
 
 class RemoteTarget:
@@ -51,17 +64,17 @@ class RemoteTarget:
         path = self._path(MARKER)
         with telling(uri_of(self.root, path)):
             try:
-                obstore.put(self.store, path, self._marked(), mode="create", use_multipart=False)
+                obstore.put(self.store, path, whose(self.owner).encode(), mode="create", use_multipart=False)
             except AlreadyExistsError:
-                if (other := self._owner_of(path)) != self.owner:
+                if (other := self._read(path)[0].get("owner")) != self.owner:
                     told = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
                     raise TaskFailure("target-owned", told) from None
         failpoint("files-taken")
 
-    def replace(self, partition: str, files: Iterable[Any]) -> Json:
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
-        before = self._ours(folder)
+        found = self._found(folder, generation)
         with TemporaryDirectory(prefix="headgate-") as scratch:
             file = Path(scratch) / "rows"
             rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
@@ -71,17 +84,18 @@ class RemoteTarget:
             )
             self._put(f"{folder}/{name}", file)
         failpoint("files-put")
-        self._put(f"{folder}/{MARKER}", self._marked([name]))
+        self._mark(folder, found, [name], generation)
         failpoint("files-marked")
-        self._delete(path for path in before if not path.endswith(f"/{MARKER}"))
+        self._delete(found.rows)
         failpoint("files-written")
         return {"rows": rows, "bytes": size}
 
-    def remove(self, partition: str) -> Json:
-        found = self._ours(self._folder(partition))
-        self._delete(path for path in found if path.endswith(f"/{MARKER}"))
+    def remove(self, partition: str, generation: int) -> Json:
+        folder = self._folder(partition)
+        found = self._found(folder, generation)
+        self._mark(folder, found, [], generation)
         failpoint("files-unmarked")
-        self._delete(path for path in found if not path.endswith(f"/{MARKER}"))
+        self._delete(found.rows)
         return {"rows": 0, "bytes": 0}
 
     # objects
@@ -92,32 +106,50 @@ class RemoteTarget:
     def _folder(self, partition: str) -> str:
         return self._path(encode_key(partition))
 
-    def _marked(self, files: list[str] | None = None) -> bytes:
-        more = {} if files is None else {"files": files}
-        return dumps({"owner": self.owner, "version": VERSION, **more}).encode()
-
-    def _ours(self, folder: str) -> list[str]:
-        """What we have put there. TaskFailure where somebody else has put something, too."""
+    def _found(self, folder: str, generation: int) -> Found:
+        """What we have put there. TaskFailure where somebody else has put something, too, or we something later."""
         import obstore
 
         with telling(uri_of(self.root, folder)):
-            found = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
-        for path in found:
+            paths = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
+        marker, tag = self._read(f"{folder}/{MARKER}") if f"{folder}/{MARKER}" in paths else ({}, None)
+        for path in paths:
             name = path.removeprefix(f"{folder}/")
-            if not (self._owner_of(path) == self.owner if name == MARKER else self._own.fullmatch(name)):
+            if not (marker.get("owner") == self.owner if name == MARKER else self._own.fullmatch(name)):
                 told = f"not written by us, so left alone: {uri_of(self.root, path)}"
                 raise TaskFailure("target-occupied", told)
-        return found
+        fence(uri_of(self.root, folder), marker, generation)
+        return Found([path for path in paths if path != f"{folder}/{MARKER}"], tag)
 
-    def _owner_of(self, path: str) -> str | None:
+    def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
+        """The text of a marker, as far as it is one, and what tells it from any other."""
         import obstore
 
         with telling(uri_of(self.root, path)):
-            body = bytes(obstore.get(self.store, path).bytes())
+            answer = obstore.get(self.store, path)
+            body, meta = bytes(answer.bytes()), answer.meta
+        version: Any = {name: tag for name in ("e_tag", "version") if (tag := meta[name])}
         try:
-            return str(json.loads(body)["owner"])
-        except (ValueError, KeyError, TypeError):
-            return None
+            told = json.loads(body)
+        except ValueError:
+            told = None
+        return told if isinstance(told, dict) else {}, version
+
+    def _mark(self, folder: str, found: Found, files: list[str], generation: int) -> None:
+        """What counts from now on. TaskFailure where another writer has said so meanwhile."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        path, text = f"{folder}/{MARKER}", of_partition(self.owner, files, generation)
+        with telling(uri_of(self.root, path)):
+            try:
+                obstore.put(self.store, path, text.encode(), mode=found.marker or "create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                if self._read(path)[0] == json.loads(text):
+                    return  # it was put, and the answer was lost
+                self._delete(f"{folder}/{name}" for name in files)
+                told = f"another writer was at {uri_of(self.root, folder)} meanwhile"
+                raise TaskFailure("target-busy", told, "infrastructure") from None
 
     def _put(self, path: str, body: bytes | Path) -> None:
         import obstore

@@ -18,6 +18,7 @@ from dataplane.lake import LocalLake
 from dataplane.listing import check_folder
 from dataplane.stores import Access, open_root
 from dataplane.write.files import opened, write_tasks
+from dataplane.write.remote_files import RemoteTarget
 from tests.servers.faulty import Faulty
 
 SCHEMA = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
@@ -35,10 +36,15 @@ class World:
         plain = {"path": self.uri, "format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
         return {**plain, **more}
 
-    def write(self, partition: str, *rows: int, remove: bool = False, **more: Json) -> Json:
+    def fragment(self, *rows: int) -> str:
         name = f"{len(list(self.lake.root.iterdir()))}.parquet"
         pq.write_table(pa.table({"n": pa.array(rows, pa.int64())}), self.lake.root / name)
-        task: dict[str, Any] = {"task": "t", "epoch": 1, "partition": partition, "files": [name]}
+        return name
+
+    def write(self, partition: str, *rows: int, remove: bool = False, generation: int = 0, **more: Json) -> Json:
+        files = [self.fragment(*rows)]
+        task: dict[str, Any] = {"task": "t", "epoch": 1, "partition": partition, "files": files}
+        task["generation"] = generation
         found: TaskSpec = {**task, **({"remove": True} if remove else {})}  # type: ignore[typeddict-item]  # by kind
         return write_tasks(self.job(**more), self.lake, found)
 
@@ -80,6 +86,37 @@ def test_a_partition_is_replaced_and_removed(world: World) -> None:
     assert world.rows() == {"a%20b%2F1": "n\n4\n"}
 
 
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize("was_there", [True, False])
+@pytest.mark.parametrize("late", [4, 6])
+def test_what_came_meanwhile_is_not_replaced(world: World, removes: bool, was_there: bool, late: int) -> None:
+    """A writer is stopped when its rows are there, and goes on once another is done, which has swept them."""
+    if was_there:
+        world.write("a", 1, generation=3)
+
+    class Stopped(RemoteTarget):
+        def _put(self, path: str, body: bytes | Path) -> None:
+            super()._put(path, body)
+            world.write("a", 5, remove=removes, generation=5)
+
+    with pytest.raises(TaskFailure) as caught:
+        Stopped(world.job()).replace("a", [world.lake.open(world.fragment(4))], late)
+    assert (caught.value.condition, caught.value.kind) == ("target-busy", "infrastructure")
+    assert world.rows() == ({} if removes else {"a": "n\n5\n"})
+
+
+def test_nothing_is_written_over_a_later_generation(world: World) -> None:
+    world.write("a", 5, generation=5)
+    assert refused(world, "a", generation=4) == "target-ahead"
+    with pytest.raises(TaskFailure, match="has seen generation 5"):
+        world.write("a", remove=True, generation=4)
+    world.write("a", remove=True, generation=6)
+    assert refused(world, "a", generation=5) == "target-ahead"
+    assert world.rows() == {}
+    world.write("a", 7, generation=7)
+    assert world.rows() == {"a": "n\n7\n"}
+
+
 def test_two_owners_never_share_a_target(world: World) -> None:
     world.write("a", 1)
     assert refused(world, "a", owner="another") == "target-owned"
@@ -111,6 +148,9 @@ def test_a_put_without_an_answer_is_ours(world: World, line: Faulty) -> None:
     world.write("a", 1)
     assert [fault.met for fault in faults] == [1, 2]
     assert world.rows() == {"a": "n\n1\n"}
+    faults = [line.add("unanswered", "PUT", "a/_headgate.json") for _ in range(2)]
+    world.write("a", 2)
+    assert (sum(fault.met for fault in faults), world.rows()) == (2, {"a": "n\n2\n"})
 
 
 def test_parquet_and_a_connection_check(world: World) -> None:

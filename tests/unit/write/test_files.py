@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import os
+import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +21,7 @@ from dataplane.arrow import arrow_schema
 from dataplane.contract import Json, Schema, TaskSpec
 from dataplane.failure import TaskFailure
 from dataplane.lake import LocalLake
+from dataplane.write import files as written
 from dataplane.write.files import ABANDONED_S, FilesTarget, write_tasks
 
 
@@ -52,6 +56,7 @@ ROW = {
     "tags": [datetime(2013, 1, 2, tzinfo=UTC), None],
 }
 EMPTY = {"n": 2, "text": ""}
+JOB: Json = {"format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
 
 
 class World:
@@ -70,8 +75,12 @@ class World:
     def write(self, partition: str, *files: str, kind: str = "csv", owner: str = "flow.out", **options: Json) -> Json:
         return self._run({"partition": partition, "files": list(files)}, kind, owner, options)
 
-    def remove(self, partition: str, owner: str = "flow.out") -> Json:
-        return self._run({"partition": partition, "remove": True}, "csv", owner, {})
+    def remove(self, partition: str, owner: str = "flow.out", generation: int = 0) -> Json:
+        return self._run({"partition": partition, "remove": True, "generation": generation}, "csv", owner, {})
+
+    def put(self, partition: str, row: int, generation: int) -> Json:
+        task = {"partition": partition, "files": [self.fragment({"n": row})], "generation": generation}
+        return self._run(task, "csv", "flow.out", {"header": False})
 
     def _run(self, task: Json, kind: str, owner: str, options: Json) -> Json:
         job = {"path": str(self.target), "format": kind, "options": options, "owner": owner, "schema": SCHEMA}
@@ -164,7 +173,68 @@ def test_partitions_are_replaced_and_removed_alone(world: World) -> None:
     world.remove("b")
     world.remove("b")
     assert list(world.files()) == ["a/part-00000.csv"]
+    past, *others = sorted(p.name for p in world.target.iterdir())
+    assert (past.startswith("_headgate-"), others) == (True, ["_headgate.json", "a"])
+    FilesTarget(JOB | {"path": str(world.target)}).open(time.time() + ABANDONED_S * 2)
+    assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"], "what was removed is forgotten"
+
+
+@pytest.mark.parametrize("late", [4, 6])
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize("was_there", [True, False])
+def test_what_came_meanwhile_is_replaced_by_nothing_older(
+    world: World, removes: bool, was_there: bool, late: int
+) -> None:
+    """A writer is stopped while it reads its rows, and goes on once a later one is done."""
+    if was_there:
+        world.put("a", 1, generation=3)
+    stopped = FilesTarget(JOB | {"path": str(world.target), "options": {"header": False}})
+    stopped.open(time.time())
+
+    def rows() -> Iterator[Any]:
+        if removes:
+            world.remove("a", generation=5)
+        else:
+            world.put("a", 5, generation=5)
+        yield LocalLake(world.lake).open(world.fragment({"n": late}))
+
+    if late > 5:
+        stopped.replace("a", rows(), late)
+        assert [body[:1] for body in world.files().values()] == [b"6"]
+        return
+    with pytest.raises(TaskFailure) as caught:
+        stopped.replace("a", rows(), late)
+    assert (caught.value.condition, caught.value.kind) == ("target-ahead", "infrastructure")
+    assert [body[:1] for body in world.files().values()] == [b"5"] * (not removes)
+    with pytest.raises(TaskFailure, match="has seen generation 5"):
+        world.remove("a", generation=4)
+    world.put("a", 6, generation=6)
+    world.remove("a", generation=6)
+    world.put("a", 7, generation=6)
+    assert [body[:1] for body in world.files().values()] == [b"7"]
     assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"]
+
+
+def test_a_writer_waits_for_another_that_swaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for one that was stopped there not for ever."""
+    monkeypatch.setattr(written, "TRIES", 3)
+    world.put("a", 1, generation=1)
+    with (world.target / "_headgate.json").open("r+b") as marker:
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        with pytest.raises(TaskFailure) as caught:
+            world.put("a", 2, generation=2)
+    assert (caught.value.condition, caught.value.kind) == ("target-busy", "infrastructure")
+    world.put("a", 3, generation=2)
+    assert [body[:1] for body in world.files().values()] == [b"3"]
+
+
+def test_copies_of_older_versions_are_taken_over(world: World) -> None:
+    """Their markers tell no generation."""
+    world.put("a", 1, generation=7)
+    marker = world.target / "a" / "_headgate.json"
+    marker.write_text(json.dumps({"owner": "flow.out", "version": 1, "files": ["part-00000.csv"]}))
+    world.put("a", 2, generation=1)
+    assert [body[:1] for body in world.files().values()] == [b"2"]
 
 
 @pytest.mark.parametrize("key", ["", ".", "..", "a/b", "carrier=UA", "ä🎉", "_x", "a%2Fb", "x" * 255])
@@ -230,7 +300,7 @@ def test_what_a_crash_left_is_swept_a_day_later(world: World) -> None:
     world.write("a", world.fragment({"n": 1}))
     left = world.target / "_headgate-0123"
     left.mkdir()
-    job = {"path": str(world.target), "format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
+    job = JOB | {"path": str(world.target)}
     FilesTarget(job).open(os.stat(left).st_mtime + ABANDONED_S / 2)
     assert left.exists()
     FilesTarget(job).open(os.stat(left).st_mtime + ABANDONED_S * 2)
