@@ -447,8 +447,8 @@ def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fau
     manifest = read_manifest(lake, attempt)
     results = manifest["results"] if manifest and manifest["attempt"] == attempt.id else []
     if not results:
-        _abandon(ctx, attempt, reason, fault)
-        lake.delete_prefix(attempt.prefix)
+        if _abandon(ctx, attempt, reason, fault):
+            lake.delete_prefix(attempt.prefix)
         return False
     try:
         return bool(take_in(ctx, attempt, results, lake, by="adopted").accepted)
@@ -464,13 +464,15 @@ def read_manifest(lake: ObjectStore, attempt: Attempt) -> Manifest | None:
     return found
 
 
-def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> None:
-    """What took the driver away for reasons of its own does not count against its tasks."""
+def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
+    """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
+    report came first: then what it wrote may be in use."""
     with ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
-            return
+            return False
         recording = _Recording(tx, attempt, "adopted")
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording._release(sorted(attempt.tasks), error, burn=fault != "disrupted")
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
+    return True

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Fault, Task
+from controlplane.core.model import Attempt, Fault, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations import work
 from controlplane.operations.context import Context
 from controlplane.store.memory import MemoryStore
-from dataplane.contract import CONTRACT
-from tests.store.examples import d, task
+from dataplane.contract import CONTRACT, MANIFEST, FileEntry, TaskResult
+from tests.store.examples import SCHEMA, d, task
 
 LATER_S = max(work.BACKOFF_S) + 1
 
@@ -30,13 +30,16 @@ class Losing:
             tx.put_job(d(0), {})
             tx.enqueue("main", "flights.daily", [task(1, spec={})])
 
-    def lose(self, fault: Fault) -> Task:
-        """The task after that."""
+    def claim(self) -> Attempt:
         self.now += LATER_S
-        claim = work.claim(self.ctx, "driver", CONTRACT, ["transform"])
-        assert claim is not None
+        assert work.claim(self.ctx, "driver", CONTRACT, ["transform"]) is not None
         with self.ctx.store.read() as tx:
             (attempt,) = tx.attempts().values()
+        return attempt
+
+    def lose(self, fault: Fault) -> Task:
+        """The task after that."""
+        attempt = self.claim()
         assert not work.adopt(self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault)
         with self.ctx.store.read() as tx:
             return tx.tasks([d(1)])[d(1)]
@@ -64,3 +67,35 @@ def test_what_the_cluster_decided_does_not_count(tmp_path: Path) -> None:
     losing = Losing(tmp_path)
     found = [losing.lose("disrupted") for _ in range(work.BUDGET + 1)]
     assert {(t.state, t.failures) for t in found} == {("queued", 0)}
+
+
+class Reporting(LocalObjects):
+    """While somebody finds no manifest, the driver, which was only slow, hands in its work."""
+
+    def __init__(self, root: Path, losing: Losing, attempt: Attempt) -> None:
+        super().__init__(root)
+        self.losing, self.attempt = losing, attempt
+        self.file = f"{attempt.prefix}/0.parquet"
+        self.put_if_absent(self.file, b"rows")
+
+    def read(self, path: str) -> bytes:
+        try:
+            return super().read(path)
+        finally:
+            if path.endswith(MANIFEST):
+                work.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)
+
+    def _result(self) -> TaskResult:
+        files: list[FileEntry] = [{"path": self.file, "size": 4, "rows": 1, "stats": None}]
+        of: TaskResult = {"task": d(1).hex(), "epoch": 1, "state": "done", "schema": SCHEMA}
+        return {**of, "content": [1, 2, 3], "files": files}
+
+
+def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> None:
+    losing = Losing(tmp_path)
+    attempt = losing.claim()
+    lake = Reporting(tmp_path, losing, attempt)
+    assert not work.adopt(losing.ctx, attempt, lake, reason="its driver fell silent")
+    with losing.ctx.store.read() as tx:
+        (fragment,) = tx.fragments(tx.traces([d(1)])[d(1)].outputs.values()).values()
+    assert [lake.read(file["path"]) for file in fragment.files] == [b"rows"]
