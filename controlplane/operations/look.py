@@ -184,12 +184,15 @@ def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit
 
 
 def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> Json:
-    """Generations, newest first; states that changed nothing that readers see are left out."""
+    """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before."""
     with ctx.looking(branch) as (plan, facts):
-        states = facts.tx.history(branch, name, limit * 4 + 1, before)
+        states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
         if not states:
             _one(plan, branch, name)
     firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
+    if not is_all:
+        del firsts[states[-1].generation]  # it may go on
+    shown = list(firsts.values())[:limit]
     items = [
         {
             "generation": s.generation,
@@ -200,10 +203,21 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
             "rows": s.rows,
             "root": s.root.hex(),
         }
-        for s in sorted(firsts.values(), key=lambda s: -s.generation)[:limit]
+        for s in shown
     ]
-    more = len(states) > limit * 4 or len(firsts) > limit
-    return {"items": items, "next": states[-1].seq if more and states else None}
+    return {"items": items, "next": None if is_all and len(firsts) <= limit else shown[-1].seq}
+
+
+def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window: int) -> tuple[list[State], bool]:
+    """States, newest first, with all of one generation among them; and whether they are all that there are."""
+    states: list[State] = []
+    while not states or states[0].generation == states[-1].generation:
+        some = tx.history(branch, name, window, before)
+        states += some
+        if len(some) < window:
+            return states, True
+        before = some[-1].seq
+    return states, False
 
 
 def checks(ctx: Context, branch: str, name: str, generation: int | None = None) -> Json:
