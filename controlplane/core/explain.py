@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain as chain_of
+from itertools import islice, pairwise
+from typing import TypeAlias
 
 from controlplane.core import folding, tree
 from controlplane.core.dataflow import Desired, Sink, Source, Transform
@@ -13,6 +15,8 @@ from controlplane.core.plan.keys import listed
 from dataplane.contract import Json
 
 SHOWN_OBJECTS = 20
+CHANGES = 7  # of a dataset in which one of a partition is looked for
+StatesOf: TypeAlias = Callable[[str], Iterable[State]]  # all of a dataset that are kept, newest first
 
 
 def upstream(desired: Desired, dataset: str) -> Iterator[str]:
@@ -53,32 +57,41 @@ def _touching(decision: Decision, partition: str | None) -> tuple[Item, ...]:
     return tuple(i for i in decision.items if i.keys.trees or not i.keys.count or partition in i.keys.listed)
 
 
-def past(world: World, desired: Desired, dataset: str, partition: str | None = None) -> tuple[Item, ...]:
-    """How the present generation came about: what changed in each dataset on the way up, nearest first."""
+def past(
+    world: World, states: StatesOf, desired: Desired, dataset: str, partition: str | None = None
+) -> tuple[Item, ...]:
+    """How the present generation came about: what changed in each dataset on the way up, nearest first. What was
+    before the oldest state that is kept is not known."""
     items = []
     for name in upstream(desired, dataset):
         if isinstance(desired.nodes[name], Sink):
             continue
         kept = partition if partition is not None and _kept(desired, dataset, name) else None
-        if item := _last_change(world, desired, name, kept):
+        if item := _last_change(world, states(name), desired, kept):
             items.append(item)
     return tuple(items)
 
 
-def _last_change(world: World, desired: Desired, dataset: str, partition: str | None) -> Item | None:
-    """The step to the newest generation; with a partition, the newest one that changed it among recent states."""
-    states = list(world.history(dataset))
-    for newer, older in zip(states, [*states[1:], None], strict=False):  # no state, no change
-        if older is not None and older.generation == newer.generation and older.root == newer.root:
-            continue
+def _last_change(world: World, states: Iterable[State], desired: Desired, partition: str | None) -> Item | None:
+    """The step to the newest generation; with a partition, the newest of some that changed it."""
+    for newer, older in islice(_steps(states), 1 if partition is None else CHANGES):
         before = older.root if older else tree.EMPTY_ROOT
         changes = list(tree.diff(world.nodes, before, newer.root))
         keys = [c.key for c in changes]
         if partition is None or partition in keys or older is None:
             shown = listed([partition] if partition in keys and partition is not None else keys)
             because = tuple(_because(newer, older, desired))
-            return Item(dataset, "compute", newer.cause, True, 0, shown, 0, because)
+            return Item(newer.dataset, "compute", newer.cause, True, 0, shown, 0, because)
     return None
+
+
+def _steps(states: Iterable[State]) -> Iterator[tuple[State, State | None]]:
+    """From generation to generation, newest first; the first one comes from nothing."""
+    for newer, older in pairwise(chain_of(states, [None])):
+        assert newer is not None
+        is_same = older is not None and older.generation == newer.generation and older.root == newer.root
+        if not is_same and (older is not None or newer.seq == 1):
+            yield newer, older
 
 
 def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Because]:
@@ -140,11 +153,11 @@ def _kept(desired: Desired, dataset: str, source: str) -> bool:
     return any(s.mode == "each" and _kept(desired, s.dataset, source) for s in node.slots)
 
 
-def in_words(decision: Decision, past: Sequence[Item]) -> str:
-    """One sentence for a dataset that has nothing to do."""
+def in_words(decision: Decision, last: Item | None) -> str:
+    """One sentence for a dataset that has nothing to do. `last`: how its present generation came about."""
     if decision.status != "up_to_date":
         return ""
-    if not past:
+    if last is None:
         return "it is up to date"
     cause = {
         "logic": "its code changed",
@@ -153,5 +166,5 @@ def in_words(decision: Decision, past: Sequence[Item]) -> str:
         "missing": "it had never been computed",
         "period": "it is volatile, and its period turned",
         "forced": "an operator forced it",
-    }.get(past[0].cause, past[0].cause)
+    }.get(last.cause, last.cause)
     return f"it is up to date; its last generation came because {cause}. Nothing that it reads has changed since"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from controlplane.core import explain, tree
 from controlplane.core.dataflow import Sink
@@ -12,7 +13,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.expectations import record_key
 from controlplane.core.leases import LOOP
 from controlplane.core.model import Publication, State, Task
-from controlplane.core.plan import Compute, Decision, Evaluate, Learn, Plan, Step, Sync
+from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
 from controlplane.operations import views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
@@ -33,6 +34,7 @@ COUNTERS = {
 
 
 ENDS_SHOWN = 10  # of drivers
+STATES_A_TIME = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
         task = _task(tx, branch, decision, partition)
         error = task.error if task and task.error else decision.error
         chain = explain.chain(plan, facts.desired, target, partition)
-        past = explain.past(facts, facts.desired, target, partition) if not chain else ()
+        past = explain.past(facts, partial(_kept, tx, branch), facts.desired, target, partition) if not chain else ()
+        shown = node.source if isinstance(node, Sink) else target
+        last = next((item for item in past if item.dataset == shown), None)
         if partition is not None and not chain and state is not None:
             _require_partition(tx, state, partition, task)
         return {
@@ -258,10 +262,10 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "partition": partition,
             "state": decision.status,
             "generation": state.generation if state else 0,
-            "cause": chain[0].cause if chain else state.cause if state else None,
+            "cause": chain[0].cause if chain else _cause(state, last),
             "reason": decision.reason
             or explain.of_fold(facts, facts.desired, target, partition)
-            or explain.in_words(decision, past),
+            or explain.in_words(decision, last),
             "modes": views.modes(node),
             "volatile": views.volatile(node),
             "logic": None if isinstance(node, Sink) else node.logic.hex(),
@@ -270,6 +274,19 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
             "drivers": _in_trouble(tx, decision.step),
             "error": views.error(error, node),
         }
+
+
+def _kept(tx: Tx, branch: str, name: str) -> Iterator[State]:
+    """All states that are kept of a dataset, newest first."""
+    before: int | None = None
+    while some := tx.history(branch, name, STATES_A_TIME, before):
+        yield from some
+        before = some[-1].seq
+
+
+def _cause(state: State | None, last: Item | None) -> str | None:
+    """Of the present generation; where that is not known any more, of the last time that there was anything to do."""
+    return None if state is None else last.cause if last else state.cause
 
 
 def _in_trouble(tx: Tx, step: Step) -> list[Json]:
