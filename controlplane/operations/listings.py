@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -23,14 +23,25 @@ def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
 
 
 def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False) -> int:
-    """Ask for a new listing of each location; one that is asked for already is not asked for twice."""
+    """Ask for a new listing of each location. One that is asked for already is not asked for twice, unless somebody is
+    at work on it: he may have looked before what is to be found was there."""
     wanted = {n.listing for n in nodes}
     known = tx.listings(wanted)
-    for id in wanted:
-        listing = known.get(id, Listing(id, None, None, 0, 0))
+    for listing in _requested(tx, [known.get(id, Listing(id, None, None, 0, 0)) for id in wanted]):
         held = {**(listing.held or {}), "accepted": True} if accept_deletes else listing.held
-        tx.put_listing(replace(listing, requested=listing.served + 1, held=held))
+        tx.put_listing(replace(listing, held=held))
     return len(wanted)
+
+
+def _requested(tx: Tx, known: Sequence[Listing]) -> Iterator[Listing]:
+    begun = _begun(tx, {_key(listing.id, listing.requested): listing.id for listing in known if listing.is_open})
+    for listing in known:
+        yield replace(listing, requested=(listing.requested if listing.id in begun else listing.served) + 1)
+
+
+def _begun(tx: Tx, tasks: Mapping[bytes, bytes]) -> set[bytes]:
+    """The listings of those of the tasks that somebody is at work on."""
+    return {tasks[key] for key, task in tx.tasks(tasks).items() if task.state == "running"}
 
 
 def request_taken_up(tx: Tx, before: Desired, after: Desired) -> int:
@@ -39,16 +50,15 @@ def request_taken_up(tx: Tx, before: Desired, after: Desired) -> int:
     live = {n.listing for n in sources(before, before.order)}
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
     known = tx.listings(n.listing for n in taken_up)
-    for listing in known.values():
-        held = {**(listing.held or {}), AWAITED: True}
-        tx.put_listing(replace(listing, requested=listing.served + 1, held=held))
+    for listing in _requested(tx, list(known.values())):
+        tx.put_listing(replace(listing, held={**(listing.held or {}), AWAITED: True}))
     return len(known)
 
 
 def ask(tx: Tx, id: bytes) -> None:
     """Ask for another listing of a location that has been listed before."""
-    for listing in tx.listings([id]).values():
-        tx.put_listing(replace(listing, requested=listing.served + 1))
+    for listing in _requested(tx, list(tx.listings([id]).values())):
+        tx.put_listing(listing)
 
 
 def is_due(node: Source, listing: Listing | None, now: float, *, periodic: bool) -> bool:
@@ -72,17 +82,22 @@ def is_open(listing: Listing | None) -> bool:
 
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
-    """Queue the worker tasks of open requests. Components that share a location share the task."""
+    """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
+    share the task, and what was demanded for an earlier request is demanded no more."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
         by_listing.setdefault(node.listing, []).append(node)
-    queued = 0
-    for id, listing in tx.listings(by_listing).items():
-        if is_open(listing):
+    queued, known = 0, tx.listings(by_listing)
+    later = [listing for listing in known.values() if listing.requested > listing.served + 1]
+    begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else ()
+    for id, listing in known.items():
+        if is_open(listing) and id not in begun:
             group = sorted(by_listing[id], key=lambda n: n.dataset)
             task, job = _task(listing, group)
+            name = group[0].dataset + "#listing"
             tx.put_job(task.job, job)
-            queued += sum(tx.enqueue(branch, n.dataset + "#listing", [task]) for n in group[:1])
+            tx.drop_demands(branch, name, [task.key])
+            queued += tx.enqueue(branch, name, [task])
     return queued
 
 
@@ -99,9 +114,13 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
         "listing": listing.id.hex(),
         **connecting.listing_job(node.read),
     }
-    key = digest("list/1", listing=listing.id, request=listing.requested)
+    key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(key, "list", node.dataset, "", ids.job_id(job), {"request": listing.requested}, 0, priority), job
+
+
+def _key(listing: bytes, request: int) -> bytes:
+    return digest("list/1", listing=listing, request=request)
 
 
 def with_known(tx: Tx, job: Json) -> Json:
