@@ -40,11 +40,24 @@ def _construct(lexemes: tuple[Lexeme, ...], at: int) -> str:
         return f"{lexeme.upper} without ORDER BY"
     if lexeme.upper == "TABLESAMPLE":
         return "TABLESAMPLE"
-    if lexeme.upper == "ROWS" and lexeme.phrase:
+    if lexeme.upper == "ROWS" and (lexeme.phrase or _is_bound(lexemes, at + 1)):
         return "ROWS frame"
     if clock.is_moving(lexeme):
         return f"{lexeme.token.text}, which may be read as a time,"
     return ""
+
+
+def _is_bound(lexemes: tuple[Lexeme, ...], at: int) -> bool:
+    """Is a single bound of a frame here, such as UNBOUNDED PRECEDING or 3 PRECEDING?"""
+    depth = lexemes[at].depth if at < len(lexemes) else 0
+    ends = (i for i in range(at, len(lexemes)) if lexemes[i].depth < depth or _goes_on(lexemes[i], depth))
+    bound = lexemes[at : next(ends, len(lexemes))]
+    return any(x.depth == depth and x.upper in ("PRECEDING", "FOLLOWING") for x in bound)
+
+
+def _goes_on(lexeme: Lexeme, depth: int) -> bool:
+    """Something else begins: the next of several, or a clause."""
+    return lexeme.depth == depth and (bool(lexeme.phrase) or lexeme.is_symbol(","))
 
 
 def _takes_count(lexemes: tuple[Lexeme, ...], at: int) -> bool:

@@ -36,6 +36,33 @@ def test_chance_does_not_change_the_mode() -> None:
     assert [(v.construct, v.line) for v in query.volatile] == [("rand()", 1)]
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW",
+        "ROWS UNBOUNDED PRECEDING",
+        "rows 3 preceding",
+        "ROWS (:n + 1) PRECEDING",
+    ],
+)
+def test_frames_of_rows_depend_on_the_order_of_equal_ones(frame: str) -> None:
+    query = analyse(f"SELECT sum(a) OVER (PARTITION BY b ORDER BY c\n{frame}), d FROM f")
+    assert [(v.construct, v.line) for v in query.volatile] == [("ROWS frame", 2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sum(a) OVER (ORDER BY b RANGE UNBOUNDED PRECEDING) FROM f",
+        "SELECT sum(a) OVER (ORDER BY b ROWS CURRENT ROW), preceding FROM f",
+        "SELECT rows, preceding FROM f",
+        "SELECT f.rows FROM f WHERE (rows > 3) AND following",
+    ],
+)
+def test_other_frames_and_columns_of_such_names_do_not(text: str) -> None:
+    assert not analyse(text).volatile
+
+
 def test_names_of_datasets_are_found_in_any_case() -> None:
     assert analyse("SELECT a FROM Flights").mode("flights").mode == "each"
 
