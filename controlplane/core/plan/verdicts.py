@@ -6,6 +6,7 @@ Does not belong here: which partitions are looked at.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import TypeAlias
 
 from controlplane.core.expectations import EXAMPLES, Check
@@ -43,7 +44,7 @@ def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> Answer:
 
 def result(check: Check, answer: Answer) -> Json:
     """As users see it."""
-    allowed = check.of.threshold * answer["rows"]
+    allowed = Fraction(str(check.of.threshold)) * answer["rows"]  # as it is written: 0.29 of 100 rows are 29
     bad = "failed" if check.of.on_fail == "fail" else "warning"
     return {
         "name": check.name,

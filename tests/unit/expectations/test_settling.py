@@ -98,6 +98,17 @@ def test_what_a_failure_leads_to_costs_nothing_to_change(world: World) -> None:
     assert world.rows() == [(1, 10), (2, -1), (3, 30)]
 
 
+@pytest.mark.parametrize(("failing", "state"), [(29, "ok"), (30, "failed")])
+def test_no_more_than_the_threshold_may_fail(world: World, failing: int, state: str) -> None:
+    """As it is written: in floating point, 0.29 of 100 are less than 29."""
+    world.put("a.csv", *((n, -1) for n in range(failing)))
+    world.put("b.csv", *((n, 1) for n in range(100 - failing)))
+    world.apply(expecting(f"{POSITIVE}, on_fail: fail, threshold: 0.29"))
+    world.settle()
+    shown = world.checks()
+    assert [(c["failing"], c["state"]) for c in shown["items"] or shown["rejected"]] == [(failing, state)]
+
+
 def test_who_adopts_rows_looks_at_them_himself(world: World) -> None:
     world.apply("")
     world.settle()
