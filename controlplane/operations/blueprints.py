@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controlplane.core import packs
 from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.dataflow import NOTHING, Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
@@ -127,7 +128,9 @@ def apply(
         if not dry_run:
             for revision in revisions:
                 _store(ctx, tx, revision, live.get(revision.dataflow), expected)
-            listings.request_taken_up(tx, _compiled(live, ctx.namespace), proposed)
+            before = _compiled(live, ctx.namespace)
+            _end_demands(tx, branch, before, proposed)
+            listings.request_taken_up(tx, before, proposed)
         flows = [r.dataflow for r in revisions]
         answer = {
             "revisions": {r.dataflow: r.number for r in revisions},
@@ -143,6 +146,17 @@ def _compiled(live: Mapping[str, Revision], namespace: str) -> Desired:
         return compile_cached(live.values(), namespace)
     except InvalidBlueprint:
         return NOTHING
+
+
+def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
+    """Nobody wants the work any more that waits for components which are gone, or are paused from now on."""
+    for dataset, node in before.nodes.items():
+        now = after.nodes.get(dataset)
+        if now is None:
+            tx.drop_demands(branch, listings.demand_of(dataset))
+            tx.drop_demands(branch, packs.name_of(dataset))
+        if now is None or (now.component.paused and not node.component.paused):
+            tx.drop_demands(branch, dataset)
 
 
 def _plan(tx: Tx, branch: str, flows: list[str], namespace: str, proposed: Desired) -> Json:

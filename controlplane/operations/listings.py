@@ -76,6 +76,11 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     return listing.at + node.read.refresh_s - now
 
 
+def demand_of(dataset: str) -> str:
+    """Who demands the listings of what a dataset reads."""
+    return dataset + "#listing"
+
+
 def is_open(listing: Listing | None) -> bool:
     """Somebody asked for it and it has not been served."""
     return listing is not None and listing.is_open
@@ -94,7 +99,7 @@ def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
         if is_open(listing) and id not in begun:
             group = sorted(by_listing[id], key=lambda n: n.dataset)
             task, job = _task(listing, group)
-            name = group[0].dataset + "#listing"
+            name = demand_of(group[0].dataset)
             tx.put_job(task.job, job)
             tx.drop_demands(branch, name, [task.key])
             queued += tx.enqueue(branch, name, [task])

@@ -1,0 +1,64 @@
+"""Work that waits for a component that an edit takes away, or pauses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.operations import blueprints
+from tests.unit.expectations.world import BRANCH, World
+
+MORE = "  more: {{transform: {{sql: '{sql}'}}{rest}}}\n"
+PLUS = MORE.format(sql="SELECT k, v + 1 AS v FROM orders", rest="")
+PAUSED = MORE.format(sql="SELECT k, v + 1 AS v FROM orders", rest=", paused: true")
+OTHER = "  other: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
+
+
+@pytest.fixture(params=["memory:", "sqlite"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """One that waits for a driver for two tasks of `more`."""
+    url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
+    world = World(tmp_path, url=url)
+    world.put("a.csv", (1, 10))
+    world.put("b.csv", (2, 20))
+    world.apply("")
+    world.settle()
+    world.apply(PLUS)
+    world.once()
+    world.work()  # Spark is asked for the columns
+    world.once()
+    assert waiting(world) == 2
+    return world
+
+
+def waiting(world: World) -> int:
+    with world.store.read() as tx:
+        return sum(tx.backlog().values())
+
+
+@pytest.mark.parametrize("rest", ["", PAUSED])
+def test_what_nobody_wants_any_more_is_not_begun(world: World, rest: str) -> None:
+    world.apply(rest)
+    assert waiting(world) == 0
+    assert not world.settle()["transform"]
+
+
+def test_what_somebody_else_wants_as_well_stays(world: World) -> None:
+    world.apply(PLUS + OTHER)
+    world.once()
+    world.apply(OTHER)
+    assert waiting(world) == 2
+    assert world.settle()["transform"] == 2
+
+
+def test_a_pause_that_ends_goes_on(world: World) -> None:
+    world.apply(PAUSED)
+    world.apply(PLUS)
+    assert world.settle()["transform"] == 2
+
+
+def test_a_dry_run_changes_nothing(world: World) -> None:
+    text = "dataflow: shop\ncomponents:\n  one: {read: {connector: files, path: /nowhere/*.csv, format: csv}}\n"
+    blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})], dry_run=True)
+    assert waiting(world) == 2
