@@ -20,3 +20,8 @@ def flow_of(mark: str) -> str | None:
 
 def listing_of(mark: str) -> bytes | None:
     return bytes.fromhex(mark.removeprefix(_LISTING)) if mark.startswith(_LISTING) else None
+
+
+def is_wish(mark: str) -> bool:
+    """What is to be computed is another thing now."""
+    return mark == PAUSES or flow_of(mark) is not None

@@ -97,6 +97,12 @@ class Planner:
         with self._lock:
             self._memory = None
 
+    @property
+    def seen(self) -> int:
+        """The newest mark that the last look knew of."""
+        memory = self._memory
+        return 0 if memory is None else memory.seen
+
     def observed(self) -> tuple[Desired, Known] | None:
         """What the last look knew; not to be changed."""
         memory = self._memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from controlplane.core import marks
 from controlplane.core.errors import StaleState
 from controlplane.core.model import Asked, Event, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
@@ -49,12 +50,14 @@ class Settling:
             steps = [d for d in plan.decisions if not isinstance(d.step, Keep)]
             demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
-            collections = facts.tx.collections() if todo else 0
+            collections, seen = facts.tx.collections() if todo else 0, self._planner.seen
         changed = 0
         if todo:
             with self._store.begin(self._namespace) as tx:
                 if tx.collections() != collections:  # what the plan found may be gone: look again
                     self._planner.forget()
+                    return Pass(plan, 1, _under_way(demands, steps))
+                if any(map(marks.is_wish, tx.marked(self._branch, seen)[1])):  # it may be of what nobody wants any more
                     return Pass(plan, 1, _under_way(demands, steps))
                 tx.put_nodes(facts.overlay.staged)
                 for decision in todo:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from controlplane.operations import blueprints
+from controlplane.operations import blueprints, operate
+from controlplane.ports import Tx
 from tests.unit.expectations.world import BRANCH, World
 
 MORE = "  more: {{transform: {{sql: '{sql}'}}{rest}}}\n"
@@ -16,8 +19,8 @@ OTHER = "  other: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
 
 
 @pytest.fixture(params=["memory:", "sqlite"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """One that waits for a driver for two tasks of `more`."""
+def begun(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """The next pass asks for two tasks of `more`."""
     url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
     world = World(tmp_path, url=url)
     world.put("a.csv", (1, 10))
@@ -27,9 +30,15 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     world.apply(PLUS)
     world.once()
     world.work()  # Spark is asked for the columns
-    world.once()
-    assert waiting(world) == 2
     return world
+
+
+@pytest.fixture
+def world(begun: World) -> World:
+    """Two tasks of `more` wait for a driver."""
+    begun.once()
+    assert waiting(begun) == 2
+    return begun
 
 
 def waiting(world: World) -> int:
@@ -62,3 +71,27 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
     text = "dataflow: shop\ncomponents:\n  one: {read: {connector: files, path: /nowhere/*.csv, format: csv}}\n"
     blueprints.apply(world.ctx, BRANCH, [blueprints.Source("/shop.yaml", text, {})], dry_run=True)
     assert waiting(world) == 2
+
+
+@pytest.mark.parametrize("wish", ["delete", "edit", "pause"])
+def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(begun: World, wish: str) -> None:
+    """The loop has planned, and an operator is faster than its transaction."""
+    give_up: dict[str, Callable[[], object]] = {
+        "delete": lambda: blueprints.delete(begun.ctx, BRANCH, "shop"),
+        "edit": lambda: begun.apply(""),
+        "pause": lambda: operate.pause(begun.ctx, BRANCH, "shop.more"),
+    }
+    begin, meanwhile = begun.store.begin, [give_up[wish]]
+
+    def slow(namespace: str = "default") -> AbstractContextManager[Tx]:
+        while meanwhile:
+            meanwhile.pop()()
+        return begin(namespace)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(begun.store, "begin", slow)
+        assert begun.settling.settle().changed  # so that the loop looks again at once
+    for _ in range(2):
+        assert waiting(begun) == 0
+        begun.settling.settle()
+    assert not meanwhile
