@@ -186,6 +186,12 @@ class Text:
     bundles: Mapping[str, code.Bundle]
 
 
+def paused_by(dataset: str) -> set[str]:
+    """The names that an operator may pause so that it is not worked on: rows that are taken out of a dataset are a
+    dataset of their own, made by the same tasks."""
+    return {dataset, dataset.removesuffix(QUARANTINE), dataset.partition(".")[0]}
+
+
 NOTHING = Desired({}, (), graph.build([], lambda _b, _c: ()), {})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.dataflow import Desired, Sink, Source
+from controlplane.core.dataflow import Desired, Sink, Source, paused_by
 from controlplane.core.errors import NotFound
 from controlplane.core.model import Change, Event
 from controlplane.operations import listings
@@ -93,11 +93,12 @@ def resume(ctx: Context, branch: str, target: str) -> Json:
 
 def _set_paused(ctx: Context, branch: str, target: str, paused: bool) -> Json:
     with ctx.store.begin(ctx.namespace) as tx:
-        chosen = targeted(desired(tx, branch, namespace=ctx.namespace), target)
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = {*targeted(nodes, target), *(d for d in nodes.order if target in paused_by(d))}
         before = sorted(tx.paused(branch))
         tx.set_paused(branch, target, paused)
         if paused:
-            for dataset in chosen:
+            for dataset in sorted(chosen):
                 tx.drop_demands(branch, dataset)
         _note(ctx, tx, "pause" if paused else "resume", target, {"before": before})
     ctx.wake()

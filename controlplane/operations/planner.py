@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from controlplane.core import marks
-from controlplane.core.dataflow import Desired, Node, Sink, Source
+from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
@@ -137,7 +137,7 @@ class Planner:
         if marks.PAUSES in marked:
             memory.known.paused, before = tx.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
-            stale |= {d for d in desired.order if d in moved or d.partition(".")[0] in moved}
+            stale |= {d for d in desired.order if paused_by(d) & moved}
         if marks.FORCED in marked:
             memory.known.forces = tx.forces(self._branch)
         listings = {id for m in marked if (id := marks.listing_of(m))}

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Node, Sink, Source
+from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
@@ -158,9 +158,7 @@ class Facts:
         return self._known.forces.get(dataset, 0)
 
     def is_paused(self, dataset: str) -> bool:
-        flow = dataset.partition(".")[0]
-        paused = self._known.paused
-        return flow in paused or dataset in paused or self.desired.nodes[dataset].component.paused
+        return bool(paused_by(dataset) & self._known.paused) or self.desired.nodes[dataset].component.paused
 
 
 def plan_now(

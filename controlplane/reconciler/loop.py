@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
 from controlplane.core import ends
-from controlplane.core.dataflow import Desired, Source
+from controlplane.core.dataflow import Desired, Source, paused_by
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
 from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
@@ -182,7 +182,7 @@ class Reconciler:
         nodes, paused = self._wished()
         scope = nodes.nodes if self.flows is None else nodes.scope(self.flows)
         reads = listings.sources(nodes, scope)
-        return [n for n in reads if not {n.dataset, n.dataset.partition(".")[0]} & paused]
+        return [n for n in reads if not paused_by(n.dataset) & paused]
 
     def _wished(self) -> tuple[Desired, frozenset[str]]:
         """All nodes, and what is paused."""

@@ -95,3 +95,25 @@ def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(begun: Wor
         assert waiting(begun) == 0
         begun.settling.settle()
     assert not meanwhile
+
+
+QUARANTINING = "    expect: [{name: positive, check: v > 0, on_fail: quarantine}]\n"
+
+
+def test_a_pause_holds_for_rows_that_are_taken_out_as_well(begun: World) -> None:
+    """They are a dataset of their own, which the same tasks make."""
+    begun.apply(QUARANTINING)
+    begun.settle()
+    begun.put("c.csv", (3, -30))
+    begun.refresh()
+    begun.work()
+    begun.once()
+    assert waiting(begun) == 1
+    operate.pause(begun.ctx, BRANCH, "shop.orders")
+    begun.check_kept_plan()
+    assert waiting(begun) == 0
+    assert not begun.settle()["parse"]
+    operate.resume(begun.ctx, BRANCH, "shop.orders")
+    begun.check_kept_plan()
+    assert begun.settle()["parse"] == 1
+    assert begun.rows("shop.orders__quarantine") == [(3, -30, "positive")]
