@@ -149,6 +149,18 @@ def test_parts_come_together_to_the_whole(small: Views, text: str, name: str) ->
     check(small, text, name)
 
 
+def test_an_average_of_what_adds_up_to_no_bigint_is_not_made_of_sums(spark: SparkSession) -> None:
+    text = "SELECT k, avg(at) AS mean FROM f GROUP BY k"
+    views = Views(
+        spark, {"f": Table({"k": "INT", "at": "BIGINT"}, [(1, 1_700_000_000_000_000_000 + n) for n in range(3)])}
+    )
+    assert counted(views.spark.sql(text)) == Counter(["(1, '1.7e+18')"])
+    split = analyse(text).split("f")
+    views.empty("f")
+    with pytest.raises(Unproven, match="may overflow"):
+        split.whole(json_types(views.spark.sql(apply_edits(text, split.partial))))
+
+
 LARGEST = ("lineitem", "orders", "partsupp", "customer")
 
 

@@ -18,6 +18,7 @@ from controlplane.core.sql.calls import Unproven
 _COUNTS: Final = frozenset({"count", "count_if"})
 _SUMS: Final = frozenset({"sum", "avg", "mean"})
 _THEMSELVES: Final = frozenset({"min", "max", "bool_and", "bool_or", "every", "some", "bit_and", "bit_or", "bit_xor"})
+_NARROW: Final = frozenset({"byte", "short", "integer"})  # Spark adds doubles for averages: these never overflow a long
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _WIDEST: Final = 38  # digits of a decimal
 _SUM_GROWS: Final = 10  # digits by which the type of a sum is wider than that of what is added
@@ -40,7 +41,10 @@ class Partial:
             return f"coalesce(sum({first}), 0)"
         if self.name == "sum":
             return _sum(first, types[first], offset)
-        return _average(first, types[first], self.columns[1][0], offset)
+        count, greatest = (column for column, _ in self.columns[1:])
+        if types[first] == "long" and types[greatest] not in _NARROW:
+            raise Unproven("an average of BIGINT, whose sum may overflow where its average does not", offset)
+        return _average(first, types[first], count, offset)
 
     @property
     def has_sum(self) -> bool:
@@ -50,22 +54,25 @@ class Partial:
     def combined(self, types: Mapping[str, str], offset: int) -> Iterator[tuple[str, str]]:
         """Of some of the parts of one group, as a part again: columns and what is selected as them. Raises Unproven
         for sums that depend on the order in which parts meet."""
-        first, *count = (name for name, _ in self.columns)
+        first, *more = (name for name, _ in self.columns)
         if self.name in _THEMSELVES:
             yield first, f"{self.name}({first})"
         elif types[first] == "double":
             raise Unproven("a sum of doubles, which are added in the order of all their values", offset)
         else:
             yield first, _sum(first, types[first], offset)
-        yield from ((name, _sum(name, types[name], offset)) for name in count)
+        if more:
+            count, greatest = more
+            yield count, _sum(count, types[count], offset)
+            yield greatest, f"max({greatest})"
 
 
 def partial_of(name: str, argument: str, condition: str, number: int, offset: int) -> Partial:
     """Of a call with this argument, and FILTER (...) as `condition`. Raises Unproven for a function with no parts."""
     column = f"_p{number}"
     if name in ("avg", "mean"):
-        parts = ((column, f"sum({argument}){condition}"), (f"{column}n", f"count({argument}){condition}"))
-        return Partial(name, parts)
+        made = {column: "sum", f"{column}n": "count", f"{column}m": "max"}  # the last one for its type: the argument's
+        return Partial(name, tuple((name, f"{of}({argument}){condition}") for name, of in made.items()))
     if name in _COUNTS | _THEMSELVES | {"sum"}:
         return Partial(name, ((column, f"{name}({argument}){condition}"),))
     raise Unproven(f"{name} has no parts", offset)
