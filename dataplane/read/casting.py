@@ -47,7 +47,7 @@ def cast(name: str, found: DataType, wanted: DataType) -> Column:
     if isinstance(found, StructType | ArrayType | MapType | VariantType):
         raise TaskFailure("schema-retyped", f"{told}, which may not hold its values")
     lost = F.raise_error(F.concat(F.lit(f"{told}, which does not hold "), own.cast("string"))).cast(wanted)
-    return F.when(own.isNull() | _is_same(own, other, found, wanted), other).otherwise(lost).alias(name)
+    return F.when(own.isNull() | is_same(own, other, found, wanted), other).otherwise(lost).alias(name)
 
 
 def holds(found: DataType, wanted: DataType) -> bool:
@@ -79,7 +79,7 @@ def holds(found: DataType, wanted: DataType) -> bool:
             return found == wanted
 
 
-def _is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Column:
+def is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Column:
     """Whether a value that is not NULL is the other one. Of what a text says, a floating number is the nearest one."""
     match found, wanted:
         case StringType(), DecimalType():

@@ -19,6 +19,7 @@ from dataplane.contract import Json
 from dataplane.failure import TaskFailure, to_driver
 from dataplane.kafka.avro import HEAD, decoded, written
 from dataplane.kafka.registry import Registry
+from dataplane.read.json_texts import goes_on, loses
 from dataplane.read.options import CORRUPT
 
 VALUE = "__headgate_value"
@@ -68,13 +69,16 @@ def _avro(settings: Mapping[str, Json], schema: int) -> tuple[StructType, Column
 def _json(settings: Mapping[str, Json], *, drops: bool) -> tuple[StructType, Column]:
     kind = cast("StructType", StructType.fromDDL(settings["schema"]))
     text = _unframed(F.col("value")).cast("string")
-    # Of which Spark says nothing.
-    wrong = F.when(text.rlike(r"\A\s*\z"), "it is empty").when(~F.is_valid_utf8(text), "it is no UTF-8")
-    if not drops:
-        return kind, F.struct(F.from_json(text, kind, {"mode": "FAILFAST"}).alias("value"), wrong.alias("error"))
-    loose = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    marked = F.from_json(text, StructType([*kind.fields]).add(CORRUPT, "string"), loose)
-    return kind, F.struct(marked.alias("value"), F.coalesce(marked[CORRUPT], wrong).alias("error"))
+    mode = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT} if drops else {"mode": "FAILFAST"}
+    value = F.from_json(text, StructType([*kind.fields]).add(CORRUPT, "string") if drops else kind, mode)
+    wrong = (  # of which Spark says nothing
+        F.when(text.rlike(r"\A\s*\z"), "it is empty")
+        .when(~F.is_valid_utf8(text), "it is no UTF-8")
+        .when(goes_on(text), "something stands behind its first value")
+        .when(loses(text, value, kind), "a number has more digits than its column, or is too large for it")
+    )
+    error = F.coalesce(value[CORRUPT], wrong) if drops else wrong
+    return kind, F.struct(value.alias("value"), error.alias("error"))
 
 
 def _unframed(value: Column) -> Column:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -57,6 +58,120 @@ def test_what_is_no_json_is_an_error_else(spark: SparkSession, value: bytes, tol
     assert shaped(messages(spark, FINE, NONE), SETTINGS, None, drops=False).select("id", "item").collect()[0][0] == 1
     error = refused(shaped(messages(spark, value), SETTINGS, None, drops=False))
     assert (error["kind"], told in error["message"]) == ("user", True), error["message"]
+
+
+NUMBERS = {
+    "format": "json",
+    "schema": "d DECIMAL(4,2), w DECIMAL(38,18), f FLOAT, g DOUBLE, s STRUCT<`d.d`: DECIMAL(10,2)>, "
+    "m MAP<STRING, DECIMAL(10,2)>, l ARRAY<STRUCT<g: DOUBLE>>",
+}
+MORE = [
+    b'{"id": 1} {"id": 2}',
+    b'{"id": 1}\n{"id": 2}\n',
+    b'{"id": 1} garbage',
+    b'{"id": 1}}',
+    b'{"id": 1}} garbage',
+    b'{"id": 1},',
+    b'{"id": 1}, {"id": 2}',
+    b'{"id": 1}, "more": {"id": 2}',
+    b'{"id": 1}]',
+    b'{"id": 1}] garbage',
+    b'{"id": 1}]} garbage',
+    b'{"id": 1}], "more": [{"id": 2}',
+    b'{"id": 1}"',
+    b'{"id": 1}\0',
+    b'{"item": "}"} {"id": 2}',
+    b'{"more": NaN} {"id": 2}',
+    FRAMED + b" garbage}",
+]
+OTHERS = [b'[{"id": 1}]', b"[]", b"null", b"1", b'"text"', b"true", b'\xef\xbb\xbf{"id": 1}']
+LOST = [
+    b'{"d": 1.239}',
+    b'{"d": "1.239"}',
+    b'{"d": "1.2,39"}',
+    b'{"d": "1\\u002e239"}',
+    b'{"d": 99.989}',
+    b'{"d": 1e-3}',
+    b'{"d": 1.23E-1}',
+    b'{"d": 1.23%s1}' % (b"0" * 40),
+    b'{"at": "08:00:06.123", "d":12.345}',
+    b'{"w": 12345678901234567890.1234567890123456789}',
+    b'{"s": {"d.d": 1.239}}',
+    b'{"m": {"a": 1, "b": 1.239}}',
+    b'{"f": 1e39}',
+    b'{"g": 1e400}',
+    b'{"g": -1%s}' % (b"0" * 400),
+    b'{"x": "\\"Infinity: ", "l": [{"g": 1}, {"g": -1E+400}]}',
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "values", "told"),
+    [
+        (SETTINGS, MORE, "something stands behind its first value"),
+        (NUMBERS, LOST, "a number has more digits than its column, or is too large for it"),
+        (SETTINGS, OTHERS, None),
+    ],
+)
+def test_nothing_of_a_value_is_passed_over(
+    spark: SparkSession, settings: Json, values: list[bytes], told: str | None
+) -> None:
+    found = shaped(messages(spark, None, *values), settings, None, drops=True).sort("_offset").collect()
+    reasons = [row[CORRUPT] for row in found]
+    assert reasons == [None, *(told or value.decode() for value in values)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "value", "told"),
+    [
+        (SETTINGS, MORE[0], "partition 0, offset 1: something stands behind its first value"),
+        (NUMBERS, LOST[0], "partition 0, offset 1: a number has more digits than its column"),
+        (NUMBERS, LOST[-1], "partition 0, offset 1: a number has more digits than its column"),
+        (SETTINGS, OTHERS[0], "Malformed records"),
+    ],
+)
+def test_what_is_passed_over_is_an_error_else(spark: SparkSession, settings: Json, value: bytes, told: str) -> None:
+    error = refused(shaped(messages(spark, None, value), settings, None, drops=False))
+    assert (error["kind"], told in error["message"]) == ("user", True), error["message"]
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_one_value_is_one(spark: SparkSession, drops: bool) -> None:
+    expected: list[tuple[bytes, int | None, str | None]] = [
+        (b' \r\n\t{"id": 1} \r\n', 1, None),
+        (b'{"id": 1, "item": "} {"}', 1, "} {"),
+        (b'{"id": 1, "item": "a\\"} {\\\\"}', 1, 'a"} {\\'),
+        (b'{"id": 1, "more": {"a": [{"b": {}}, [], {"c": "]}"}]}}', 1, None),
+        (b'{"id": 1, "more": [{}]}\n', 1, None),
+        (b'{"id": 1, "more": [NaN, -Infinity, {}]}', 1, None),
+        (b"{'id': 1, 'more': {'a': '}'}}", 1, None),
+        (b'{"id": 1, "id": 2}', 2, None),
+        (b"{}", None, None),
+        (b'\0\0\0\0\7{"id": 1, "more": {}}', 1, None),
+        (b'{"id": 1, "more": [%s1]}' % (b'{"a": "\\n"},' * 50_000), 1, None),
+    ]
+    found = shaped(messages(spark, *(value for value, *_ in expected)), SETTINGS, None, drops=drops).sort("_offset")
+    rows = found.collect()
+    assert [(row["id"], row["item"]) for row in rows] == [(id, item) for _, id, item in expected]
+    assert not drops or [row[CORRUPT] for row in rows] == [None] * len(expected)
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_numbers_come_as_they_are(spark: SparkSession, drops: bool) -> None:
+    value = b"""{"d": 99.990, "w": 12345678901234567890.123456789012345678, "f": 0.1234567890123, "g": 1e-400,
+        "s": {"d.d": "-0.01"}, "m": {"a": 12345678.9, "b": null, "c": 100e-2, "d": "1,234.5"},
+        "at": "2026-11-23T08:00:06.123456Z", "x": [1.2345, -1e-7, "a\\"1e-9\\\\", 'b"1.2345'],
+        "l": [{"g": Infinity}, {"g": -INF}, {"g": "Infinity"}, null, {"g": NaN}]}\r\n"""
+    long = b'{"d": 1.5, "x": "%s", "y": [%s 1.2345]}' % (b"\\n" * 50_000, b'"a", true, ' * 50_000)
+    row, other = shaped(messages(spark, value, long), NUMBERS, None, drops=drops).sort("_offset").collect()
+    assert (row["d"], row["s"]["d.d"], row["g"]) == (Decimal("99.99"), Decimal("-0.01"), 0.0)
+    assert row["w"] == Decimal("12345678901234567890.123456789012345678")
+    assert row["f"] == pytest.approx(0.1234567890123)
+    decimals = {"a": Decimal("12345678.90"), "b": None, "c": Decimal("1.00"), "d": Decimal("1234.50")}
+    assert row["m"] == decimals
+    assert [str(one and one["g"]) for one in row["l"]] == ["inf", "-inf", "inf", "None", "nan"]
+    assert other["d"] == Decimal("1.50")
+    assert not drops or (row[CORRUPT], other[CORRUPT]) == (None, None)
 
 
 def refused(rows: DataFrame) -> TaskError:
