@@ -46,7 +46,7 @@ def assert_true(story: Workspace, run: Run, *, copied: bool = True) -> None:
     Truth(story.folder / "data").assert_all(tables, DERIVED)
     rows = sum(file.read_text().count("\n") for file in (story.folder / "out" / "legs").glob("*/*.json"))
     assert rows == by_deltalake(tables / "legs").num_rows
-    folders = {path.name for path in (story.folder / "out" / "legs").iterdir() if path.is_dir()}
+    folders = {path.name for path in (story.folder / "out" / "legs").iterdir() if path.is_dir() and path.name[0] != "_"}
     assert folders == {path.name for path in flights_folder(story).iterdir()}
     story.assert_tidy()
 
