@@ -13,7 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
@@ -99,8 +99,9 @@ class FilesTarget:
         self.root.mkdir(parents=True, exist_ok=True)
         take(self.root, self.owner)
         for folder in self.root.glob(f"{TEMPORARY}*"):
-            if folder.stat().st_mtime < now_s - ABANDONED_S:
-                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another writer was done with it meanwhile
+                if folder.stat().st_mtime < now_s - ABANDONED_S:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
@@ -151,7 +152,7 @@ class FilesTarget:
             gone = [self._away(f) for f in (folder, past) if os.path.lexists(f)]
             fresh.rename(final)
         for left in gone:
-            shutil.rmtree(left)
+            shutil.rmtree(left, ignore_errors=True)  # what stays is swept
 
     def _away(self, folder: Path) -> Path:
         gone = self.root / f"{TEMPORARY}{uuid4().hex}"

@@ -112,14 +112,15 @@ class RemoteTarget:
 
         with telling(uri_of(self.root, folder)):
             paths = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
-        marker, tag = self._read(f"{folder}/{MARKER}") if f"{folder}/{MARKER}" in paths else ({}, None)
+        place = f"{folder}/{MARKER}"
+        marker, tag = self._read(place) if place in paths else ({}, None)
         for path in paths:
-            name = path.removeprefix(f"{folder}/")
-            if not (marker.get("owner") == self.owner if name == MARKER else self._own.fullmatch(name)):
+            is_ours = self._own.fullmatch(path.removeprefix(f"{folder}/"))
+            if not (marker.get("owner") == self.owner if path == place else is_ours):
                 told = f"not written by us, so left alone: {uri_of(self.root, path)}"
                 raise TaskFailure("target-occupied", told)
         fence(uri_of(self.root, folder), marker, generation)
-        return Found([path for path in paths if path != f"{folder}/{MARKER}"], tag)
+        return Found([path for path in paths if path != place], tag)
 
     def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
         """The text of a marker, as far as it is one, and what tells it from any other."""

@@ -228,6 +228,14 @@ def test_a_writer_waits_for_another_that_swaps(world: World, monkeypatch: pytest
     assert [body[:1] for body in world.files().values()] == [b"3"]
 
 
+def test_what_goes_while_it_is_looked_at_is_passed_over(world: World) -> None:
+    """Folders of other writers, which are done with them."""
+    world.put("a", 1, generation=1)
+    (world.target / "_headgate-0123").symlink_to(world.target / "gone")
+    world.put("a", 2, generation=2)
+    assert [body[:1] for body in world.files().values()] == [b"2"]
+
+
 def test_copies_of_older_versions_are_taken_over(world: World) -> None:
     """Their markers tell no generation."""
     world.put("a", 1, generation=7)
