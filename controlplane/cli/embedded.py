@@ -67,14 +67,14 @@ def serve(
 ) -> None:
     """Run the service: API, loop and drivers, until it is told to end."""
     from controlplane import logs
-    from controlplane.cli.signals import ending
+    from controlplane.cli.signals import ending, outlast
 
     session = options.session(ctx)
     logs.configure()
     found = settings.read(home)
     with session.means.start(found, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
         sys.stderr.write(f"headgate serves {server.url}; its token is in {found.home / 'token'}\n")
-        server.stopping.wait()
+        outlast(server.stopping.wait)
         sys.stderr.write("headgate ends: work under way is finished or left for the next start\n")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.cli import failures, sources
 from controlplane.cli.session import Running
+from controlplane.cli.signals import outlast
 from controlplane.cli.sources import Text
 from controlplane.core.errors import HeadgateError
 
@@ -77,16 +78,18 @@ def _in_thread(work: Callable[[], str]) -> str:
     """Work away from the main thread, so that a signal's handler never holds a lock that the work holds."""
     raised: list[BaseException] = []
     answers: list[str] = []
+    over = threading.Event()
 
     def target() -> None:
         try:
             answers.append(work())
         except BaseException as error:  # noqa: BLE001  # raised again in the main thread
             raised.append(error)
+        finally:
+            over.set()
 
-    thread = threading.Thread(target=target, name="run", daemon=True)
-    thread.start()
-    thread.join()
+    threading.Thread(target=target, name="run", daemon=True).start()
+    outlast(over.wait)
     if raised:
         raise raised[0]
     return answers[0]

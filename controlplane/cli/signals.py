@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+LOOK_S = 0.5  # so often the main thread sees a signal that the kernel gave to another one
 
 
 @contextmanager
@@ -26,3 +27,12 @@ def ending(ask: Callable[[], None]) -> Iterator[None]:
     finally:
         for each, before in earlier.items():
             signal.signal(each, before)
+
+
+def outlast(is_over: Callable[[float], object]) -> None:
+    """Wait in the main thread until `is_over`, which waits for so many seconds itself, says so.
+
+    Handlers run in the main thread, which a signal wakes only if the kernel has given it to that very thread.
+    """
+    while not is_over(LOOK_S):
+        pass
