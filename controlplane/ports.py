@@ -16,6 +16,7 @@ from controlplane.core.model import (
     Answer,
     Asked,
     Attempt,
+    Begun,
     Building,
     Change,
     Driver,
@@ -188,13 +189,23 @@ class Tx(Upkeep, Leases, Remains, Protocol):
     def commit_state(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
 
-    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
-        """Datasets that are being built in windows."""
+    def unfinished(
+        self, branch: str, datasets: Iterable[str] | None = None
+    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+        """What is being built in windows, and what runs under way read, by dataset; in one statement."""
 
     def put_building(self, building: Building) -> None:
         """Insert or replace."""
 
     def drop_building(self, branch: str, dataset: str) -> None: ...
+
+    def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
+        """Those of these states (dataset, `seq`) that are still there."""
+
+    def put_begun(self, begun: Begun) -> None:
+        """Insert or replace."""
+
+    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None: ...
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         """What was marked behind the number `after`, and the number to remember: datasets and write components to which

@@ -114,6 +114,21 @@ class Building:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What a run under way reads: it is finished on that, whatever comes meanwhile.
+
+    `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the listing whose root
+    stands in its `cut`.
+    """
+
+    branch: str
+    dataset: str
+    lineage: bytes
+    states: Mapping[str, int]
+    cut: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""
 
@@ -317,6 +332,7 @@ class Table:
 
     `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it.
     `is_layout`: it has these rows already, perhaps in other files.
+    `is_passing`: so it does as far as is known, and one of a newer generation, or none, is left alone.
     """
 
     path: str
@@ -325,3 +341,4 @@ class Table:
     generation: int
     dataset: str
     is_layout: bool = False
+    is_passing: bool = False

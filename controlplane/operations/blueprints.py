@@ -150,6 +150,7 @@ def _compiled(live: Mapping[str, Revision], namespace: str) -> Desired:
 
 def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     """Nobody wants the work any more that waits for components which are gone, or are paused from now on."""
+    ended: list[str] = []
     for dataset, node in before.nodes.items():
         now = after.nodes.get(dataset)
         if now is None:
@@ -157,6 +158,8 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
             tx.drop_demands(branch, packs.name_of(dataset))
         if now is None or (now.component.paused and not node.component.paused):
             tx.drop_demands(branch, dataset)
+            ended.append(dataset)
+    tx.drop_begun(branch, ended)
 
 
 def _plan(tx: Tx, branch: str, flows: list[str], namespace: str, proposed: Desired) -> Json:

@@ -31,7 +31,7 @@ def refresh(
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
-        count = listings.request(tx, reads, accept_deletes=accept_deletes)
+        count = listings.request(tx, reads, accept_deletes=accept_deletes, is_awaited=True)
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
@@ -59,7 +59,7 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         count = tx.retry(branch, wanted)
         reads = listings.sources(nodes, everything) if among is None else []
         failed = [n for n in reads if _failed_listing(tx, n)]
-        listings.request(tx, failed)
+        listings.request(tx, failed, is_awaited=True)
         _note(ctx, tx, "retry", target, {"tasks": count})
     ctx.wake()
     return {"target": target, "retried": count, "listings": len(failed)}
@@ -100,6 +100,7 @@ def _set_paused(ctx: Context, branch: str, target: str, paused: bool) -> Json:
         if paused:
             for dataset in sorted(chosen):
                 tx.drop_demands(branch, dataset)
+            tx.drop_begun(branch, chosen)
         _note(ctx, tx, "pause" if paused else "resume", target, {"before": before})
     ctx.wake()
     return {"target": target, "paused": paused}

@@ -47,7 +47,7 @@ class Settling:
 
     def _pass(self) -> Pass:
         with self._planner.looking() as (plan, facts):
-            steps = [d for d in plan.decisions if not isinstance(d.step, Keep)]
+            steps = [d for d in plan.decisions if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
             demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
             collections, seen = facts.tx.collections() if todo else 0, self._planner.seen
@@ -65,6 +65,11 @@ class Settling:
                     changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
             failpoint("after-commit")
         return Pass(plan, changed, _under_way(demands, steps))
+
+
+def _is_given_up(decision: Decision, facts: Facts) -> bool:
+    """A run is under way although there is nothing to do."""
+    return decision.status == "up_to_date" and facts.begun(decision.dataset) is not None
 
 
 def _asks(decision: Decision) -> bool:
@@ -86,16 +91,20 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts) -> bool:
     tasks, _ = _wanted(decision)
+    if decision.gives_up:
+        return True
     if not all(demanded[t.key].covers(t) for t in tasks if t.key in demanded):
         return True  # an edit of what is no part of a task's key
     match decision.step:
         case Keep():
-            return False
+            return _is_given_up(decision, facts)
         case Commit():
             return True
         case Evaluate(notes=notes) if notes:
             return True
         case Sync(target=target) if target != facts.target(decision.dataset):
+            return True
+        case Compute(begun=begun) if begun is not None and begun != facts.begun(decision.dataset):
             return True
         case Compute(building=building) if building is not None:
             if _is_well_supplied(tasks, demanded):
@@ -122,15 +131,23 @@ def _under_way(demands: Mapping[str, Mapping[bytes, Asked]], decisions: Iterable
 
 
 def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts, since_trace: int) -> int:
+    goes_on = isinstance(decision.step, Compute | Learn | Evaluate) and not decision.gives_up
+    if facts.begun(decision.dataset) is not None and not goes_on:
+        tx.drop_begun(facts.branch, [decision.dataset])
     match decision.step:
+        case Keep():
+            tx.drop_demands(facts.branch, decision.dataset)
+            return 1
         case Commit() as step:
             return _commit(tx, step, since_trace)
         case Evaluate(notes=notes):
             tx.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
             tx.put_target(target)
-        case Compute(building=building, entered=entered) if building is not None:
-            if building != facts.building(decision.dataset):
+        case Compute(building=building, entered=entered, begun=begun):
+            if begun is not None and begun != facts.begun(decision.dataset):
+                tx.put_begun(begun)
+            if building is not None and building != facts.building(decision.dataset):
                 tx.put_building(building)
                 _note_adopted(tx, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
     tasks, jobs = _wanted(decision)

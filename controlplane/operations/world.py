@@ -12,15 +12,25 @@ from typing import TypeVar
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.compiling import compile_revisions
 from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
-from controlplane.core.model import Building, Fragment, Listing, Revision, SourcePartition, State, Target, Task, Trace
-from controlplane.core.plan import EXACT, FEWEST, WIDEST, Plan, plan
+from controlplane.core.model import (
+    Begun,
+    Building,
+    Fragment,
+    Listing,
+    Revision,
+    SourcePartition,
+    State,
+    Target,
+    Task,
+    Trace,
+)
+from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports import Tx
 from dataplane.contract import Json, Schema
 
 T = TypeVar("T")
 
-HISTORY = 8  # recent states in which a consistent combination of inputs is looked for
 CACHED = 16
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 _compiled: dict[tuple[str, int, object], Desired] = {}
@@ -80,6 +90,7 @@ class Known:
     listings: dict[bytes, Listing] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
     buildings: dict[str, Building] = field(default_factory=dict)
+    begun: dict[str, Begun] = field(default_factory=dict)
     pins: dict[str, tuple[bytes, Schema]] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
@@ -90,7 +101,9 @@ class Known:
         sources = [n for n in nodes if isinstance(n, Source)]
         if everything or not all(isinstance(n, Sink) for n in nodes):
             self._replace(self.states, names, tx.states(branch, names))
-            self._replace(self.buildings, names, tx.buildings(branch, names))
+            half_built, begun = tx.unfinished(branch, names)
+            self._replace(self.buildings, names, half_built)
+            self._replace(self.begun, names, begun)
         if sources:
             self.listings.update(tx.listings(n.listing for n in sources))
             self._replace(self.pins, names, tx.pinned_schemas(branch, [n.dataset for n in sources]))
@@ -120,11 +133,17 @@ class Facts:
     def state(self, dataset: str) -> State | None:
         return self._known.states.get(dataset)
 
-    def history(self, dataset: str) -> tuple[State, ...]:
-        return self.tx.history(self.branch, dataset, HISTORY)
+    def history(self, dataset: str, limit: int = RECENT) -> tuple[State, ...]:
+        return self.tx.history(self.branch, dataset, limit)
+
+    def settled(self, states: Sequence[tuple[str, int]]) -> tuple[State, ...]:
+        return self.tx.settled(self.branch, states) if states else ()
 
     def building(self, dataset: str) -> Building | None:
         return self._known.buildings.get(dataset)
+
+    def begun(self, dataset: str) -> Begun | None:
+        return self._known.begun.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:
         return self._known.listings.get(id)

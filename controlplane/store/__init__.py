@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from controlplane.ports import Store
 
-HEAD = "0005"  # the newest migration
+HEAD = "0006"  # the newest migration
 MEMORY = "memory:"
 
 

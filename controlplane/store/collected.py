@@ -71,6 +71,12 @@ class Collected(Part):
             for row in self._paged(newest, of.branch, of.dataset):
                 for _, root, _ in json.loads(row.inputs).values():
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
+        begun = db.begun.c
+        for row in self._paged(
+            select(begun.branch, begun.dataset, begun.cut).where(self._mine(db.begun)), begun.branch, begun.dataset
+        ):
+            if listed := json.loads(row.cut).get(row.dataset):  # of a read component; states hold on to theirs
+                yield Pointer("input", row.dataset, bytes.fromhex(listed), row.branch)
 
     def _task_pointers(self) -> Iterator[Pointer]:
         job = db.jobs.c

@@ -60,7 +60,8 @@ class Desired(Queue):
         self._mark(branch, marks.flow(dataflow), marks.PAUSES)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
-        for table, column in ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target)):
+        named = ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target), (db.begun, db.begun.c.dataset))
+        for table, column in named:
             of_it = (func.substr(column, 1, len(prefix)) == prefix) | (column == dataflow)
             self._change(delete(table).where(self._mine(table, branch=branch) & of_it))
 

@@ -17,6 +17,7 @@ from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound
 from controlplane.core.model import (
     CLAIMED,
     Answer,
+    Begun,
     Building,
     Change,
     Driver,
@@ -85,6 +86,9 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
             if b == branch and (name == dataflow or name.startswith(prefix)):
                 self._space.problems.pop((b, name), None)
                 self._space.pauses.pop((b, name), None)
+        for b, name in list(self._space.begun):
+            if b == branch and name.startswith(prefix):
+                del self._space.begun[b, name]
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
         return dict(self._space.uids.get((branch, dataflow), {}))
@@ -192,8 +196,11 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         self._space.states[state.branch, state.dataset] = (*states, state)
         self._mark(state.branch, state.dataset)
 
-    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
-        return _of_branch(self._space.buildings, branch, datasets)
+    def unfinished(
+        self, branch: str, datasets: Iterable[str] | None = None
+    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+        names = None if datasets is None else list(datasets)
+        return _of_branch(self._space.buildings, branch, names), _of_branch(self._space.begun, branch, names)
 
     def put_building(self, building: Building) -> None:
         self._mark(building.branch, building.dataset)
@@ -201,6 +208,20 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
 
     def drop_building(self, branch: str, dataset: str) -> None:
         self._space.buildings.pop((branch, dataset), None)
+
+    def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
+        wanted = set(states)
+        found = (s for dataset in {d for d, _ in wanted} for s in self._space.states.get((branch, dataset), ()))
+        return tuple(s for s in found if (s.dataset, s.seq) in wanted)
+
+    def put_begun(self, begun: Begun) -> None:
+        self._mark(begun.branch, begun.dataset)
+        self._space.begun[begun.branch, begun.dataset] = begun
+
+    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None:
+        for dataset in datasets:
+            self._mark(branch, dataset)
+            self._space.begun.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         newer = {name: at for (b, name), at in self._space.marks.items() if b in ("", branch) and at > after}

@@ -62,6 +62,9 @@ class MemoryCollected(MemoryPart):
         for one in made:
             for consumed in one.inputs.values():
                 yield Pointer("input", one.dataset, consumed.root, one.branch)
+        for begun in self._space.begun.values():
+            if begun.dataset in begun.cut:  # of a read component; states hold on to theirs
+                yield Pointer("input", begun.dataset, begun.cut[begun.dataset], begun.branch)
 
     def _building_pointers(self) -> Iterator[Pointer]:
         return (Pointer("building", b.dataset, b.root, b.branch) for b in self._space.buildings.values())

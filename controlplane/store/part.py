@@ -66,6 +66,7 @@ class Part:
         self._known_schemas = schemas  # shared by all transactions: content under its digest never changes
         self._now: float | None = None
         self._new_marks: set[tuple[str, str]] = set()
+        self._is_queue_locked = False
 
     def now(self) -> float:
         """By the database's clock, read once."""
@@ -76,6 +77,12 @@ class Part:
     def _mark(self, branch: str, *names: str) -> None:
         """Something happened that planning has to look at."""
         self._new_marks.update((branch, name) for name in names)
+
+    def _lock_queue(self) -> None:
+        """Whoever changes what is asked for does so alone."""
+        if not self._is_queue_locked:
+            self._dialect.lock_queue(self._connection, self._namespace)
+            self._is_queue_locked = True
 
     # --- reading
 

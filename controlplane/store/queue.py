@@ -24,13 +24,7 @@ ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
 class Queue(Part):
     """Tasks that one transaction queues keep the order in which it does."""
 
-    _queue_locked = False
     _next_us = 0
-
-    def _lock_queue(self) -> None:
-        if not self._queue_locked:
-            self._dialect.lock_queue(self._connection, self._namespace)
-            self._queue_locked = True
 
     # --- jobs and demand
 

@@ -6,15 +6,15 @@ Does not belong here: why a state is right; the integrity checks come before the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, and_, select, update
+from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import NO_WISH, Building, Consumed, Publication, State, Target
+from controlplane.core.model import NO_WISH, Begun, Building, Consumed, Publication, State, Target
 from controlplane.store import tables as db
-from controlplane.store.part import Part, dump, dump_optional, load_optional
+from controlplane.store.part import Part, chunks, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError
 
 
@@ -60,10 +60,28 @@ class Settled(Part):
 
     # --- half-built datasets
 
-    def buildings(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Building]:
-        rows = list(self._some(self._select(db.buildings, branch=branch), db.buildings.c.dataset, datasets))
-        schemas = self._schemas(row.schema for row in rows if row.schema is not None)
-        return {row.dataset: _building(row, schemas) for row in rows}
+    def unfinished(
+        self, branch: str, datasets: Iterable[str] | None = None
+    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+        rows = list(self._unfinished(branch, datasets))
+        halves, begun = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
+        schemas = self._schemas(row.schema for row in halves if row.schema is not None)
+        return {r.dataset: _building(r, schemas) for r in halves}, {r.dataset: _begun(r) for r in begun}
+
+    def _unfinished(self, branch: str, datasets: Iterable[str] | None) -> Iterator[Row[Any]]:
+        """Runs under way have no root, and states in place of inputs."""
+        half, begun = db.buildings.c, db.begun.c
+        nothing = cast(null(), half.root.type)
+        halves = select(half.branch, half.dataset, half.lineage, half.inputs, half.root, half.schema, half.cut)
+        runs = select(begun.branch, begun.dataset, begun.lineage, begun.states, nothing, nothing, begun.cut)
+        halves = halves.where(self._mine(db.buildings, branch=branch))
+        runs = runs.where(self._mine(db.begun, branch=branch))
+        if datasets is None:
+            yield from self._rows(union_all(halves, runs))
+            return
+        for some in chunks(list(dict.fromkeys(datasets))):
+            named = (self._dialect.among(half.dataset, some), self._dialect.among(begun.dataset, some))
+            yield from self._rows(union_all(halves.where(named[0]), runs.where(named[1])))
 
     def put_building(self, building: Building) -> None:
         self._mark(building.branch, building.dataset)
@@ -72,6 +90,27 @@ class Settled(Part):
 
     def drop_building(self, branch: str, dataset: str) -> None:
         self._delete(db.buildings, branch=branch, dataset=dataset)
+
+    # --- runs under way
+
+    def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
+        wanted = set(states)
+        some = self._select(db.states, branch=branch).where(db.states.c.seq.in_({seq for _, seq in wanted}))
+        rows = self._among(some, db.states.c.dataset, (dataset for dataset, _ in wanted))
+        return self._read_states([row for row in rows if (row.dataset, row.seq) in wanted])
+
+    def put_begun(self, begun: Begun) -> None:
+        self._lock_queue()  # who ends a run ends its tasks as well: both in one order
+        self._mark(begun.branch, begun.dataset)
+        self._upsert(db.begun, [_begun_row(begun)])
+
+    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None:
+        names = list(datasets)
+        if not names:
+            return
+        self._lock_queue()
+        self._mark(branch, *names)
+        self._change_among(delete(db.begun).where(self._mine(db.begun, branch=branch)), db.begun.c.dataset, names)
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return {row.dataset: json.loads(row.error) for row in self._rows(self._select(db.problems, branch=branch))}
@@ -135,6 +174,20 @@ def _building_row(building: Building, schema: bytes | None, at: float) -> dict[s
         "schema": schema,
         "cut": _cut_text(building.cut),
         "at": at,
+    }
+
+
+def _begun(row: Row[Any]) -> Begun:
+    return Begun(row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut))
+
+
+def _begun_row(begun: Begun) -> dict[str, Any]:
+    return {
+        "branch": begun.branch,
+        "dataset": begun.dataset,
+        "lineage": begun.lineage,
+        "states": dump(dict(begun.states)),
+        "cut": _cut_text(begun.cut),
     }
 
 

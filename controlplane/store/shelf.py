@@ -14,6 +14,7 @@ from controlplane.core.leases import Lease
 from controlplane.core.model import (
     Answer,
     Attempt,
+    Begun,
     Building,
     Change,
     Driver,
@@ -92,6 +93,7 @@ class Space:
     source_partitions: Shelf[tuple[bytes, str], SourcePartition] = field(default_factory=Shelf)
     states: Shelf[Named, tuple[State, ...]] = field(default_factory=Shelf)  # oldest first
     buildings: Shelf[Named, Building] = field(default_factory=Shelf)
+    begun: Shelf[Named, Begun] = field(default_factory=Shelf)
     marks: Shelf[Named, int] = field(default_factory=Shelf)
     pins: Shelf[Named, tuple[bytes, Json]] = field(default_factory=Shelf)
     problems: Shelf[Named, TaskError] = field(default_factory=Shelf)

@@ -153,6 +153,14 @@ class Changes:
         self.told.append(change.__name__.strip("_"))
         change()
 
+    def interrupt(self) -> None:
+        """A short pause: what is under way is given up, and what it built stays."""
+        for dataset, component in model.everything(self.world.flows).items():
+            if not isinstance(component, Read) and self.chance.random() < 0.5:
+                self.told.append("interrupt")
+                self.world.pause(dataset, paused=True)
+                self.world.pause(dataset, paused=False)
+
     def step_of_time(self) -> None:
         """A day is over, or somebody wants something anew."""
         change = self.chance.choice([self._turn, self._force, self._force])

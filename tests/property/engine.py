@@ -302,7 +302,7 @@ class Engine:
                     if then := list(self._run(claim, task, result)):
                         result["then"] = then
         except (ValueError, sqlite3.Error) as e:
-            result |= {"state": "failed", "error": _user_error(str(e))}
+            result |= {"state": "failed", "error": user_error(str(e))}
         return result
 
     def _run(self, claim: Claim, head: TaskSpec, result: TaskResult) -> Iterator[Json]:
@@ -495,7 +495,7 @@ def _version(uri: str) -> str:
     return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.exists() else "gone"
 
 
-def _user_error(message: str) -> TaskError:
+def user_error(message: str) -> TaskError:
     return {
         "kind": "user",
         "condition": "BROKEN",

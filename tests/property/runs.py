@@ -50,6 +50,8 @@ def busy(seed: int, url: str = MEMORY) -> None:
             for _ in range(changes.chance.randint(1, 8)):
                 changes.step_in_flight()
                 world.advance(changes.chance, faults)
+                if seed % 5 == 0:
+                    changes.interrupt()
             world.settle(faults)
 
     _run("busy", go, seed, url)
@@ -77,7 +79,8 @@ def timed(seed: int, url: str = MEMORY) -> None:
 
 
 def folds(seed: int, url: str = MEMORY) -> None:
-    """Files and conditions change under partitions that build on each other, in every other run while work goes on."""
+    """Files and conditions change under partitions that build on each other, in every other run while work goes on; a
+    run that is given up leaves what it has built."""
 
     def go(world: World, changes: Changes) -> None:
         world.settle()
@@ -86,6 +89,7 @@ def folds(seed: int, url: str = MEMORY) -> None:
                 changes.step_in_flight()
                 if seed % 2:
                     world.advance(changes.chance)
+                    changes.interrupt()
             world.settle(changes.faults() if seed % 3 == 0 else no_faults)
 
     _run("folds", go, seed, url, begin=Changes.begin_with_folds)

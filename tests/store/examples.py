@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from controlplane.core.model import (
+    Begun,
     Building,
     Change,
     Consumed,
@@ -93,6 +94,10 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
 def building(dataset: str = "flights.weekly", **other: Any) -> Building:
     made = Building("main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {})
     return replace(made, **other)
+
+
+def begun(dataset: str = "flights.weekly", **other: Any) -> Begun:
+    return replace(Begun("main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}), **other)
 
 
 def fragment(number: int, **other: Any) -> Fragment:

@@ -24,6 +24,7 @@ from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
+    begun,
     d,
     driver,
     event,
@@ -49,6 +50,8 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         tx.commit_state(old, 0)
         tx.commit_state(new, 1)
         tx.put_building(half)
+        tx.put_begun(begun("flights.raw"))
+        tx.put_begun(begun("flights.daily"))
         tx.put_build_trace(d(60), d(61), SCHEMA)
         tx.put_listing(listing(1))
         tx.put_listing(listing(2, root=None))
@@ -66,6 +69,7 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         Pointer("input", "flights.daily", d(2), "main"),
         Pointer("input", "flights.daily", d(40), "main"),
         Pointer("input", "flights.half", d(2), "dev"),
+        Pointer("input", "flights.raw", d(2), "main"),
         Pointer("building", "flights.half", d(50), "dev"),
         Pointer("build", d(60).hex(), d(61)),
         Pointer("listing", d(1).hex(), d(9)),

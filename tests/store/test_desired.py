@@ -8,7 +8,7 @@ from controlplane.core import marks
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import Answer
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, building, change, d, error, revision, state, task
+from tests.store.examples import SCHEMA, begun, building, change, d, error, revision, state, task
 
 
 def test_the_newest_revision_counts(world: World) -> None:
@@ -94,7 +94,7 @@ def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> 
         assert tx.forces("main") == {"flights.daily": number, "flights.weekly": number}
         assert newer > number
         assert tx.history("dev", "flights.daily", 9) == (state(3, branch="dev"), state(2, branch="dev"))
-        assert tx.buildings("dev") == {"flights.weekly": building(branch="dev")}
+        assert tx.unfinished("dev") == ({"flights.weekly": building(branch="dev")}, {})
         assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
         assert tx.revisions("main") == {"flights": revision(3)}
         assert tx.states("main") == {"flights.daily": state(2)}
@@ -122,6 +122,8 @@ def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
     with world.begin() as tx:
         tx.put_revision(revision(1, "a_b"), 0)
         tx.commit_state(state(1, "a_b.x"), 0)
+        tx.put_begun(begun("a_b.x"))
+        tx.put_begun(begun("azb.x"))
         tx.enqueue("main", "a_b.x", [task(1), task(2)])
         tx.enqueue("main", "azb.x", [task(2)])
         for name in ("a_b.x", "azb.x", "A_B.x"):
@@ -135,6 +137,7 @@ def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
         assert set(tx.problems("dev")) == {"a_b.x"}
         assert tx.paused("main") == {"azb.x", "A_B.x"}
         assert tx.demands("main", "a_b.x") == {}
+        assert tx.unfinished("main") == ({}, {"azb.x": begun("azb.x")})
         assert set(tx.tasks([d(1), d(2)])) == {d(2)}
         assert tx.states("main") == {"a_b.x": state(1, "a_b.x")}
 

@@ -20,6 +20,7 @@ from dataplane.contract import Kind
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
+    begun,
     change,
     d,
     driver,
@@ -94,6 +95,8 @@ SETTLED = [
     ),
     call(lambda ns: lambda tx: tx.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
     call(lambda g, n: lambda tx: tx.put_publication(publication(g, n)), small, names),
+    call(lambda b, n, s: lambda tx: tx.put_begun(begun(n, branch=b, states={"é": s})), branches, names, small),
+    call(lambda b, ns: lambda tx: tx.drop_begun(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda n, g, o: lambda tx: tx.put_target(replace(target(n, g), order=o, wish=d(o))), names, small, small),
 ]
 REMEMBERED = [
@@ -179,6 +182,8 @@ def look(tx: Tx) -> list[object]:
         [tx.revisions(b) for b in ("main", "dev")],
         [(tx.states(b), tx.forces(b)) for b in ("main", "dev")],
         [tx.history("main", "flights.a", 2, before) for before in (None, 2)],
+        [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
+        sorted(map(str, tx.settled("main", [("flights.a", 1), ("flights.a", 2), ("flights.b", 1), ("x.y", 1)]))),
         [(tx.paused("main"), tx.changes(3), tx.problems("main"), tx.pinned_schemas("main", ["flights.a"]))],
         [tx.answer(str(n)) for n in range(4)],
         [tx.get_nodes(ALL), tx.listings(ALL), tx.memos(ALL), tx.jobs(ALL)],

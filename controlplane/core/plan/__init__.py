@@ -13,12 +13,13 @@ from typing import assert_never
 from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
 from controlplane.core.folding import Fold
-from controlplane.core.plan import expect, fold, sink, source, transform
+from controlplane.core.plan import begun, expect, fold, sink, source, transform
 from controlplane.core.plan.asking import Deciding, decide_all
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
     EXACT,
     FEWEST,
+    RECENT,
     WIDEST,
     Action,
     Because,
@@ -41,6 +42,7 @@ from controlplane.core.plan.values import (
 __all__ = [
     "EXACT",
     "FEWEST",
+    "RECENT",
     "WIDEST",
     "Action",
     "Because",
@@ -105,12 +107,19 @@ def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
         return Decision(dataset, "paused", reason="paused by an operator")
     match node:
         case Source():
-            return (yield from expect.hold(planning, node, (yield from source.decide(planning, node))))
+            finishing, deciding = source.finish(planning, node), source.decide(planning, node)
         case Transform(fold=Fold()):
-            return (yield from expect.hold(planning, node, (yield from fold.decide(planning, node))))
+            finishing, deciding = fold.finish(planning, node), fold.decide(planning, node)
         case Transform():
-            return (yield from expect.hold(planning, node, (yield from transform.decide(planning, node))))
+            finishing, deciding = transform.finish(planning, node), transform.decide(planning, node)
         case Sink():
             return (yield from sink.decide(planning, node))
         case _:
             assert_never(node)
+    run = yield from finishing
+    if isinstance(run, Decision):
+        held = yield from expect.hold(planning, node, run)
+        if held.error == run.error:  # else what is expected of its rows does not hold
+            return held
+    decision = yield from expect.hold(planning, node, (yield from deciding))
+    return decision if run is None else begun.instead(decision)

@@ -12,12 +12,14 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from controlplane.core import tree
-from controlplane.core.model import Fragment, SourcePartition, Task, Trace
+from controlplane.core.model import Fragment, SourcePartition, State, Task, Trace
 from controlplane.core.plan.values import Decision, World
 from dataplane.contract import Json, Schema
 
 T = TypeVar("T")
-What: TypeAlias = Literal["nodes", "changes", "holes", "remembered", "traces", "fragments", "tasks", "partitions"]
+What: TypeAlias = Literal[
+    "nodes", "changes", "holes", "remembered", "traces", "fragments", "tasks", "partitions", "settled"
+]
 Path: TypeAlias = tuple[bytes, Sequence[str]]  # a root, and keys in it
 
 
@@ -71,6 +73,12 @@ def tasks(keys: Sequence[bytes]) -> Deciding[Mapping[bytes, Task]]:
 
 def partitions(listing: bytes, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
     found: Mapping[str, SourcePartition] = yield Ask("partitions", (listing, keys))
+    return found
+
+
+def settled(states: Sequence[tuple[str, int]]) -> Deciding[Mapping[tuple[str, int], State]]:
+    """States that datasets were in, by (dataset, `seq`); the answer may hold those that others asked for."""
+    found: Mapping[tuple[str, int], State] = yield Ask("settled", states)
     return found
 
 
@@ -141,7 +149,7 @@ def _distinct(asks: Iterable[Iterable[T]]) -> list[T]:
     return list(dict.fromkeys(chain.from_iterable(asks)))
 
 
-def _together(look: Callable[[World, list[bytes]], Any]) -> Callable[[World, list[Any]], list[Any]]:
+def _together(look: Callable[[World, list[Any]], Any]) -> Callable[[World, list[Any]], list[Any]]:
     return lambda world, asks: [look(world, _distinct(asks))] * len(asks)
 
 
@@ -162,4 +170,5 @@ _ANSWERING: Mapping[What, Callable[[World, list[Any]], list[Any]]] = {
     "fragments": _together(lambda world, ids: world.fragments(ids)),
     "tasks": _together(lambda world, keys: world.tasks(keys)),
     "partitions": _partitions,
+    "settled": _together(lambda world, states: {(s.dataset, s.seq): s for s in world.settled(states)}),
 }

@@ -21,6 +21,7 @@ from controlplane.core.folding import Fold
 from controlplane.core.model import Building, Task, Trace
 from controlplane.core.plan import asking, extents, salts, tasks, transform, windows
 from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.begun import Finishing
 from controlplane.core.plan.case import Case, half_built, item_of
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
@@ -34,6 +35,10 @@ NARROW = 8  # nodes that are read at a time where only the first difference is a
 
 def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
     return (yield from transform.decide(planning, node, _work))
+
+
+def finish(planning: Planning, node: Transform) -> Finishing:
+    return (yield from transform.finish(planning, node, _work))
 
 
 @dataclass(slots=True)

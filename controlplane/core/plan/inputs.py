@@ -6,7 +6,7 @@ Does not belong here: what it does with them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import tree
@@ -15,10 +15,11 @@ from controlplane.core.model import Building, Consumed, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.index import Index
 from controlplane.core.plan.keys import Keys, lacking, listed, union
-from controlplane.core.plan.values import Decision, Item, Planning
+from controlplane.core.plan.values import RECENT, Decision, Item, Planning
 from dataplane.contract import Content, Schema, schema_id
 
 BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
+FURTHER = 1_000  # states of an input that are looked at where it is far ahead of another one
 READ_SCHEMAS = 50_000
 UNRELIABLE = ("failed", "blocked", "waiting")
 
@@ -195,16 +196,49 @@ def consistent(
     """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
     if _agree(planning, node, newest):
         return newest
+    found = (_newest_agreeing(planning, node, newest, limit) for limit in (RECENT, FURTHER))
+    return next((chosen for chosen in found if chosen is not None), None)
+
+
+def _newest_agreeing(
+    planning: Planning, node: Transform, newest: tuple[State | Building, ...], limit: int
+) -> tuple[State, ...] | None:
+    """Among so many states of each input."""
     candidates = [
-        [s for s in planning.history(slot.dataset) if s.lineage == state.lineage]
-        for slot, state in zip(node.slots, newest, strict=True)
+        [s for s in planning.history(slot.dataset, limit) if s.lineage == of.lineage]
+        for slot, of in zip(node.slots, newest, strict=True)
     ]
-    ranked = itertools.islice(itertools.product(*candidates), BATCH_SEARCH)
     floor = _floor(node, planning.state(node.dataset), candidates)
-    agreeing = (
-        c for c in ranked if _agree(planning, node, c) and all(s.seq >= f for s, f in zip(c, floor, strict=True))
-    )
+    above = [[s for s in states if s.seq >= least] for states, least in zip(candidates, floor, strict=True)]
+    agreeing = (c for c in itertools.islice(_joined(above), BATCH_SEARCH) if _agree(planning, node, c))
     return max(agreeing, key=lambda c: sum(s.seq for s in c), default=None)
+
+
+def _joined(candidates: Sequence[Sequence[State]]) -> Iterator[tuple[State, ...]]:
+    """Combinations that have the same of every source that all states of two inputs tell, the first inputs' newest
+    first."""
+    sources = [
+        set[str]().union(*(s.cut for s in states[:1])).intersection(*(s.cut for s in states)) for states in candidates
+    ]
+    known: set[str] = set()
+    steps: list[tuple[list[str], dict[tuple[bytes, ...], list[State]]]] = []
+    for states, own in zip(candidates, sources, strict=True):
+        shared = sorted(known & own)
+        by_cut: dict[tuple[bytes, ...], list[State]] = {}
+        for state in states:
+            by_cut.setdefault(tuple(state.cut[s] for s in shared), []).append(state)
+        steps.append((shared, by_cut))
+        known |= own
+
+    def further(chosen: tuple[State, ...], cut: Mapping[str, bytes]) -> Iterator[tuple[State, ...]]:
+        if len(chosen) == len(steps):
+            yield chosen
+            return
+        shared, by_cut = steps[len(chosen)]
+        for state in by_cut.get(tuple(cut[s] for s in shared), ()):
+            yield from further((*chosen, state), {**cut, **state.cut})
+
+    return further((), {})
 
 
 def _floor(node: Transform, current: State | None, candidates: Sequence[Sequence[State]]) -> list[int]:

@@ -165,7 +165,7 @@ def _without_vanished(case: Case, schema: Schema) -> Deciding[Schema]:
     """Without the columns that no object has any more and nobody declared. Nothing is known from no object at all."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
-    if not listing.all_columns:
+    if not listing.all_columns or case.objects != listing.root:  # it tells the columns of the newest
         parts = yield from all_parts(case)
         kinds = [o["columns"] for part in parts.values() for o in part.objects]
     own = _own(node, kinds, schema)

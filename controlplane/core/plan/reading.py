@@ -5,7 +5,7 @@ What deciding about partitions (source) and about columns (pinning) share. Does 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
@@ -16,6 +16,10 @@ from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking
 from controlplane.core.plan.values import Planning
 from dataplane.contract import Schema
+
+
+class Gone(Exception):
+    """What an older listing has is gone from the newest one, or is another one there: nobody knows its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,15 @@ def all_parts(case: Case) -> Deciding[Mapping[str, SourcePartition]]:
 
 
 def parts_of(case: Case, names: Keys) -> Deciding[Mapping[str, SourcePartition]]:
-    keys = list(names.read(case.planning.world.nodes))
+    return (yield from parts_at(case, list(names.read(case.planning.world.nodes))))
+
+
+def parts_at(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
+    """In the order of keys. Raises Gone."""
     found = yield from asking.partitions(case.listing.id, keys)
+    if case.objects != case.listing.root:
+        yield from asking.nodes([(case.objects, keys)])
+        listed = tree.lookup(case.planning.world.nodes, case.objects, keys)
+        if any(key not in found or found[key].source != listed[key].fragment for key in keys):
+            raise Gone
     return {key: found[key] for key in keys}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from controlplane.core import ids, zones
 from controlplane.core.dataflow import Desired, Node, Source, Transform
-from controlplane.core.model import Building, Cause, State
+from controlplane.core.model import Begun, Building, Cause, State
 from controlplane.core.plan.values import Planning
 from dataplane.contract import digest
 
@@ -79,13 +79,13 @@ def cut(planning: Planning, node: Source | Transform) -> dict[str, bytes]:
     return {node.maker + _NAME: told} if told else {}
 
 
-def is_of(planning: Planning, node: Source | Transform, used: State | Building) -> bool:
+def is_of(planning: Planning, node: Source | Transform, used: State | Building | Begun) -> bool:
     """What was made is of the present salt; or of the code that the present one is pinned to."""
     now, then = _salt(planning, node), _of_state(node, used)
     return then == now or (now.is_pinned and then == replace(now, is_pinned=False))
 
 
-def _of_state(node: Source | Transform, used: State | Building) -> Salt:
+def _of_state(node: Source | Transform, used: State | Building | Begun) -> Salt:
     return _read(used.cut.get(node.maker + _NAME, b""))
 
 

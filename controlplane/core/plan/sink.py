@@ -8,11 +8,11 @@ from dataclasses import replace
 from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Sink
 from controlplane.core.model import State, Target, Task
-from controlplane.core.plan import asking
+from controlplane.core.plan import asking, begun
 from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.inputs import UNRELIABLE, blocked
+from controlplane.core.plan.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.keys import Keys, listed
-from controlplane.core.plan.values import Because, Decision, Item, Planning, Status, Sync
+from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract import EMPTY, Json, digest, schema_id
 
 VOID = bytes(32)  # the fragment of a partition of which nobody knows what lies there
@@ -25,10 +25,31 @@ def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
         if above is not None and above.status in (*UNRELIABLE, "paused"):
             return blocked(node.dataset, node.source, above)
         return Decision(node.dataset, "stale", items=(_possible(node),), reason=f"waits for {node.source}")
+    if (held := _begun(planning, node, state)) is not None:
+        decision = yield from _brought(planning, node, held)
+        if decision is not None and (decision.status == "building" or not decision.items):
+            return replace(decision, reason=begun.LATER)
+    return (yield from _brought(planning, node, state)) or _settled(node, above)
+
+
+def _begun(planning: Planning, node: Sink, newest: State) -> State | None:
+    """The state that is being written, where it is not the newest: it is finished first, as every run is."""
+    target = planning.world.target(node.dataset)
+    if target is None or target.order == target.generation or target.wish == _wish(node, newest, target):
+        return None  # there is none under way
+    for limit in (RECENT, FURTHER):
+        states = (s for s in planning.history(node.source, limit) if _identity(node, s) == target.identity)
+        if (found := next((s for s in states if _wish(node, s, target) == target.wish), None)) is not None:
+            return found
+    return None
+
+
+def _brought(planning: Planning, node: Sink, state: State) -> Deciding[Decision | None]:
+    """What it takes to bring the copy to a state; None if it is there."""
     target = _target(planning, node, state)
     [changes] = yield from asking.changes([(target.root, state.root)])
     if not changes and target.generation == state.generation:
-        return _settled(node, above)
+        return None
     return (yield from _sync(planning, node, state, target, changes))
 
 
@@ -46,7 +67,7 @@ def _possible(node: Sink) -> Item:
 
 def _target(planning: Planning, node: Sink, state: State) -> Target:
     """Where the copy stands; under another identity (place, format, schema) each partition has to be written again."""
-    identity = digest("synced/1", target=node.identity, schema=schema_id(state.schema))
+    identity = _identity(node, state)
     known = planning.world.target(node.dataset)
     if known is None:
         return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0)
@@ -55,6 +76,10 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
     nodes = planning.world.nodes
     keys = [e.key for e in tree.scan(nodes, known.root)]
     return replace(known, identity=identity, root=tree.edit(nodes, known.root, _void(keys)))
+
+
+def _identity(node: Sink, state: State) -> bytes:
+    return digest("synced/1", target=node.identity, schema=schema_id(state.schema))
 
 
 def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
@@ -94,17 +119,21 @@ def _sync(
     keys = [c.key for c in changes]
     yield from asking.nodes([(target.root, keys)])
     noted = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
-    moved = noted if tasks else replace(target, generation=state.generation)
+    moved = noted if tasks else replace(ordered, generation=state.generation)
     return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)
 
 
 def _ordered(node: Sink, state: State, target: Target) -> Target:
     """What is wished for now comes after all that was before it."""
-    told = {"root": state.root, "generation": state.generation}
-    wish = digest("wish/1", target=target.identity, source=node.source, **told)
+    wish = _wish(node, state, target)
     if wish == target.wish:
         return target
     return replace(target, order=max(target.order + 1, target.generation + 1, state.generation), wish=wish)
+
+
+def _wish(node: Sink, state: State, target: Target) -> bytes:
+    told = {"root": state.root, "generation": state.generation}
+    return digest("wish/1", target=target.identity, source=node.source, **told)
 
 
 def _task(node: Sink, job: bytes, target: Target, change: tree.Change) -> Task:

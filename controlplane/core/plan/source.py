@@ -10,11 +10,12 @@ from controlplane.core.clustering import sort_fault, sorting
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
 from controlplane.core.model import Building, Cause, Listing, SourcePartition, State, Task
-from controlplane.core.plan import asking, salts, windows
+from controlplane.core.plan import asking, begun, salts, windows
 from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan.begun import Finishing
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.pinning import fitted, own_names, schema_of
-from controlplane.core.plan.reading import Case, Extent
+from controlplane.core.plan.reading import Case, Extent, Gone, parts_at
 from controlplane.core.plan.values import (
     Action,
     Because,
@@ -38,10 +39,49 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
     if listing is None or listing.root is None:
         return _unlisted(node, listing)
-    if listing.is_awaited and (state is None or state.lineage != node.lineage):
-        return _unknown(node, state, "waits for a listing")
     case = Case(planning, node, state, listing, listing.root)
-    decision = Decision(node.dataset, "up_to_date") if _is_current(case) else (yield from _stale(case))
+    is_current, is_of_now = _is_current(case), state is not None and state.lineage == node.lineage
+    if listing.is_awaited and (is_current or not is_of_now):
+        cause: Cause = "missing" if state is None else "input" if is_of_now else "logic"
+        return _unknown(node, cause, "waits for a listing")
+    return _seen(listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case)))
+
+
+def finish(planning: Planning, node: Source) -> Finishing:
+    """What there is to do for the run under way."""
+    run, listing, state = begun.of(planning, node), planning.world.listing(node.listing), planning.state(node.dataset)
+    if run is None or listing is None or listing.root is None or run.cut[node.dataset] == listing.root:
+        return None
+    case = Case(planning, node, state, listing, run.cut[node.dataset])
+    if _is_current(case) or _is_current(replace(case, objects=listing.root)):
+        return begun.GIVEN_UP
+    if not (yield from _is_there(case, listing.root)):
+        return begun.GIVEN_UP
+    try:
+        found = begun.goes_on((yield from _decided(case)))
+    except Gone:
+        return begun.GIVEN_UP
+    return _seen(listing, found) if isinstance(found, Decision) else found
+
+
+def _is_there(case: Case, newest: bytes) -> Deciding[bool]:
+    """What the run reads anew is in the newest listing as it was."""
+    before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
+    [later] = yield from asking.changes([(case.objects, newest)])
+    others = [c.key for c in later if c.before is not None]
+    yield from asking.nodes([(root, others) for root in (before, case.objects)])
+    nodes = case.planning.world.nodes
+    return tree.lookup(nodes, before, others) == tree.lookup(nodes, case.objects, others)
+
+
+def _decided(case: Case) -> Deciding[Decision]:
+    return begun.noted(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
+
+
+def _seen(listing: Listing, decision: Decision) -> Decision:
+    """With what is wrong with the listing, unless somebody has asked for another one."""
+    if listing.is_awaited:
+        return decision
     if listing.error is not None:
         return _overlaid(decision, "failed", "the listing failed", listing.error)
     if listing.held and "lost" in listing.held:  # else a loss was confirmed before there was one
@@ -58,15 +98,15 @@ def _overlaid(decision: Decision, status: Status, reason: str, error: TaskError 
 
 
 def _unlisted(node: Source, listing: Listing | None) -> Decision:
-    found = _unknown(node, None, "not listed yet")
-    if listing is not None and listing.error is not None:
+    found = _unknown(node, "missing", "not listed yet")
+    if listing is not None and listing.error is not None and not listing.is_awaited:
         return replace(found, status="failed", reason="the listing failed", error=listing.error, pending=None)
     return found
 
 
-def _unknown(node: Source, state: State | None, reason: str) -> Decision:
+def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
     """Nothing can be said of its partitions yet."""
-    item = Item(node.dataset, "compute", "logic" if state else "missing", False, 0, Keys())
+    item = Item(node.dataset, "compute", cause, False, 0, Keys())
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
 
@@ -168,8 +208,7 @@ def _holes(case: Case, base: bytes) -> Deciding[Extent]:
 def _with_parts(case: Case, extent: Extent) -> Deciding[Extent]:
     if extent.count > case.planning.exact:
         return extent
-    found = yield from asking.partitions(case.listing.id, list(extent.told.listed))
-    return replace(extent, parts={key: found[key] for key in extent.told.listed})  # in the order of keys
+    return replace(extent, parts=(yield from parts_at(case, extent.told.listed)))
 
 
 # --- partitions ----------------------------------------------------------------------------------
@@ -247,7 +286,7 @@ def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
 def _tasks(case: Case, extent: Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
-        parts = yield from asking.partitions(case.listing.id, keys)
+        parts = yield from parts_at(case, keys)
     digest, kinds, salt_of = ids.job_id(job), _Kinds(schema), salts.of(case.planning, case.node)
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
 

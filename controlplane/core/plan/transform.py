@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from controlplane.core import ids
 from controlplane.core.clustering import sorting
 from controlplane.core.dataflow import Transform
 from controlplane.core.model import Building, State, Task
-from controlplane.core.plan import asking, merges, parts, salts, windows
+from controlplane.core.plan import asking, begun, merges, parts, salts, windows
 from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import Case, cause_of, half_built, is_current, item_of, pin_fault, state_after
+from controlplane.core.plan.begun import Finishing
+from controlplane.core.plan.case import Case, cause_of, cut, half_built, is_current, item_of, pin_fault, state_after
 from controlplane.core.plan.extents import Extent, extent_of, still_right
 from controlplane.core.plan.index import Following, follow, key_fault, output_error
 from controlplane.core.plan.inputs import Input, after, consistent, not_ready, offers, possible, read
@@ -23,6 +24,25 @@ from controlplane.core.schemas import EMPTY_SCHEMA
 from dataplane.contract import Json, Schema, schema_id
 
 Work = Callable[[Case, Schema | None, bytes | None], Deciding[Decision]]  # a case, its output's schema, its build key
+
+
+def finish(planning: Planning, node: Transform, work: Work | None = None) -> Finishing:
+    """What there is to do for the run under way."""
+    run = begun.of(planning, node)
+    newest = offers(planning, node)
+    if run is None or isinstance(newest, Decision):
+        return None
+    if all(
+        isinstance(of, State) and run.states.get(s.name) == of.seq for s, of in zip(node.slots, newest, strict=True)
+    ):
+        return None  # it reads the newest
+    chosen, held = consistent(planning, node, newest), (yield from begun.read_by(node, run))
+    if held is not None and chosen == held:
+        return None
+    if held is None or (chosen is not None and is_current(_case(planning, node, chosen))):
+        return begun.GIVEN_UP
+    case = _case(planning, node, held)
+    return begun.GIVEN_UP if is_current(case) else begun.goes_on((yield from _decided(case, work)))
 
 
 def decide(planning: Planning, node: Transform, work: Work | None = None) -> Deciding[Decision]:
@@ -37,10 +57,20 @@ def decide(planning: Planning, node: Transform, work: Work | None = None) -> Dec
     if chosen is None:
         reason = "its inputs reflect different states of a source that they share"
         return Decision(node.dataset, "waiting", reason=reason)
-    case = Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
+    case = _case(planning, node, chosen)
     if is_current(case):
         return after(planning, node, Decision(node.dataset, "up_to_date"))
-    return after(planning, node, (yield from _stale(case, work or _work)))
+    return after(planning, node, (yield from _decided(case, work)))
+
+
+def _case(planning: Planning, node: Transform, chosen: Sequence[State | Building]) -> Case:
+    return Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
+
+
+def _decided(case: Case, work: Work | None) -> Deciding[Decision]:
+    decision = yield from _stale(case, work or _work)
+    states = {i.slot.name: i.of.seq for i in case.inputs if isinstance(i.of, State)}
+    return begun.noted(case.planning, case.node, decision, states, cut(case)) if case.is_whole else decision
 
 
 # --- work -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Source, Transform
 from controlplane.core.model import (
+    Begun,
     Building,
     Cause,
     Consumed,
@@ -32,6 +33,7 @@ SEVERITY: tuple[Status, ...] = (
 KEPT_KEYS = 100_000  # of equal sets of keys, at a time
 EXACT = 1_000  # partitions up to which each is looked at before anything is said
 FEWEST = 16  # of an input that is read in parts: below, the plain query costs less than reading what parts gave
+RECENT = 8  # states of an input in which a consistent combination is looked for
 ROW_COST = 100  # bytes that a row counts for when claims are sized
 
 WIDEST = 1_024  # parts up to which all of them are merged by one task; else those of each leaf of their tree first
@@ -87,12 +89,13 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Ask for these tasks; `job` is what they share. Of many, these are the first; `building` is what is done so far,
-    with `entered` the tasks of the partitions that came to it."""
+    with `entered` the tasks of the partitions that came to it. They are of the run that reads what `begun` says."""
 
     tasks: tuple[Task, ...]
     job: Json
     building: Building | None = None
     entered: Mapping[str, bytes] = field(default_factory=dict)
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ class Decision:
     error: TaskError | None = None
     pending: Keys | None = None  # the partitions that may still change
     checks: tuple[Json, ...] = ()  # results of its expectations on the rows that it is about
+    gives_up: bool = False  # the run under way, for good: what is asked for takes its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +181,18 @@ class World(Protocol):
         """Writes go to an overlay until a commit."""
 
     def state(self, dataset: str) -> State | None: ...
-    def history(self, dataset: str) -> Sequence[State]:
+    def history(self, dataset: str, limit: int = RECENT) -> Sequence[State]:
         """The newest few states, newest first."""
+
+    def settled(self, states: Sequence[tuple[str, int]]) -> Sequence[State]:
+        """Those of these states (dataset, `seq`) that are still there."""
 
     def listing(self, id: bytes) -> Listing | None: ...
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         """By listing."""
 
     def building(self, dataset: str) -> Building | None: ...
+    def begun(self, dataset: str) -> Begun | None: ...
     def pinned(self, dataset: str) -> tuple[bytes, Schema] | None: ...
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]: ...
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...
@@ -227,8 +235,8 @@ class Planning:
             return step.building
         return None if isinstance(step, Commit) else self.world.building(dataset)
 
-    def history(self, dataset: str) -> tuple[State, ...]:
-        stored, new = tuple(self.world.history(dataset)), self.states.get(dataset)
+    def history(self, dataset: str, limit: int = RECENT) -> tuple[State, ...]:
+        stored, new = tuple(self.world.history(dataset, limit)), self.states.get(dataset)
         return stored if new is None or (stored and stored[0].seq == new.seq) else (new, *stored)
 
     def record(self, decision: Decision) -> None:

@@ -133,3 +133,11 @@ class World:
             fragments = tx.fragments(ids)
         files = [f["path"] for id in ids for f in fragments[id].files]
         return sorted((row for file in files for row in self.engine.fragment(file).rows), key=repr)
+
+
+KINDS = ("memory:", "sqlite")
+
+
+def world_on(kind: str, home: Path) -> World:
+    """With its database in memory, or in a file."""
+    return World(home, url=kind if kind == "memory:" else f"sqlite:///{home}/metadata.db")

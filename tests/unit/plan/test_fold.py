@@ -58,8 +58,14 @@ class Observed:
     def state(self, dataset: str) -> State | None:
         return self.states.get(dataset)
 
-    def history(self, dataset: str) -> Sequence[State]:
+    def history(self, dataset: str, limit: int = 8) -> Sequence[State]:
         return [s for name, s in self.states.items() if name == dataset]
+
+    def begun(self, dataset: str) -> None:
+        return None
+
+    def settled(self, states: Sequence[tuple[str, int]]) -> Sequence[State]:
+        return [s for s in self.states.values() if (s.dataset, s.seq) in states]
 
     def building(self, dataset: str) -> Building | None:
         return self.half_built
