@@ -22,14 +22,19 @@ def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
     return [n for d in scope if isinstance(n := desired.nodes[d], Source)]
 
 
-def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False) -> int:
+def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is_awaited: bool = False) -> int:
     """Ask for a new listing of each location. One that is asked for already is not asked for twice, unless somebody is
-    at work on it: he may have looked before what is to be found was there."""
+    at work on it: he may have looked before what is to be found was there. Until an awaited one is there, nothing that
+    reads there is up to date."""
     wanted = {n.listing for n in nodes}
     known = tx.listings(wanted)
     for listing in _requested(tx, [known.get(id, Listing(id, None, None, 0, 0)) for id in wanted]):
-        held = {**(listing.held or {}), "accepted": True} if accept_deletes else listing.held
-        tx.put_listing(replace(listing, held=held))
+        held = dict(listing.held or {})
+        if accept_deletes:
+            held["accepted"] = True
+        if is_awaited:
+            held[AWAITED] = True
+        tx.put_listing(replace(listing, held=held or None))
     return len(wanted)
 
 
@@ -176,7 +181,7 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
         if listing.error is None and listing.held is None:
             tx.confirm_listing(listing.id, request)
         else:
-            tx.put_listing(replace(served, held=None))
+            tx.put_listing(replace(served, held=_still_awaited(served) or None))
         return Event("listing.done", n=listing.objects, body={"location": job["location"], "changed": 0})
     return _move(tx, job, served, found)
 
@@ -184,7 +189,8 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
 def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     if found.before >= GUARDED_FROM and found.gone > job["deletes_max"] * found.before and not _is_accepted(listing):
-        tx.put_listing(replace(listing, held={"before": found.before, "lost": found.gone}))
+        held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
+        tx.put_listing(replace(listing, held=held))
         body = {"location": job["location"], "lost": found.gone, "before": found.before}
         return Event("listing.held", body=body)
     root = tree.edit(tx, found.base, found.edits())
@@ -194,8 +200,15 @@ def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
         tx.put_source_partitions(listing.id, found.partitions(), ())
     objects, size_bytes, _ = found.totals
     seen = replace(listing, digest=found.digest, columns=found.columns, all_columns=found.all_columns)
-    tx.put_listing(replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=None))
+    tx.put_listing(
+        replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=_still_awaited(listing) or None)
+    )
     return Event("listing.done", n=objects, body={"location": job["location"], "changed": found.changed})
+
+
+def _still_awaited(listing: Listing) -> dict[str, Json]:
+    """What holds on where somebody asked for one more while this one was under way."""
+    return {AWAITED: True} if listing.is_awaited else {}
 
 
 def _listing(tx: Tx, job: Json) -> Listing:
@@ -206,6 +219,7 @@ def _listing(tx: Tx, job: Json) -> Listing:
 def fail(tx: Tx, job: Json, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
     listing = _listing(tx, job)
-    held = {k: v for k, v in (listing.held or {}).items() if k not in ("accepted", AWAITED)} or None
-    tx.put_listing(replace(listing, at=tx.now(), served=max(listing.served, request), error=error, held=held))
+    served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
+    held = {k: v for k, v in (listing.held or {}).items() if k not in ("accepted", AWAITED)}
+    tx.put_listing(replace(served, held={**held, **_still_awaited(served)} or None))
     return Event("listing.failed", body={"location": job["location"], "message": error["message"]})

@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import Fenced
-from controlplane.operations import operate, work
+from controlplane.operations import listings, operate, work
 from controlplane.operations.collect import collect
+from controlplane.operations.world import desired
 from dataplane.contract import CONTRACT, Claim, TaskResult
 from dataplane.listing import list_files
 from dataplane.versions import Versions
-from tests.unit.expectations.world import BRANCH, World
+from tests.property.engine import user_error
+from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
 
 LISTING = "shop.orders#listing"
 
 
-@pytest.fixture(params=["memory:", "sqlite"])
+@pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    url = request.param if request.param == "memory:" else f"sqlite:///{tmp_path}/metadata.db"
-    world = World(tmp_path, url=url)
+    world = world_on(request.param, tmp_path)
     world.put("a.csv", (1, 10))
     world.apply("")
     world.settle()
@@ -99,3 +100,59 @@ def test_looks_that_are_over_are_collected(world: World) -> None:
     collect(world.store, "default")
     with world.store.read() as tx:
         assert len(tx.demands(BRANCH, LISTING)) == 1  # the newest
+
+
+PLUS = "  plus: {transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}}\n"
+
+
+def states(world: World) -> list[str]:
+    return [world.decision(f"shop.{name}").status for name in ("orders", "plus")]
+
+
+def test_nothing_is_up_to_date_until_what_was_asked_for_was_looked_at(world: World) -> None:
+    """So `wait` after `refresh` does not return before."""
+    world.apply(PLUS)
+    world.settle()
+    assert states(world) == ["up_to_date", "up_to_date"]
+    world.refresh()
+    assert states(world) == ["stale", "stale"]
+    taken, found = look(world)
+    world.refresh()
+    report(world, taken, found)
+    assert states(world) == ["stale", "stale"]  # it may have looked before the second one was asked for
+    world.dispatch()
+    report(world, *look(world))
+    assert states(world) == ["up_to_date", "up_to_date"]
+
+
+def test_looks_that_nobody_asked_for_change_nothing(world: World) -> None:
+    with world.store.begin() as tx:
+        nodes = desired(tx, BRANCH)
+        listings.request(tx, listings.sources(nodes, nodes.order))
+    assert world.decision().status == "up_to_date"
+
+
+def test_who_waits_is_told_that_looking_failed(world: World) -> None:
+    world.refresh()
+    taken, [found] = look(world)
+    error = user_error("no such bucket")
+    report(world, taken, [{"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}])
+    assert world.decision().status == "failed"
+    world.refresh()
+    assert world.decision().status == "stale"
+    report(world, *look(world))
+    assert world.decision().status == "up_to_date"
+
+
+def test_who_confirms_a_loss_waits_for_what_is_left(world: World) -> None:
+    for n in range(listings.GUARDED_FROM):
+        world.put(f"{n}.csv", (n, n))
+    world.settle()
+    for n in range(1, listings.GUARDED_FROM):
+        (world.home / "orders" / f"{n}.csv").unlink()
+    world.settle()
+    assert world.decision().status == "waiting"
+    operate.refresh(world.ctx, BRANCH, None, accept_deletes=True)
+    assert world.decision().status == "stale"
+    world.settle()
+    assert (world.decision().status, len(world.rows())) == ("up_to_date", 2)
