@@ -36,16 +36,27 @@ class Bundle:
     volatile: tuple[Volatile, ...]
 
 
-def analyse(modules: Mapping[str, str], main: str, entrypoint: str, requirements: Iterable[str] = ()) -> Bundle:
-    """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as a transform."""
+def analyse(
+    modules: Mapping[str, str],
+    main: str,
+    entrypoint: str,
+    requirements: Iterable[str] = (),
+    *,
+    is_inline: bool = False,
+) -> Bundle:
+    """Read modules (path -> text). Raises CodeProblem, and nothing else, for what cannot be run as a transform.
+
+    `is_inline`: nobody gave `main` its name, which is no part of what it is then.
+    """
     trees = {path: _parse(path, modules[path]) for path in sorted(modules)}
     function = _entrypoint(trees, main, entrypoint)
     arguments, optional = _arguments(main, function)
+    names = {path: "" if is_inline and path == main else path for path in trees}
     return Bundle(
         digest=digest(
             "python/1",
-            modules=[(path, list(_facts(tree))) for path, tree in trees.items()],
-            main=main,
+            modules=[(names[path], list(_facts(trees[path]))) for path in sorted(trees, key=names.__getitem__)],
+            main=names[main],
             entrypoint=entrypoint,
         ),
         arguments=arguments,

@@ -119,7 +119,7 @@ def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem])
                     queries[component.name] = sql.analyse(text)
                 case PythonTransform() as body:
                     bundles[component.name] = code.analyse(
-                        dict(body.modules), body.main, body.entrypoint, body.requirements
+                        dict(body.modules), body.main, body.entrypoint, body.requirements, is_inline=body.is_inline
                     )
                 case _:
                     pass

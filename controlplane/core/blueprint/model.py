@@ -138,6 +138,11 @@ class PythonTransform:
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
 
+    @property
+    def is_inline(self) -> bool:
+        """The text of `main` stands in the blueprint, and has the component's name only for want of another one."""
+        return self.text.file != self.main
+
 
 @dataclass(frozen=True, slots=True)
 class Write:

@@ -165,3 +165,15 @@ def test_equal_digests_mean_equal_trees(one: str, other: str) -> None:
     entry = "\ndef transform(d): return d\n"
     equal = ast.dump(ast.parse(f"x = {one}")) == ast.dump(ast.parse(f"x = {other}"))
     assert (digest(f"x = {one}" + entry) == digest(f"x = {other}" + entry)) == equal
+
+
+def test_inline_code_has_no_name_of_its_own() -> None:
+    """It is called as its component is: a renamed one, or another of the same code, computes nothing."""
+    text, helper = "import lib\ndef transform(a):\n    return lib.f(a)\n", "def f(a):\n    return a\n"
+
+    def digest(main: str, is_inline: bool) -> bytes:
+        return analyse({main: text, "lib.py": helper}, main, "transform", is_inline=is_inline).digest
+
+    assert digest("x.py", is_inline=True) == digest("a.py", is_inline=True)
+    assert digest("x.py", is_inline=False) != digest("a.py", is_inline=False)
+    assert digest("x.py", is_inline=True) != digest("x.py", is_inline=False)
