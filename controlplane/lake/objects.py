@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from controlplane.core.errors import NotFound
 from controlplane.lake.paths import safe
-from controlplane.lake.remote import RemoteObjects, open_remote
+from controlplane.lake.remote import LakeRefused, RemoteObjects, open_remote
 from controlplane.ports import ObjectStore
 
 TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
@@ -32,10 +32,13 @@ def open_lake(uri: str) -> ObjectStore:
 
 
 def check_lake(uri: str) -> None:
-    """Raise LakeRefused for an object store that cannot be a lake; OSError if it cannot be asked."""
-    lake = open_lake(uri)
-    if isinstance(lake, RemoteObjects):
-        lake.check()
+    """Raise LakeRefused for what cannot be a lake; OSError if an object store cannot be asked."""
+    match open_lake(uri):
+        case RemoteObjects() as lake:
+            lake.check()
+        case LocalObjects(root=root) if "\\" in str(root) or unquote(str(root)) != str(root):
+            message = "no table can be written where a path holds a backslash or %20 (or any other escape)"
+            raise LakeRefused(f"{root}: {message}: take another folder")
 
 
 class LocalObjects:

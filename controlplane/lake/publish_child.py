@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import time
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -39,6 +41,8 @@ from dataplane.contract import FileEntry, failpoint
 
 FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed
 TRIES = 5
+APP = "headgate"
+OURS = "_frags/"  # starts the paths of files that nobody else has written
 PROPERTIES = {
     "delta.checkpointInterval": "20",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
@@ -62,12 +66,14 @@ class Publication:
         self.schema_json = request["schema"]
         self.schema = _schema(request["schema"])
         fragments = [WantedFragment(f["id"], tuple(f["files"])) for f in request["fragments"]]
+        self.generation: int = request["generation"]
         self.is_layout: bool = request["is_layout"]
+        self.is_passing: bool = request["is_passing"]
         self.wanted: dict[FileKey, Wanted] = wanted_files(self.path, fragments)
         self.commit = CommitProperties(
-            custom_metadata={"generation": request["generation"], "dataset": request["dataset"]},
+            custom_metadata={"generation": self.generation, "dataset": request["dataset"]},
             max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
-            app_transactions=[Transaction("headgate", request["generation"])],
+            app_transactions=[Transaction(APP, self.generation)],
         )
 
     def run(self) -> int:
@@ -85,11 +91,13 @@ class Publication:
 
     def _once(self) -> int:
         if not self._is_there():
-            return self._first()
+            return -1 if self.is_passing else self._first()
         table = self._open()
+        if self.is_passing and (table.transaction_version(APP) or 0) > self.generation:
+            return table.version()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
-            case "other":
-                return self._create("overwrite", replacement(self.wanted, _active(table)))
+            case found if found == "other" or _is_foreign(table):
+                return self._overwrite(table, _active(table))
             case "widened":
                 self._widen(table)
         return self._swap(table, difference(self.wanted, _active(table)))
@@ -99,27 +107,57 @@ class Publication:
 
     def _first(self) -> int:
         try:
-            return self._create("error", difference(self.wanted, {}))
+            return self._create(difference(self.wanted, {}))
         except DeltaError as e:
             if self._is_there():
                 raise CommitFailedError("somebody else has made the table") from e
             raise
 
-    def _create(self, mode: Any, change: Difference) -> int:
+    def _create(self, change: Difference) -> int:
         self._link(change.adds)
         self._ask()
         failpoint("publish-before-log")
-        create_table_with_add_actions(
-            self.location,
-            self.schema,
-            [_add(a) for a in change.adds],
-            mode=mode,
-            configuration=PROPERTIES,
-            commit_properties=self.commit,
-            storage_options=self.options,
-        )
+        self._make(self.location, change.adds, self.options)
         failpoint("publish-after-log")
         return self._open().version()
+
+    def _make(self, location: str, adds: Iterable[Add], options: Mapping[str, str] | None = None) -> None:
+        create_table_with_add_actions(
+            location,
+            self.schema,
+            [_add(a) for a in adds],
+            mode="error",
+            configuration=PROPERTIES,
+            commit_properties=self.commit,
+            storage_options=dict(options or {}),
+        )
+
+    def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
+        """As the library would make it anew, but over the version that was seen, and no other: the library goes over
+        whatever is newest by then."""
+        change = replacement(self.wanted, active)
+        self._link(change.adds)
+        version, entry = table.version() + 1, self._anew(table, change.adds, {p: active[p] for p in change.removes})
+        self._ask()
+        failpoint("publish-before-log")
+        if not self.lake.put_if_absent(f"{self.path}/_delta_log/{version:020}.json", entry):
+            raise CommitFailedError("somebody else has committed")
+        failpoint("publish-after-log")
+        return version
+
+    def _anew(self, table: DeltaTable, adds: Iterable[Add], removes: Mapping[str, int]) -> bytes:
+        """The entry of the log: that of a new table somewhere else, and what goes."""
+        with TemporaryDirectory(prefix="headgate-") as folder:
+            self._make(folder, adds)
+            lines = (Path(folder) / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+        actions = [json.loads(line) for line in lines]
+        for action in actions:
+            if "commitInfo" in action:
+                action["commitInfo"] |= {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+            if "metaData" in action:
+                action["metaData"]["id"] = str(table.metadata().id)
+        actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
+        return "".join(f"{json.dumps(action)}\n" for action in actions).encode()
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.location, storage_options=self.options)
@@ -165,14 +203,28 @@ def _schema(schema: Any) -> Schema:
         raise Refused(str(e)) from e
 
 
+def _is_foreign(table: DeltaTable) -> bool:
+    """Somebody made it into one that holds none of our files, or that nothing may be taken from."""
+    metadata = table.metadata()
+    return bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
+
+
 def _active(table: DeltaTable) -> dict[str, int]:
     actions = table.get_add_actions()
     return dict(zip(actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True))
 
 
+def _remove(path: str, size: int) -> dict[str, Any]:
+    """`path` as it stands in the log."""
+    told = {"path": path, "deletionTimestamp": FAR, "dataChange": True}
+    return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
+
+
 def _same_rows(table: DeltaTable, change: Difference) -> bool:
-    """What comes has as many rows as what goes; readers of changes may then pass the commit over. Somebody else's
-    commits may have left other rows than ours."""
+    """What comes has as many rows as what goes, all in files of ours; readers of changes may then pass the commit over.
+    Somebody else's commits may have left other rows than ours."""
+    if not all(path.startswith(OURS) for path in change.removes):
+        return False
     found = table.get_add_actions()
     rows = dict(zip(found.column("path").to_pylist(), found.column("num_records").to_pylist(), strict=True))
     return sum(a.entry["rows"] for a in change.adds) == sum(rows[path] or 0 for path in change.removes)

@@ -139,6 +139,7 @@ def _request(lake_uri: str, table: Table) -> Json:
         "generation": table.generation,
         "dataset": table.dataset,
         "is_layout": table.is_layout,
+        "is_passing": table.is_passing,
     }
 
 

@@ -32,8 +32,9 @@ from controlplane.core.dataflow import Transform
 from controlplane.core.errors import CorruptNode, InvalidBlueprint
 from controlplane.core.expectations import record_key
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
+from controlplane.core.plan import RECENT
 from controlplane.operations import superseded
-from controlplane.operations.world import HISTORY, desired
+from controlplane.operations.world import desired
 from controlplane.ports import ObjectStore, Store, Tx
 
 GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
@@ -183,7 +184,7 @@ def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Kept] | None:
 def _old(span: Span, kept: Kept, now: float) -> Iterator[Expired]:
     """Generations and times grow with the states' numbers, so what is old is a beginning of the span."""
     before = now - kept.days * DAY_S
-    below, last = span.generation - kept.generations, span.seq - HISTORY
+    below, last = span.generation - kept.generations, span.seq - RECENT
     if span.oldest_at < before and span.oldest_generation < below and span.oldest_seq <= last:
         yield Expired(span.branch, span.dataset, min(last, span.oldest_seq + STATES_A_TIME), below, before)
 

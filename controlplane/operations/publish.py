@@ -8,6 +8,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Event, Publication, State, Table
+from controlplane.core.plan import RECENT
 from controlplane.operations import packing
 from controlplane.operations.views import table_path
 from controlplane.ports import Publisher, Store, Tx
@@ -66,19 +67,29 @@ def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
 
 
 def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -> Table | None:
-    """The table with the rows that it has, without the packs that the state breaks up: so that the commit of a
-    generation that adds rows does nothing but add."""
-    if known is None or known.version < 0 or known.schema != schema_id(state.schema) or known.root == state.root:
+    """The table with the rows that it has, without packs that the state breaks up, with those that came in since: so
+    that the commit of a generation that adds rows does nothing but add. What was published may be newer than what is
+    known of it, where an answer was lost: then this is passed over."""
+    if known is None or known.version < 0 or known.root == state.root or not _has_columns_of(tx, known, state):
         return None
     leaves = frozenset(tree.leaf_digests(tx, state.root))
     try:
-        if not packing.breaks_up(tx, known.root, leaves):
+        if known.schema and not packing.breaks_up(tx, known.root, leaves):
             return None
         fragments = tuple(packing.fragments(tx, known.root, leaves))
     except CorruptNode:  # nobody else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.dataset)
-    return Table(path, state.schema, fragments, known.generation, state.dataset, is_layout=True)
+    return Table(path, state.schema, fragments, known.generation, state.dataset, is_layout=True, is_passing=True)
+
+
+def _has_columns_of(tx: Tx, known: Publication, state: State) -> bool:
+    """Where packs came in, what was published has to be looked up."""
+    wanted = schema_id(state.schema)
+    if known.schema:
+        return known.schema == wanted
+    earlier = tx.history(state.branch, state.dataset, RECENT)
+    return any(s.generation == known.generation and schema_id(s.schema) == wanted for s in earlier)
 
 
 def note_failure(store: Store, namespace: str, state: State, message: str) -> None:

@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from controlplane.core import packs, tree
 from controlplane.core.compiling import compile_revisions
 from controlplane.core.dataflow import Node
-from controlplane.core.model import Fragment, State
+from controlplane.core.model import Fragment, State, Table
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations import packing, publish, work
@@ -306,6 +306,59 @@ def appended(place: Place, publisher: DeltaPublisher) -> None:
     assert data_changes(place, version) == [True]
     assert published(place, version - 1) == old
     assert len(published(place)) == len(old) + VALUES
+
+
+@dataclass
+class Cut:
+    """A publisher whose last answer gets lost: what it commits is there, and nobody hears of it."""
+
+    inner: DeltaPublisher
+    left: int
+
+    def publish(self, table: Table) -> int:
+        version = self.inner.publish(table)
+        self.left -= 1
+        if not self.left:
+            raise OSError("no answer")
+        return version
+
+    def close(self) -> None: ...
+
+
+def packed(home: Path) -> tuple[Place, State, DeltaPublisher]:
+    """What is published has packs by now, which its table does not show yet."""
+    place = Place(open_store("memory:"), "default", home)
+    _, new = filled(place, FEW)
+    publisher = DeltaPublisher(home.as_uri())
+    publish.publish(place.store, place.namespace, new, publisher)
+    place.ask(new)
+    place.pack()
+    return place, new, publisher
+
+
+@pytest.mark.parametrize("answers", [1, 2], ids=["broken up", "whole"])
+def test_a_table_never_goes_back_whatever_answer_is_lost(tmp_path: Path, answers: int) -> None:
+    place, new, publisher = packed(tmp_path)
+    publish.publish(place.store, place.namespace, new, publisher)
+    newer = place.commit([("f103x", place.fragment(FEW + 1))])  # into a leaf that is packed
+    with pytest.raises(OSError, match="no answer"):
+        publish.publish(place.store, place.namespace, newer, Cut(publisher, answers))
+    publish.note_failure(place.store, place.namespace, newer, "no answer")
+    version = publish.publish(place.store, place.namespace, newer, publisher)
+    publisher.close()
+    rows = [len(published(place, v)) for v in range(version + 1)]
+    assert rows == sorted(rows)
+    assert published(place) == place.rows(newer)
+
+
+def test_a_generation_only_adds_though_packs_came_in_before_it(tmp_path: Path) -> None:
+    place, _, publisher = packed(tmp_path)
+    newer = place.commit([("zz", place.fragment(FEW + 1))])
+    version = publish.publish(place.store, place.namespace, newer, publisher)
+    publisher.close()
+    assert data_changes(place, version) == [True]  # what is added
+    assert set(data_changes(place, version - 1)) == {False}
+    assert published(place) == place.rows(newer)
 
 
 def cost(place: Place, of: State) -> Cost:

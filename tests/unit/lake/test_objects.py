@@ -10,8 +10,8 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LocalObjects, open_lake
-from controlplane.lake.remote import RemoteObjects
+from controlplane.lake.objects import LocalObjects, check_lake, open_lake
+from controlplane.lake.remote import LakeRefused, RemoteObjects
 from controlplane.ports import ObjectStore
 
 
@@ -124,3 +124,15 @@ def test_unfinished_files_are_no_objects(tmp_path: Path) -> None:
     lake.put_if_absent("a/b", b"1")
     (tmp_path / "a" / ".tmp-left-by-a-crash").write_bytes(b"par")
     assert lake.sizes("a") == {"a/b": 1}
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a\\b"])
+def test_a_folder_in_which_no_table_can_be_is_told_at_once(tmp_path: Path, name: str) -> None:
+    for uri in (str(tmp_path / name), (tmp_path / name).as_uri()):
+        with pytest.raises(LakeRefused, match="backslash"):
+            check_lake(uri)
+
+
+@pytest.mark.parametrize("name", ["a b", "a+b#c", "100%", "\N{SNOWMAN}"])
+def test_other_folders_are_lakes(tmp_path: Path, name: str) -> None:
+    check_lake(str(tmp_path / name))

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import deltalake
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties, RemoveAction
@@ -114,6 +115,15 @@ def test_what_others_did_to_a_table_is_a_change_whatever_was_meant(lake: Lake, p
     publisher.publish(lake.table(A, one))
     publisher.publish(replace(lake.table(A, both), is_layout=True))
     assert [one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 1)[kind]] == [True, True]
+
+
+def test_other_rows_are_a_change_though_there_are_as_many(lake: Lake, publisher: DeltaPublisher) -> None:
+    one, two, both = lake.fragment(A, rows(1)), lake.fragment(A, rows(2)), lake.fragment(A, rows(1, 2))
+    publisher.publish(lake.table(A, one, two))
+    lake.open().update(updates={"a": "9"}, predicate="a = 1")
+    assert publisher.publish(replace(lake.table(A, both), is_layout=True)) == 2
+    assert {one["dataChange"] for kind in ("add", "remove") for one in actions(lake, 2)[kind]} == {True}
+    check(lake, rows(1, 2))
 
 
 def test_publishing_again_commits_nothing(lake: Lake, publisher: DeltaPublisher) -> None:
@@ -287,6 +297,29 @@ def test_foreign_columns_and_files_go(lake: Lake, publisher: DeltaPublisher, tmp
     check(lake, rows(1))
 
 
+def _partition(table: DeltaTable) -> None:
+    rows = pa.table({"a": [7, 8], "b": ["p q", "r%s"]})
+    deltalake.write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", partition_by=["b"])
+
+
+def _forbid(table: DeltaTable) -> None:
+    deltalake.write_deltalake(table, pa.table({"a": [7], "b": ["z"]}), mode="append")
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+
+
+@pytest.mark.parametrize("meddle", [_partition, _forbid])
+def test_a_table_that_was_made_into_another_kind_is_written_anew(
+    lake: Lake, publisher: DeltaPublisher, meddle: Callable[[DeltaTable], None]
+) -> None:
+    expected = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    table = lake.table(AB, lake.fragment(AB, expected))
+    publisher.publish(table)
+    meddle(lake.open())
+    version = publisher.publish(table)
+    assert publisher.publish(table) == version
+    check(lake, expected)
+
+
 @pytest.mark.parametrize("place", ["publish-before-log", "publish-after-log"])
 @pytest.mark.parametrize("step", ["create", "swap", "widen", "overwrite"])
 def test_a_child_killed_around_the_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str, step: str) -> None:
@@ -378,3 +411,24 @@ def test_what_others_commit_between_looking_and_committing_is_looked_at_again(la
     other.close()
     assert asked == [0, 1]
     check(lake, rows(1, 2))
+
+
+def test_what_others_commit_after_the_last_question_is_not_gone_over(lake: Lake, root: Path) -> None:
+    """A table whose columns change is written anew: by who was paused just before, too."""
+    other_order = struct(b="string", a="long")
+    one, two = lake.fragment(A, rows(1)), lake.fragment(other_order, [{"a": 2, "b": "x"}])
+    newer = lake.fragment(other_order, [{"a": 3, "b": "y"}])
+    other = DeltaPublisher(root.as_uri())
+    other.publish(lake.table(A, one))
+
+    def paused() -> None:
+        if read_by_deltalake(lake.location) != rows(1):
+            raise Deposed(LOOP, 1)
+        other.publish(lake.table(other_order, two, newer, generation=3))
+
+    late = DeltaPublisher(root.as_uri(), may_commit=paused)
+    with pytest.raises(Deposed):
+        late.publish(lake.table(other_order, two, generation=2))
+    late.close()
+    other.close()
+    check(lake, [{"a": 2, "b": "x"}, {"a": 3, "b": "y"}])
