@@ -91,6 +91,7 @@ def mounted(environ: Mapping[str, str]) -> dict[str, str]:
         raise BadSetting(f"HEADGATE_LAKE_CREDENTIALS is {folder!r}, which cannot be read: {reason}") from None
 
 
+_IN_STORES = r"[a-z][a-z0-9]*://[0-9A-Za-z._@-]+(/[0-9A-Za-z._=-]+)*/?"
 _OF_STORES = ("AWS_", "AZURE_", "GOOGLE_")
 
 
@@ -98,8 +99,11 @@ def _lake(uri: str) -> str:
     """Readers of tables take names in an object store apart in ways of their own, so only plain ones are let in."""
     if "://" not in uri or uri.startswith("file:"):
         return uri
-    if not re.fullmatch(r"[a-z][a-z0-9]*://[0-9A-Za-z._@-]+(/[0-9A-Za-z._=-]+)*/?", uri):
-        raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like s3://bucket/prefix, of letters, digits and ._=-")
+    in_hdfs = uri.startswith("hdfs:")
+    form = r"hdfs://[0-9A-Za-z.-]+(:[0-9]+)?(/[0-9A-Za-z._=-]+)+/?" if in_hdfs else _IN_STORES
+    if not re.fullmatch(form, uri):
+        like = "hdfs://namenode:8020/folder" if in_hdfs else "s3://bucket/prefix"
+        raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like {like}, of letters, digits and ._=-")
     return uri.rstrip("/")
 
 

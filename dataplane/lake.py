@@ -20,7 +20,7 @@ from dataplane.contract import LABEL
 from dataplane.failure import TaskFailure
 
 PARQUET = ".parquet"
-_TEMPORARY = ".tmp-"  # starts the names of files that are not there yet; control plane and Spark overlook them
+TEMPORARY = ".tmp-"  # starts the names of files that are not there yet; control plane and Spark overlook them
 
 
 class Lake(Protocol):
@@ -64,16 +64,22 @@ class Lake(Protocol):
 
 
 def open_lake(uri: str) -> Lake:
-    """The lake behind a local path or `file:` URI, or behind any other URI that obstore knows."""
+    """The lake behind a local path or `file:` URI, in HDFS, or behind any other URI that obstore knows."""
     parts = urlsplit(uri)
     if parts.scheme in ("", "file"):
         return LocalLake(Path(unquote(parts.path) if parts.scheme else uri))
+    extra = "hdfs" if parts.scheme == "hdfs" else "s3"
     try:
+        if extra == "hdfs":
+            from dataplane.hdfs_lake import HdfsLake
+
+            return HdfsLake(uri)
         from dataplane.remote_lake import RemoteLake
+
+        return RemoteLake(uri)
     except ModuleNotFoundError as e:
-        message = f"the lake is {parts.scheme}:, which needs the package {e.name}: pip install 'headgate[s3]'"
+        message = f"the lake is {parts.scheme}:, which needs the package {e.name}: pip install 'headgate[{extra}]'"
         raise TaskFailure("missing-package", message, "infrastructure") from e
-    return RemoteLake(uri)
 
 
 def fragment_folder(folder: str, label: str) -> str:
@@ -122,7 +128,7 @@ class LocalLake:
     def put_if_absent(self, path: str, body: bytes) -> bool:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f"{_TEMPORARY}{uuid4().hex}")
+        temporary = target.with_name(f"{TEMPORARY}{uuid4().hex}")
         try:
             with temporary.open("xb") as file:
                 file.write(body)

@@ -21,6 +21,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
 from dataplane.lake import PARQUET, by_label
+from dataplane.ranges import RangeFile
 from dataplane.s3a import endpoint_of
 
 if TYPE_CHECKING:
@@ -155,35 +156,16 @@ def told(text: str) -> tuple[str, str]:
     return code[1], f"{code[1]}: {message[1]}" if message else code[1]
 
 
-class ObjectFile(io.RawIOBase):
-    """An object as a file, read in ranges; with `version` only as long as that is its etag. `telling` makes errors of
-    the store into those that readers see."""
+class ObjectFile(RangeFile):
+    """An object as a file; with `version` only as long as that is its etag. `telling` makes errors of the store into
+    those that readers see."""
 
     def __init__(self, store: Backend, path: str, size: int, version: str | None = None, telling: Telling = faults):
-        self._store, self._path, self._size, self._telling = store, path, size, telling
+        super().__init__(size)
+        self._store, self._path, self._telling = store, path, telling
         self._options: GetOptions = {} if version is None else {"if_match": version}
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, buffer: Any, /) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
+    def range(self, start: int, end: int) -> bytes:
         with self._telling(self._path):
-            asked: GetOptions = {**self._options, "range": (self._at, end)}
-            found = obstore.get(self._store, self._path, options=asked).bytes()
-        buffer[: len(found)] = memoryview(found)
-        self._at += len(found)
-        return len(found)
+            asked: GetOptions = {**self._options, "range": (start, end)}
+            return bytes(obstore.get(self._store, self._path, options=asked).bytes())

@@ -23,7 +23,7 @@ settings.load_profile("default")
 
 
 def pytest_configure() -> None:
-    for name in [name for name in os.environ if name.startswith(("HEADGATE_", "AWS_"))]:
+    for name in [name for name in os.environ if name.startswith(("HEADGATE_", "AWS_", "HADOOP_"))]:
         del os.environ[name]
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
 

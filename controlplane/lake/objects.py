@@ -13,28 +13,30 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.paths import safe
+from controlplane.lake.hdfs import HdfsObjects, open_hdfs
+from controlplane.lake.paths import TEMPORARY, safe
 from controlplane.lake.remote import LakeRefused, RemoteObjects, open_remote
 from controlplane.ports import ObjectStore
 
-TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
 PIECE_BYTES = 1 << 18
 
 
 def open_lake(uri: str) -> ObjectStore:
-    """The store behind a local path, a file: URI, or any URI that obstore knows (extra `s3`)."""
+    """The store behind a local path, a file: URI, in HDFS (extra `hdfs`), or what obstore knows (extra `s3`)."""
     parts = urlsplit(uri)
     if parts.scheme == "file":
         return LocalObjects(Path(unquote(parts.path)))
     if "://" not in uri:
         return LocalObjects(Path(uri))
+    if parts.scheme == "hdfs":
+        return open_hdfs(uri)
     return open_remote(uri)
 
 
 def check_lake(uri: str) -> None:
-    """Raise LakeRefused for what cannot be a lake; OSError if an object store cannot be asked."""
+    """Raise LakeRefused for what cannot be a lake; OSError if it cannot be asked."""
     match open_lake(uri):
-        case RemoteObjects() as lake:
+        case RemoteObjects() | HdfsObjects() as lake:
             lake.check()
         case LocalObjects(root=root) if "\\" in str(root) or unquote(str(root)) != str(root):
             message = "no table can be written where a path holds a backslash or %20 (or any other escape)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
+
 
 def safe(path: str) -> str:
     """The path itself, if it stays below the root whatever it is joined to; ValueError otherwise."""

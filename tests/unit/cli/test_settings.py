@@ -54,7 +54,17 @@ def test_how_long_a_leader_may_be_silent() -> None:
     assert settings.read(environ={"HEADGATE_LEASE_S": "60"}).lease_s == 60.0
 
 
-@pytest.mark.parametrize("lake", ["s3://", "s3://bucket/a b", "s3://bucket/../x%20", "s3://bucket//x", "S3://bucket"])
+REFUSED = ["s3://", "s3://bucket/a b", "s3://bucket/../x%20", "s3://bucket//x", "S3://bucket", "s3://bucket:1/x"]
+REFUSED += [
+    "hdfs://namenode:8020",
+    "hdfs:///lake",
+    "hdfs://namenode:/lake",
+    "hdfs://namenode:8020//lake",
+    "hdfs://a@b/lake",
+]
+
+
+@pytest.mark.parametrize("lake", REFUSED)
 def test_a_lake_in_an_object_store_has_a_plain_name(tmp_path: Path, lake: str) -> None:
     with pytest.raises(BadSetting, match="HEADGATE_LAKE"):
         settings.read(tmp_path, {"HEADGATE_LAKE": lake})
@@ -64,6 +74,8 @@ def test_a_lake_elsewhere(tmp_path: Path) -> None:
     found = settings.read(tmp_path, {"HEADGATE_LAKE": "s3://bucket/some/prefix=1/"})
     assert found.lake == "s3://bucket/some/prefix=1"
     assert settings.read(tmp_path, {"HEADGATE_LAKE": "file:///a%20b"}).lake == "file:///a%20b"
+    for lake in ("hdfs://namenode:8020/lake", "hdfs://nameservice1/lakes/one"):
+        assert settings.read(tmp_path, {"HEADGATE_LAKE": f"{lake}/"}).lake == lake
 
 
 def test_credentials_may_be_files(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""Files that are somewhere else, read in ranges. Does not belong here: where they are."""
+
+from __future__ import annotations
+
+import io
+import os
+from abc import abstractmethod
+from typing import Any
+
+
+class RangeFile(io.RawIOBase):
+    """A file of so many bytes, for reading."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._at = 0
+
+    @abstractmethod
+    def range(self, start: int, end: int) -> bytes:
+        """Bytes from `start`, at most up to before `end`, and at least one."""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        found = self.range(self._at, end)
+        buffer[: len(found)] = memoryview(found)
+        self._at += len(found)
+        return len(found)

@@ -1,0 +1,101 @@
+"""The behaviour suite of object stores on a real HDFS, and what is its own: who may write, servers that are away."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+from hdfs_native import Client, WriteOptions
+
+from controlplane.lake import hdfs as lakes
+from controlplane.lake.hdfs import HdfsObjects
+from controlplane.lake.objects import check_lake, open_lake
+from controlplane.lake.remote import LakeRefused
+from controlplane.ports import ObjectStore
+from tests.servers.hdfs import Hdfs
+from tests.servers.ports import free_port
+from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below
+    test_a_link_outlives_its_source,
+    test_a_second_put_changes_nothing,
+    test_deleting_spares_neighbours,
+    test_folders_are_the_names_directly_below,
+    test_missing_objects,
+    test_no_path_leaves_the_lake,
+    test_sizes_are_of_all_objects_below_a_folder,
+    test_what_is_large_is_read_in_pieces,
+    test_what_was_put_is_read,
+)
+
+
+@pytest.fixture
+def lake(uri: str) -> ObjectStore:
+    return open_lake(uri)
+
+
+def test_one_of_many_concurrent_puts_wins(lake: ObjectStore) -> None:
+    with ThreadPoolExecutor(16) as threads:
+        won = list(threads.map(lambda i: lake.put_if_absent(f"race/{i // 16}", str(i).encode()), range(16 * 4)))
+    assert won.count(True) == 4
+    bodies = {lake.read(f"race/{i}") for i in range(4)}
+    assert bodies == {str(i).encode() for i, is_first in enumerate(won) if is_first}
+    assert set(lake.sizes("")) == {f"race/{i}" for i in range(4)}
+
+
+def test_the_same_put_again_is_ours(lake: ObjectStore) -> None:
+    assert lake.put_if_absent("a", b"one")
+    assert lake.put_if_absent("a", b"one")
+
+
+def test_a_link_to_another_file_is_refused(lake: ObjectStore) -> None:
+    lake.put_if_absent("a", b"one")
+    lake.put_if_absent("b", b"other")
+    with pytest.raises(FileExistsError):
+        lake.link("a", "b")
+
+
+def test_what_a_crash_left_is_no_object(hdfs: Hdfs, uri: str, lake: ObjectStore) -> None:
+    lake.put_if_absent("a/b", b"1")
+    left = f"{urlsplit(uri).path}/a/.tmp-left"
+    with Client(hdfs.url).create(left, WriteOptions()) as file:
+        file.write(b"par")
+    assert lake.sizes("") == {"a/b": 1}
+
+
+def test_a_server_that_serves(uri: str) -> None:
+    check_lake(uri)
+    check_lake(uri)
+
+
+def test_who_may_not_write_is_told_at_once(hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_lake(uri)
+    monkeypatch.setenv("HADOOP_USER_NAME", "nobody-we-know")
+    with pytest.raises(LakeRefused, match=r"HDFS refuses .*Permission denied: user=nobody-we-know") as e:
+        check_lake(f"{hdfs.url}/another")
+    assert "\\n" not in str(e.value)
+    assert "org.apache" not in str(e.value)
+
+
+def test_a_name_that_no_setting_explains(uri: str) -> None:
+    with pytest.raises(LakeRefused, match="HADOOP_CONF_DIR"):
+        open_lake("hdfs://nameservice1/lake")
+
+
+def test_nobody_there_is_a_fault_and_nothing_else(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(lakes.SETTINGS, "dfs.client.failover.max.attempts", "1")
+    away = open_lake(f"hdfs://127.0.0.1:{free_port()}/lake")
+    assert isinstance(away, HdfsObjects)
+    for ask in (away.check, lambda: away.sizes("a"), lambda: away.read("a"), lambda: list(away.folders(""))):
+        with pytest.raises(OSError, match="refused"):
+            ask()
+
+
+def test_a_server_that_comes_back_is_waited_for(hdfs: Hdfs, lake: ObjectStore) -> None:
+    lake.put_if_absent("before", b"1")
+    hdfs.stop()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(lake.put_if_absent, "while", b"2")
+        hdfs.start()
+        assert waiting.result()
+    assert lake.sizes("") == {"before": 1, "while": 1}
+    assert lake.read("before") == b"1"
