@@ -123,17 +123,18 @@ SOURCE_FILE: Final = frozenset({"input_file_block_length", "input_file_block_sta
 # Another value on each run: chance, placement, effects.
 CHANCE: Final = _names(
     """
-    java_method monotonically_increasing_id rand randn random randstr reflect shuffle spark_partition_id try_reflect
-    uniform uuid version
+    java_method kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float monotonically_increasing_id rand
+    randn random randstr reflect shuffle spark_partition_id try_reflect uniform uuid version
     """
 )
 
-# The value depends on the order in which rows arrive, or on which of several equal rows comes first.
+# The value depends on the order in which rows arrive, on which of several equal rows comes first, or on chance.
 ORDER_DEPENDENT: Final = _names(
     """
     any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg collect_list
-    collect_set first first_value histogram_numeric lag last last_value lead listagg max_by min_by mode nth_value ntile
-    percentile_approx row_number string_agg
+    collect_set first first_value histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint
+    kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float lag last
+    last_value lead listagg max_by min_by mode nth_value ntile percentile_approx row_number string_agg
     """
 )
 
