@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
@@ -44,7 +44,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     place = Path(home or given.get("HOME", DEFAULT_HOME)).expanduser().absolute()
     return Settings(
         home=place,
-        database_url=given.get("DATABASE_URL", f"sqlite:///{place / 'metadata.db'}"),
+        database_url=given.get("DATABASE_URL", _sqlite(place / "metadata.db")),
         lake=_lake(given.get("LAKE", (place / "lake").as_uri())),
         pool=_one_of(given.get("POOL", "local"), "HEADGATE_POOL", ("local", "kubernetes", "none")),
         pools=Path(given["POOLS"]) if "POOLS" in given else None,
@@ -89,6 +89,11 @@ def mounted(environ: Mapping[str, str]) -> dict[str, str]:
     except (OSError, UnicodeError) as e:
         reason = e.strerror if isinstance(e, OSError) else "not UTF-8"
         raise BadSetting(f"HEADGATE_LAKE_CREDENTIALS is {folder!r}, which cannot be read: {reason}") from None
+
+
+def _sqlite(path: Path) -> str:
+    """A path is quoted in a URL, or what stands behind a question mark is taken for options of another file."""
+    return f"sqlite:///{quote(str(path), safe=' +/')}"
 
 
 _IN_STORES = r"[a-z][a-z0-9]*://[0-9A-Za-z._@-]+(/[0-9A-Za-z._=-]+)*/?"

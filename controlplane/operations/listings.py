@@ -10,7 +10,7 @@ from math import inf
 from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Desired, Source
 from controlplane.core.model import AWAITED, Event, Listing, Task
-from controlplane.operations.found import Difference, Found, Same, compare, lines_of
+from controlplane.operations.found import Difference, Found, Same, compare, is_too_much, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
 
@@ -188,7 +188,8 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
 
 def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
-    if found.before >= GUARDED_FROM and found.gone > job["deletes_max"] * found.before and not _is_accepted(listing):
+    is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
+    if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
         held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
         tx.put_listing(replace(listing, held=held))
         body = {"location": job["location"], "lost": found.gone, "before": found.before}

@@ -8,12 +8,22 @@ import pytest
 
 from controlplane import settings
 from controlplane.settings import BadSetting
+from controlplane.store import upgrade
 
 
 def test_everything_lies_in_the_home_unless_told_otherwise(tmp_path: Path) -> None:
     found = settings.read(environ={"HEADGATE_HOME": str(tmp_path), "HEADGATE_URL": ""})
     assert (found.home, found.lake, found.url, found.pool) == (tmp_path, (tmp_path / "lake").as_uri(), None, "local")
     assert found.database_url == f"sqlite:///{tmp_path}/metadata.db"
+
+
+@pytest.mark.parametrize("name", ["a?b=c", "a%20b", "a b#c", "\N{SNOWMAN}", "100%"])
+def test_the_database_lies_in_the_home_whatever_that_is_called(tmp_path: Path, name: str) -> None:
+    home = tmp_path / name
+    home.mkdir()
+    upgrade(settings.read(home, {}).database_url)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert (home / "metadata.db").is_file()
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
