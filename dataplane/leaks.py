@@ -26,16 +26,24 @@ class Surroundings:
 
     @classmethod
     def present(cls) -> Surroundings:
-        return cls(dict(os.environ), os.getcwd(), tuple(sys.path))
+        return cls(dict(os.environ), _folder(), tuple(sys.path))
 
     def restore(self) -> None:
         if dict(os.environ) != self.environ:
             os.environ.clear()
             os.environ.update(self.environ)
-        if os.getcwd() != self.folder:
+        if self.folder and _folder() != self.folder:
             os.chdir(self.folder)
         if tuple(sys.path) != self.path:
             sys.path[:] = self.path
+
+
+def _folder() -> str:
+    """Empty where it has been deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 def forget(spark: SparkSession) -> None:

@@ -37,7 +37,7 @@ def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[PythonRe
             yield PythonReading(session, job, bundle, context)
         except (TaskFailure, Failed):
             raise
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             raise Failed(explain(e, Source(files=bundle.files, reads="sources"))) from e
 
 

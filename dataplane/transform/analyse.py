@@ -45,7 +45,7 @@ def analyse_python(attempt: Attempt) -> Schema | None:
                 bundle.load()
                 session = user_session(attempt.spark, job)
                 return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
-        except Exception as e:
+        except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
 
@@ -57,7 +57,7 @@ def _on_no_data(attempt: Attempt, transform: Callable[[], DataFrame]) -> Schema 
         if _ran_jobs(attempt):
             return None
         raise
-    except Exception:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
+    except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
         return None
     return None if _ran_jobs(attempt) else canonical_schema(rows.schema.jsonValue())
 

@@ -34,7 +34,7 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
                 session = user_session(attempt.spark, job)
                 rows = call(bundle, job, session, inputs_of(attempt, session, task))
                 return store(attempt, rows, task)
-        except Exception as e:  # noqa: BLE001  # an error of the user's is the task's outcome
+        except BaseException as e:  # noqa: BLE001  # an error of the user's is the task's outcome, `sys.exit` as well
             attempt.check()
             return explain_python(attempt, bundle, e)
 

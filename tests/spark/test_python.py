@@ -151,6 +151,21 @@ def transform(part, spark):
     assert os.getcwd() == folder
 
 
+def test_a_folder_that_is_gone_is_left(lake: Lake) -> None:
+    """Code that works in a temporary folder, and deletes it, leaves the process nowhere."""
+    main = """
+import os, tempfile
+def transform(part):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+    return part
+"""
+    folder = os.getcwd()
+    (result,) = on_numbers(lake, bundle(main), [1])
+    assert lake.rows(result) == [{"n": 1}]
+    assert os.getcwd() == folder
+
+
 @pytest.mark.parametrize(
     ("main", "condition", "line"),
     [
@@ -165,6 +180,8 @@ def transform(part, spark):
         ("def transform(part):\n    return part.select(\n    1 / (part.n - 1))\n", "DIVIDE_BY_ZERO", 3),
         ("def transform(part):\n    return part.selectExpr('1 / (n - 1)')\n", "DIVIDE_BY_ZERO", None),
         ("def transform(part):\n    raise FileNotFoundError('mine')\n", "FileNotFoundError", 2),
+        ("import sys\ndef transform(part):\n    sys.exit('no rows today')\n", "SystemExit", 3),
+        ("exit()\n", "SystemExit", 1),
     ],
 )
 def test_errors_are_the_users_and_at_his_line(lake: Lake, main: str, condition: str, line: int | None) -> None:
@@ -202,6 +219,8 @@ def test_analysis_of_python(lake: Lake) -> None:
         assert done(analysed(f"def transform(part):\n    return {body}\n"))["result"]["schema"] is None
     assert failed(analysed("def transform(part):\n    return part.select('nope')\n"))["line"] == 2
     assert failed(analysed("import nothing_like_it\n"))["line"] == 1
+    assert done(analysed("def transform(part):\n    exit()\n"))["result"]["schema"] is None
+    assert failed(analysed("exit()\n"))["condition"] == "SystemExit"
 
 
 def test_a_fenced_attempt_stops_and_deletes_nothing(lake: Lake) -> None:
