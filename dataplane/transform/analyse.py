@@ -42,8 +42,8 @@ def analyse_python(attempt: Attempt) -> Schema | None:
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
-                bundle.load()
                 session = user_session(attempt.spark, job)
+                bundle.load()
                 return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e

@@ -207,6 +207,15 @@ def test_one_failing_task_leaves_the_others(lake: Lake) -> None:
     assert [r["state"] for r in results] == ["done", "failed", "done"]
 
 
+REGISTERED = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.udf.register("twice", lambda n: 2 * n, "bigint")
+def transform(part):
+    return part.selectExpr("twice(n) AS n")
+"""
+
+
 def test_analysis_of_python(lake: Lake) -> None:
     inputs = {"part": {"view": "part", "mode": "each", "schema": schema_of(lake.spark, "n BIGINT")}}
 
@@ -219,6 +228,8 @@ def test_analysis_of_python(lake: Lake) -> None:
         assert done(analysed(f"def transform(part):\n    return {body}\n"))["result"]["schema"] is None
     assert failed(analysed("def transform(part):\n    return part.select('nope')\n"))["line"] == 2
     assert failed(analysed("import nothing_like_it\n"))["line"] == 1
+    assert done(analysed(REGISTERED))["result"]["schema"]["fields"][0]["type"] == "long"
+    assert not lake.spark.catalog.functionExists("twice")
     assert done(analysed("def transform(part):\n    exit()\n"))["result"]["schema"] is None
     assert failed(analysed("exit()\n"))["condition"] == "SystemExit"
 
