@@ -31,7 +31,7 @@ from dataplane.leaks import Surroundings, forget
 from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
-from dataplane.read.inspect import are_unchanged, undecodable
+from dataplane.read.inspect import are_unchanged, misread
 from dataplane.read.objects import parse_objects, reading_of, schema_of
 from dataplane.read.options import encoding_of
 from dataplane.session import cancel_group
@@ -237,7 +237,7 @@ def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskRes
 
 
 def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
-    """After the read: VOID if an object is not what was listed, an error if it is no text."""
+    """After the read: VOID if an object is not what was listed, an error if Spark has misread it."""
     try:
         return _looked_at(attempt.job, task)
     except Moved:
@@ -252,7 +252,7 @@ def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | Non
     encoding = encoding_of(job["format"], job["options"])
     if encoding is None:
         return None
-    return next(filter(None, (undecodable(job, found, encoding) for found in task["objects"])), None)
+    return next(filter(None, (misread(job, found, encoding) for found in task["objects"])), None)
 
 
 def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:

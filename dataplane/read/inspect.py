@@ -1,7 +1,8 @@
-"""A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded?
+"""A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded, with
+one JSON value in a line?
 
-Spark puts a replacement character for what it cannot decode, and reads whatever is there. Does not belong here:
-finding files, or their columns.
+Spark puts a replacement character for what it cannot decode, passes over values, and reads whatever is there. Does not
+belong here: finding files, or their columns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.contract import Json, SourceObject, TaskError
 from dataplane.failure import TaskFailure
+from dataplane.read.json_values import Look
+from dataplane.read.options import users_options
 from dataplane.stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
 _CHUNK = 1 << 20
@@ -69,9 +72,9 @@ def is_unchanged(found: SourceObject) -> bool:
         return False
 
 
-def undecodable(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
-    """The first place of a text file that its encoding does not allow."""
-    path = told_path(found)
+def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
+    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over."""
+    path, look = told_path(found), Look(users_options(job["options"])) if job["format"] == "json" else None
     if path.endswith(_OPAQUE):
         return None
     try:
@@ -82,14 +85,19 @@ def undecodable(job: Mapping[str, Json], found: SourceObject, encoding: str) -> 
     with open_source(job, found) as file:
         try:
             for chunk in _chunks(plain(file, path)):
-                decoder.decode(chunk)
+                text = decoder.decode(chunk)
                 chunks += 1
+                if look:
+                    look.see(text)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as e:
             line = _lines_in(job, found, chunks) + e.object.count(b"\n", 0, e.start) + 1
             return _undecodable(path, encoding, line, e)
         except (EOFError, OSError, zlib.error):
             return None  # broken compression: Spark says so
+    if look and look.is_doubtful:
+        with open_source(job, found) as file:
+            return look.passed_over(plain(file, path), path, encoding)
     return None
 
 

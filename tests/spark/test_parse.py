@@ -6,6 +6,7 @@ import gzip
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from io import BytesIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
@@ -122,6 +123,13 @@ BAD = [
     ("csv", "latin1.csv", "a,b\n1,\u00e9\n".encode("latin-1"), "MALFORMED_CHARACTER_CODING"),
     ("json", "type.json", b'{"a": "zz", "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
     ("json", "open.json", b'{"a": 1, "b": "x"\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
+    ("json", "beside.json", b'{"a": 1, "b": "}{"}{"a": 2, "b": "y"}\n', "several-values"),
+    (
+        "json",
+        "list.json",
+        b'{"a": 0, "b": "x"}\n[{"a": 1, "b": "x"}, {"a": 2, "b": "x"}] {"a": 3, "b": "x"}',
+        "several-values",
+    ),
     ("json", "float.json", b'{"a": 1.5, "b": "x"}\n', "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION"),
     ("parquet", "cut.parquet", parquet(a=[1], b=["x"])[:-20], "FAILED_READ_FILE.NO_HINT"),
     ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH"),
@@ -148,6 +156,26 @@ def test_only_what_is_broken_fails(lake: Lake, format: str) -> None:
         error = failed(result)
         assert (error["kind"], error["condition"]) == ("user", condition)
         assert error["message"].startswith(str(lake.sources / name))
+
+
+def test_json_values_that_spark_would_pass_over_are_errors(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a STRING")
+
+    def parsed(text: str | bytes, name: str = "x.json", **options: Any) -> Any:
+        task = {"columns": columns, "objects": [lake.source(name, text)]}
+        (result,) = lake.run("parse", read("json", options=options, on_bad_record="drop"), [task])
+        return sorted(row["a"] for row in lake.rows(result)) if result["state"] == "done" else failed(result)
+
+    fine = '{"a": "}{"}\r\n{"a": "\\"} {"}\r[{"a": "]["}, {"a": "b"}]\n'
+    assert parsed(fine) == ['"} {', "][", "b", "}{"]
+    assert parsed("{'a': '\"}'} ") == ['"}']
+    assert parsed(gzip.compress(b'{"a": "1"}\n{"a": "2"}\t{"a": "3"}'), "x.json.gz")["line"] == 2
+    first = '{"a": "' + "x" * ((1 << 20) - 9) + '"}'
+    assert len(first) == 1 << 20, "the second value begins with the second piece of the file that is looked at"
+    assert parsed(first + '{"a": "2"}')["condition"] == "several-values"
+    assert parsed('{"a": "1"}|{"a": "2"}{"a": "3"}', lineSep="|")["line"] == 2
+    assert parsed('{\n"a": "}\\n{"\n}\n', multiLine=True) == ["}\n{"]
+    assert "multiLine" in parsed('{\n"a": "1"\n}\n\n{\n"a": "2"\n}', multiLine=True)["message"]
 
 
 def test_the_message_names_the_value(lake: Lake) -> None:

@@ -1,0 +1,81 @@
+"""Values in JSON files that Spark passes over without a word: whatever stands behind the first one of a line, or of a
+file that is to be one value.
+
+Two values side by side are looked for by their brackets, which meet so in texts alone else: nearly all files are seen
+through at once. Does not belong here: reading, messages of Kafka (json_texts).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from dataplane.contract import TaskError
+
+# Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a quarter of the time.
+_IN_A_LINE = re.compile(r"}[ \t]*[{\[]"), re.compile(r"\][ \t]*[{\[]")
+_ANYWHERE = re.compile(r"}\s*[{\[]"), re.compile(r"\]\s*[{\[]")
+_TAIL = 256  # characters of a piece that are looked at once more with the next one
+_TOKEN = re.compile(r""""(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|[{}\[\]]""", re.DOTALL)
+_DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
+
+
+@dataclass(slots=True)
+class Look:
+    """What was seen of a file's text, piece by piece. `options` are those of its reader, with lower-case names."""
+
+    options: Mapping[str, str]
+    is_doubtful: bool = False
+    _tail: str = ""
+
+    def see(self, piece: str) -> None:
+        self.is_doubtful = self.is_doubtful or self._meet(self._tail + piece)
+        self._tail = piece[-_TAIL:]
+
+    def passed_over(self, file: BinaryIO, path: str, encoding: str) -> TaskError | None:
+        """The first line of a doubtful file that has more than one value; or the file, if it is to be one."""
+        with io.TextIOWrapper(file, encoding) as text:
+            if self._is_one:
+                told = "it has more than one value: leave `multiLine` out, or make a list of them"
+                return _error(path, None, told) if _has_second(text.read()) else None
+            for number, line in enumerate(self._lines(text), 1):
+                if self._meet(line) and _has_second(line):
+                    return _error(path, number, f"line {number} has more than one value: put each on its own")
+        return None
+
+    def _meet(self, text: str) -> bool:
+        return any(beside.search(text) for beside in (_ANYWHERE if self._is_one else _IN_A_LINE))
+
+    @property
+    def _is_one(self) -> bool:
+        return self.options.get("multiline", "false").lower() == "true"
+
+    def _lines(self, text: io.TextIOWrapper) -> Iterable[str]:
+        separator = self.options.get("linesep")
+        return text.read().split(separator) if separator else text
+
+
+def _has_second(text: str) -> bool:
+    """Whether another object or list stands behind the first one."""
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        depth += _DEPTHS.get(found[0], 0)
+        if depth == 0 and found[0] in "}]":
+            return text[found.end() :].lstrip()[:1] in ("{", "[")
+    return False
+
+
+def _error(path: str, line: int | None, told: str) -> TaskError:
+    return {
+        "kind": "user",
+        "condition": "several-values",
+        "sqlstate": None,
+        "message": f"{path}: {told}",
+        "file": path,
+        "line": line,
+        "column": None,
+        "detail": "",
+    }
