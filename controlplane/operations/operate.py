@@ -11,6 +11,8 @@ from controlplane.operations.world import desired
 from controlplane.ports import Tx
 from dataplane.contract import Json
 
+BLUEPRINT = "paused: true in the blueprint"
+
 
 def targeted(nodes: Desired, target: str | None) -> list[str]:
     """The datasets that a target names: all, a dataflow's, or one. Raises NotFound."""
@@ -84,26 +86,38 @@ def _failed_listing(tx: Tx, node: Source) -> bool:
 
 def pause(ctx: Context, branch: str, target: str) -> Json:
     """Stop computing the target; what is published stays readable."""
-    return _set_paused(ctx, branch, target, True)
-
-
-def resume(ctx: Context, branch: str, target: str) -> Json:
-    return _set_paused(ctx, branch, target, False)
-
-
-def _set_paused(ctx: Context, branch: str, target: str, paused: bool) -> Json:
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = {*targeted(nodes, target), *(d for d in nodes.order if target in paused_by(d))}
         before = sorted(tx.paused(branch))
-        tx.set_paused(branch, target, paused)
-        if paused:
-            for dataset in sorted(chosen):
-                tx.drop_demands(branch, dataset)
-            tx.drop_begun(branch, chosen)
-        _note(ctx, tx, "pause" if paused else "resume", target, {"before": before})
+        tx.set_paused(branch, target, True)
+        for dataset in sorted(chosen):
+            tx.drop_demands(branch, dataset)
+        tx.drop_begun(branch, chosen)
+        _note(ctx, tx, "pause", target, {"before": before})
     ctx.wake()
-    return {"target": target, "paused": paused}
+    return {"target": target, "paused": True}
+
+
+def resume(ctx: Context, branch: str, target: str) -> Json:
+    """Take back the pause of the target, and of each dataset in it. What is paused all the same is told, and by what: a
+    pause of its dataflow, or `paused: true` in its blueprint."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen, before = targeted(nodes, target), tx.paused(branch)
+        lifted = {name for name in before if target in (name, name.partition(".")[0])}
+        for name in sorted(lifted):
+            tx.set_paused(branch, name, False)
+        held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
+        _note(ctx, tx, "resume", target, {"before": sorted(before)})
+    ctx.wake()
+    still = {"still_paused": list(held), "by": sorted(set(held.values()))} if held else {}
+    return {"target": target, "paused": len(held) == len(chosen), **still}
+
+
+def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None:
+    wider = min(paused_by(dataset) & paused, default=None)
+    return wider or (BLUEPRINT if nodes.nodes[dataset].component.paused else None)
 
 
 def _note(ctx: Context, tx: Tx, action: str, target: str | None, after: Json) -> None:

@@ -76,7 +76,9 @@ def _each(call: Call, branch: str, wish: Wish | None, work: Callable[[Context, s
     target = _target(wish)
     names = [target] if target else [f["name"] for f in blueprints.dataflows(call.context, branch)]
     done = [work(call.context, branch, name) for name in names]
-    return answer(done[0] if target else {"target": None, "targets": names})
+    still = {key: [x for one in done for x in one.get(key, ())] for key in ("still_paused", "by")}
+    told = {key: list(dict.fromkeys(found)) for key, found in still.items() if found}
+    return answer(done[0] if target else {"target": None, "targets": names, **told})
 
 
 def _target(wish: Wish | None) -> str | None:

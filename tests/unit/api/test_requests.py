@@ -271,6 +271,11 @@ def test_pausing_everything_pauses_every_dataflow(world: World) -> None:
         assert client.status()["state"] == "paused"
         assert client.resume("shop")["paused"] is False
         assert client.status()["state"] != "paused"
+        client.pause("shop.dear")
+        assert client.resume() == {"target": None, "targets": ["shop"]}
+        assert client.status("shop.dear")["state"] != "paused"
+        client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT.replace("  dear:", "  dear:\n    paused: true")}])
+        assert client.resume()["still_paused"] == ["shop.dear"]
 
 
 def test_what_is_forced_is_told(world: World) -> None:

@@ -1,0 +1,51 @@
+"""What is paused, and what takes a pause back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.operations import look, operate
+from tests.unit.expectations.world import BRANCH, World
+
+MORE = """\
+  more:
+    transform: {sql: 'SELECT v + 1 AS w FROM orders'}
+  fixed:
+    paused: true
+    transform: {sql: 'SELECT v + 2 AS w FROM orders'}
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.apply(MORE)
+    return world
+
+
+def paused(world: World) -> set[str]:
+    (flow,) = look.status(world.ctx, BRANCH)["dataflows"]
+    return {d["name"] for d in flow["datasets"] if d["state"] == "paused"}
+
+
+def test_a_dataflow_that_is_resumed_takes_its_datasets_with_it(world: World) -> None:
+    for target in ("shop.more", "shop", "shop.orders"):
+        operate.pause(world.ctx, BRANCH, target)
+    assert paused(world) == {"shop.orders", "shop.more", "shop.fixed"}
+    told = operate.resume(world.ctx, BRANCH, "shop")
+    assert paused(world) == {"shop.fixed"}
+    by = ["paused: true in the blueprint"]
+    assert told == {"target": "shop", "paused": False, "still_paused": ["shop.fixed"], "by": by}
+
+
+def test_what_stays_paused_is_told(world: World) -> None:
+    operate.pause(world.ctx, BRANCH, "shop")
+    operate.pause(world.ctx, BRANCH, "shop.more")
+    told = operate.resume(world.ctx, BRANCH, "shop.more")
+    assert told == {"target": "shop.more", "paused": True, "still_paused": ["shop.more"], "by": ["shop"]}
+    assert "shop.more" in paused(world)
+    operate.resume(world.ctx, BRANCH, "shop")
+    assert operate.resume(world.ctx, BRANCH, "shop.more") == {"target": "shop.more", "paused": False}
+    assert paused(world) == {"shop.fixed"}
