@@ -13,6 +13,7 @@ DATASET_COLUMNS = ("name", "state", "generation", "partitions", "rows")
 TARGET_COLUMNS = ("name", "state", "synced_generation", "target")
 PARTITIONS_SHOWN = 3
 MESSAGE_LINES = 12
+HELD_UP = ("waiting", "held", "blocked")  # states that say nothing of what would end them
 
 
 def summary(value: Json) -> View:
@@ -50,7 +51,17 @@ def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | L
         found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if targets:
         found.append(_table("", TARGET_COLUMNS, targets))
+    if reasons := _reasons([*datasets, *targets]):
+        found.append(Lines(tuple(reasons)))
     return found
+
+
+def _reasons(things: Sequence[Json]) -> list[str]:
+    """Why things are held up; not of those that only follow another one of them."""
+    names = {t["name"] for t in things}
+    held = [t for t in things if t["state"] in HELD_UP and not t.get("error")]
+    told = [(t, t["reason"]) for t in held if t.get("reason")]
+    return [f"{t['state']}: {t['name']}: {r}" for t, r in told if r.partition(" ")[0] not in names]
 
 
 def _check_lines(dataset: Json) -> list[str]:

@@ -121,6 +121,16 @@ def test_results_of_expectations() -> None:
         "check  on fail  state     rows  failing  example\n"
         'v > 0  warn     warning  1,000        2  {"v":0} in a.csv\n'
         "known  drop     ok                    0\n"
+def test_what_holds_things_up_is_told_where_it_begins() -> None:
+    names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
+    names |= {"f.b": ("blocked", "other.c is failed"), "f.d": ("stale", "waits for f.src")}
+    things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
+    text = shown({}, [*views.summary({**SUMMARY, "datasets": things, "targets": [], "errors": []})], "table")
+    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c is failed"]
+    assert "is waiting" not in text
+    assert "waits for" not in text
+
+
         "\n"
         "rows that were rejected\n"
         "check  on fail  state    rows  failing  example\n"
