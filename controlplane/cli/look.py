@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from controlplane.cli import failures, options, views
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import InvalidBlueprint, Problem
+
+if TYPE_CHECKING:
+    from controlplane.client import Headgate
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
@@ -185,12 +188,17 @@ def preview(
     """Show some records of a dataset."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        schema = client.dataset(dataset, branch=branch).get("schema")
         query: Any = {"branch": branch, "partition": partition, "generation": generation, "limit": limit}
         with client.records(dataset, format="json", **query) as parts:
             rows = _rows(b"".join(parts))
-    columns = [f["name"] for f in schema["fields"]] if schema else list(rows[0] if rows else ())
+        columns = list(rows[0]) if rows else _columns(client, dataset, branch)
     show(rows, views.records(rows, columns), session.output)
+
+
+def _columns(client: Headgate, dataset: str, branch: str) -> list[str]:
+    """Of a dataset as it is now."""
+    schema = client.dataset(dataset, branch=branch).get("schema")
+    return [f["name"] for f in schema["fields"]] if schema else []
 
 
 def _rows(body: bytes) -> list[dict[str, Any]]:

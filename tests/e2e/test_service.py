@@ -138,6 +138,15 @@ def test_status_why_history_and_preview(place: Workspace) -> None:
     assert old == [{"n": 2}]
 
 
+def test_an_earlier_generation_is_shown_with_its_own_columns(place: Workspace, api: Headgate) -> None:
+    flow = "dataflow: named\ncomponents:\n  one:\n    transform: {sql: SELECT count(*) AS %s FROM letters.lines}\n"
+    applied(place, "named", flow % "older")
+    applied(place, "named", flow % "newer")
+    with place.start("preview", "named.one", "--generation", "1", "--home", place.home) as process:
+        out, err = process.communicate()
+    assert out.decode().split() == ["older", "3"], err
+
+
 def test_records_in_three_forms(place: Workspace, service: Service) -> None:
     def body(form: str) -> bytes:
         with place.start("records", "letters.upper", "--format", form, "--home", place.home) as process:
