@@ -44,7 +44,12 @@ def apply(
             show(value, views.applied(value), session.output)
             return
         states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
-    found = {"state": states[0]["state"], "dataflows": [f for s in states for f in s["dataflows"]], "drivers": []}
+    from controlplane.core.plan import worst
+
+    found = states[-1] | {
+        "state": worst(s["state"] for s in states),
+        "dataflows": [f for s in states for f in s["dataflows"]],
+    }
     show(found, views.status(found), session.output)
     raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
 

@@ -147,6 +147,15 @@ def test_an_earlier_generation_is_shown_with_its_own_columns(place: Workspace, a
     assert out.decode().split() == ["older", "3"], err
 
 
+def test_the_worst_of_what_was_applied_together_is_told(place: Workspace, api: Headgate) -> None:
+    flow = "dataflow: %s\ncomponents:\n  one:\n    transform: {sql: SELECT %s AS n FROM letters.count}\n"
+    place.write("fine.yaml", flow % ("fine", "n"))
+    place.write("wrong.yaml", flow % ("wrong", "n / 0"))
+    found = place.ask("apply", "fine.yaml", "wrong.yaml", "--wait", code=1)
+    assert (found["state"], [f["state"] for f in found["dataflows"]]) == ("failed", ["up_to_date", "failed"])
+    assert found["leader"]
+
+
 def test_records_in_three_forms(place: Workspace, service: Service) -> None:
     def body(form: str) -> bytes:
         with place.start("records", "letters.upper", "--format", form, "--home", place.home) as process:
