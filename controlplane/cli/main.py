@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,8 @@ def _top(version: Annotated[bool, typer.Option("--version", is_eager=True, callb
 def run(arguments: Sequence[str], means: Means) -> int:
     """One invocation; returns the exit code. `means` can start a control plane in this process."""
     session = Session(means, _asked_form(arguments))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding lacks ends no command
     try:
         command = typer.main.get_command(application())
         code = command.main(list(arguments), prog_name="headgate", standalone_mode=False, obj=session)

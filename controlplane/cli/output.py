@@ -96,10 +96,13 @@ def _rich(part: Table | Lines, out: TextIO) -> None:
         for line in part.lines:
             console.print(Text(printable(line)))
         return
-    grid = Grid(title=printable(part.title) or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    title = Text(printable(part.title)) if part.title else None
+    grid = Grid(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for index, column in enumerate(part.columns):
         right = any(_is_number(row[index]) for row in part.rows)
-        grid.add_column(column, justify="right" if right else "left", header_style="dim", overflow="fold")
+        grid.add_column(
+            Text(printable(column)), justify="right" if right else "left", header_style="dim", overflow="fold"
+        )
     for row in part.rows:
         grid.add_row(*(Text(_cell(v), style=STYLES.get(str(v), "")) for v in row))
     console.print(grid)
@@ -109,7 +112,7 @@ def _plain(part: Table | Lines) -> str:
     """Columns padded with spaces, for pipes and files."""
     if isinstance(part, Lines):
         return "".join(printable(line) + "\n" for line in part.lines)
-    cells = [part.columns, *(tuple(map(_cell, row)) for row in part.rows)]
+    cells = [tuple(map(printable, part.columns)), *(tuple(map(_cell, row)) for row in part.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(part.columns))]
     right = [any(_is_number(row[i]) for row in part.rows) for i in range(len(part.columns))]
     title = [printable(part.title)] if part.title else []
@@ -123,12 +126,9 @@ def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 def _markdown(part: Table | Lines) -> str:
     if isinstance(part, Lines):
         return "".join(printable(line) + "\n" for line in part.lines)
-    head = f"**{part.title}**\n\n" if part.title else ""
-    rows = [
-        part.columns,
-        ("---",) * len(part.columns),
-        *(tuple(_cell(v).replace("|", "\\|") for v in r) for r in part.rows),
-    ]
+    head = f"**{printable(part.title)}**\n\n" if part.title else ""
+    cells = [tuple(text.replace("|", "\\|") for text in map(_cell, row)) for row in (part.columns, *part.rows)]
+    rows = [cells[0], ("---",) * len(part.columns), *cells[1:]]
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -71,6 +72,14 @@ def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixtu
     assert lines[1] == "bad.yaml:1:11: invalid-name: 'Shop' is no name (a to z, 0 to 9 and _, beginning with a letter)"
     assert lines[2].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
     assert (len(lines), err) == (3, "")
+
+
+def test_what_a_terminal_cannot_show_is_spelled_out(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "\N{DUCK}.yaml").write_text(BAD)
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, "latin-1", write_through=True))
+    assert headgate("validate", "\N{DUCK}.yaml") == 1
+    assert out.getvalue().startswith(b"\\U0001f986.yaml:1:11: invalid-name")
 
 
 def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:

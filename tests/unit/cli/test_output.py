@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from controlplane.cli import failures, views
 from controlplane.cli.output import Lines, Table, show
 from controlplane.core.errors import InvalidBlueprint, Problem
@@ -63,6 +65,21 @@ def test_markdown_keeps_cells_apart() -> None:
     assert text == "**t**\n\n| a | b |\n| --- | --- |\n| x\\|y | 1,000 |\n"
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_names_of_columns_are_texts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "unknown")  # of which no styles are known
+    names = Table("[/t]", ("[/b]", "a|b", "\x1b"), ((1, 2, 3),))
+    screen = Terminal()
+    show({}, [names], "table", screen)
+    for text in (screen.getvalue(), shown({}, [names], "table")):
+        assert [line.split() for line in text.splitlines()[-2:]] == [["[/b]", "a|b", "\\x1b"], ["1", "2", "3"]]
+    assert "| [/b] | a\\|b | \\x1b |" in shown({}, [names], "md")
+
+
 def test_control_characters_never_reach_a_terminal() -> None:
     text = shown({}, [Table("", ("a",), (("\x1b[31mred\n",),)), Lines(("\x07",))], "table")
     assert text == "a\n\\x1b[31mred\\n\n\n\\x07\n"
@@ -104,6 +121,16 @@ def test_what_failed_or_warns_is_named_below_the_datasets() -> None:
     assert text.splitlines()[2:5] == ["", "failed: f.daily: one", "warning: f.daily: v > 0"]
 
 
+def test_what_holds_things_up_is_told_where_it_begins() -> None:
+    names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
+    names |= {"f.b": ("blocked", "other.c is failed"), "f.d": ("stale", "waits for f.src")}
+    things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
+    text = shown({}, [*views.summary({**SUMMARY, "datasets": things, "targets": [], "errors": []})], "table")
+    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c is failed"]
+    assert "is waiting" not in text
+    assert "waits for" not in text
+
+
 def test_results_of_expectations() -> None:
     known = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
     dropped: dict[str, object] = {
@@ -121,16 +148,6 @@ def test_results_of_expectations() -> None:
         "check  on fail  state     rows  failing  example\n"
         'v > 0  warn     warning  1,000        2  {"v":0} in a.csv\n'
         "known  drop     ok                    0\n"
-def test_what_holds_things_up_is_told_where_it_begins() -> None:
-    names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
-    names |= {"f.b": ("blocked", "other.c is failed"), "f.d": ("stale", "waits for f.src")}
-    things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
-    text = shown({}, [*views.summary({**SUMMARY, "datasets": things, "targets": [], "errors": []})], "table")
-    assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c is failed"]
-    assert "is waiting" not in text
-    assert "waits for" not in text
-
-
         "\n"
         "rows that were rejected\n"
         "check  on fail  state    rows  failing  example\n"
