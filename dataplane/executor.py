@@ -27,7 +27,7 @@ from dataplane.expectations import TAKEN_OUT
 from dataplane.failure import TaskFailure, error_of
 from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
 from dataplane.lake import Lake
-from dataplane.leaks import Surroundings, forget
+from dataplane.leaks import Settings, Surroundings, forget
 from dataplane.pack import pack_one, proven
 from dataplane.read.files import parse
 from dataplane.read.infer import infer
@@ -61,7 +61,7 @@ class Executor:
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._surroundings = Surroundings.present()
+        self._surroundings, self._settings = Surroundings.present(), Settings.present(spark)
 
     def run(self, claim: Claim) -> list[TaskResult]:
         """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
@@ -110,6 +110,7 @@ class Executor:
                 del self._running[claim["attempt"]]
                 if not self._running:
                     forget(self._spark)
+                    self._settings.restore(self._spark)
                     self._surroundings.restore()
 
     # fragments

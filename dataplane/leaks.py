@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 DEFAULT = "default"  # the database that cannot be dropped
@@ -44,6 +45,35 @@ def _folder() -> str:
         return os.getcwd()
     except FileNotFoundError:
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of Hadoop, which all sessions share: where stores are, and with which credentials they are opened."""
+
+    values: JavaObject
+
+    @classmethod
+    def present(cls, spark: SparkSession) -> Settings:
+        return cls(spark.sparkContext._jsc.hadoopConfiguration().getPropsWithPrefix(""))
+
+    def restore(self, spark: SparkSession) -> None:
+        now = Settings.present(spark).values
+        if now.equals(self.values):
+            return
+        conf = spark.sparkContext._jsc.hadoopConfiguration()
+        for name in _only_in(spark, now, self.values):
+            conf.unset(name)
+        for name in _only_in(spark, self.values, now):
+            conf.set(name, self.values.get(name))
+
+
+def _only_in(spark: SparkSession, values: JavaObject, others: JavaObject) -> list[str]:
+    """Names with another value, or none, among the others."""
+    assert spark._jvm is not None
+    left = spark._jvm.java.util.HashMap(values)
+    left.entrySet().removeAll(others.entrySet())
+    return list(left.keySet())
 
 
 def forget(spark: SparkSession) -> None:

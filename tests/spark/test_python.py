@@ -151,6 +151,25 @@ def transform(part, spark):
     assert os.getcwd() == folder
 
 
+def test_settings_of_hadoop_are_those_of_one_task(lake: Lake) -> None:
+    """Credentials among them: the next task is another user's, and the lake may lie in such a store itself."""
+    names = "fs.s3a.secret.key", "io.file.buffer.size", "fs.s3a.path.style.access"
+    conf = lake.spark.sparkContext._jsc.hadoopConfiguration()
+    before = [conf.get(name) for name in names]
+    assert before[1:] == ["65536", "false"]
+    main = f"""
+def transform(part, spark):
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set({names[0]!r}, "mine")
+    conf.set({names[1]!r}, "1024")
+    conf.unset({names[2]!r})
+    return part
+"""
+    (result,) = on_numbers(lake, bundle(main), [1])
+    assert lake.rows(result) == [{"n": 1}]
+    assert [conf.get(name) for name in names] == before
+
+
 def test_a_folder_that_is_gone_is_left(lake: Lake) -> None:
     """Code that works in a temporary folder, and deletes it, leaves the process nowhere."""
     main = """
