@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from controlplane.core.model import Size
-from controlplane.drivers.pools import Cluster, Executors, Place, Pool, mebibytes
+from controlplane.drivers.pools import Cluster, Executors, Place, Pool, cores, mebibytes
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -140,7 +140,7 @@ def executor(cluster: Cluster, executors: Executors) -> Manifest:
 
 def spark_conf(cluster: Cluster, pool: Pool) -> dict[str, str]:
     """`$(NAME)` is put in by the kubelet, from the variables before this one."""
-    alone = {"spark.master": f"local[{_cores(pool.cpu)}]"}
+    alone = {"spark.master": f"local[{max(1, int(cores(pool.cpu)))}]"}
     return (_on_executors(cluster, pool.executors) if pool.executors else alone) | dict(cluster.conf)
 
 
@@ -179,10 +179,6 @@ def _on_executors(cluster: Cluster, executors: Executors) -> dict[str, str]:
 def _without_overhead(quantity: str) -> int:
     whole = mebibytes(quantity)
     return max(whole // 2, min(whole - 384, int(whole * 0.75)))
-
-
-def _cores(cpu: str) -> int:
-    return max(1, int(cpu[:-1]) // 1000) if cpu.endswith("m") else int(cpu)
 
 
 def _common(cluster: Cluster) -> dict[str, str]:

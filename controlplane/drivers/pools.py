@@ -15,6 +15,7 @@ from controlplane.core.model import SIZES, Size
 from controlplane.core.scaling import Limits, Share
 
 QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
+CPU = re.compile(r"([0-9]{1,6})m|([0-9]{1,3}(?:\.[0-9]{1,3})?)")
 LONGEST_INSTANCE = 16  # names of Spark's executor pods, which must not be longer than 63, begin with it
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -130,7 +131,7 @@ def read(text: str) -> Cluster:
     for name in ("namespace", "image"):
         if not said.get(name):
             raise BadPools(f"`{name}` is missing")
-    lists = {name: tuple(said.get(name, ())) for name in ("secrets", "env_secrets")}
+    lists = {name: _texts(name, said.get(name, [])) for name in ("secrets", "env_secrets")}
     cluster = _built("", Cluster, said | lists | {"pools": made})
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
@@ -140,8 +141,16 @@ def read(text: str) -> Cluster:
     return cluster
 
 
+def cores(quantity: object) -> float:
+    found = CPU.fullmatch(str(quantity))
+    count = (int(found[1]) / 1000 if found[1] else float(found[2])) if found else 0.0
+    if not count:
+        raise BadPools(f"cpu is {quantity!r}; it must be like 2, 0.5 or 500m")
+    return count
+
+
 def mebibytes(quantity: str) -> int:
-    found = QUANTITY.fullmatch(quantity)
+    found = QUANTITY.fullmatch(str(quantity))
     if found is None:
         raise BadPools(f"memory is {quantity!r}; it must be like 512Mi or 4Gi")
     return int(found[1]) * (1024 if found[2] == "Gi" else 1)
@@ -158,6 +167,8 @@ def _pool(where: str, default: Pool, body: Any, places: Mapping[str, Place]) -> 
     made = _built(where, lambda **given: replace(default, **given), said)
     pool = replace(made, limits=_built(where, lambda **given: replace(default.limits, **given), bounds))
     mebibytes(pool.memory)
+    cores(pool.cpu)
+    pool = replace(pool, cpu=str(pool.cpu))
     if not 0 <= pool.limits.minimum <= pool.limits.maximum:
         raise BadPools(f"`{where}`: minimum {pool.limits.minimum} and maximum {pool.limits.maximum} do not fit")
     return pool
@@ -169,12 +180,20 @@ def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
         said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
     made = _built(where, Executors, said)
     mebibytes(made.memory)
-    return made
+    if not cores(made.cpu).is_integer():
+        raise BadPools(f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time")
+    return replace(made, cpu=int(cores(made.cpu)))
 
 
 def _place(where: str, body: Any) -> Place:
     said = _known(where, body, {f.name for f in fields(Place)})
     return _built(where, Place, said | {"tolerations": tuple(said.get("tolerations", ()))})
+
+
+def _texts(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadPools(f"`{where}` is {value!r}; it must be a list of names")
+    return tuple(value)
 
 
 def _mapping(where: str, value: Any) -> dict[str, Any]:

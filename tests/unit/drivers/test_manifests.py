@@ -83,6 +83,11 @@ def test_names_are_those_of_slots(cluster: Cluster) -> None:
         ({"colour": 1}, "`the whole` knows .*; not 'colour'"),
         ({"pools": {"huge": {}}}, "`pools` knows worker, small, standard, large; not 'huge'"),
         ({"pools": {"small": {"memory": "4GB"}}}, "memory is '4GB'"),
+        ({"pools": {"small": {"memory": 4}}}, "memory is 4"),
+        ({"pools": {"small": {"cpu": "two"}}}, "cpu is 'two'"),
+        ({"pools": {"small": {"cpu": "0m"}}}, "cpu is '0m'"),
+        ({"pools": {"large": {"executors": {"cpu": 0.5}}}}, "`pools.large.executors.cpu` is 0.5"),
+        ({"secrets": "shop"}, "`secrets` is 'shop'; it must be a list"),
         ({"pools": {"small": {"maximum": "3"}}}, "`pools.small.maximum` is '3'"),
         ({"pools": {"small": {"minimum": 3, "maximum": 2}}}, "`pools.small`: minimum 3 and maximum 2"),
         ({"pools": {"small": {"place": "moon"}}}, "`pools.small.place` knows spot, steady; not 'moon'"),
@@ -94,3 +99,14 @@ def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> Non
         read(json.dumps(POOLS | change))
     with pytest.raises(BadPools, match="no JSON"):
         read("{")
+
+
+@pytest.mark.parametrize(("cpu", "threads"), [(2, 2), ("2", 2), (0.5, 1), ("1.5", 1), ("2500m", 2), ("250m", 1)])
+def test_cpu_is_any_quantity_of_the_clusters(cpu: object, threads: int) -> None:
+    cluster = read(json.dumps(POOLS | {"pools": {"small": {"cpu": cpu}}}))
+    (container,) = manifests.job(cluster, Launch("driver-0", "driver", "small", 0, 1))["spec"]["template"]["spec"][
+        "containers"
+    ]
+    conf = next(e["value"] for e in container["env"] if e["name"] == "HEADGATE_SPARK_CONF")
+    assert json.loads(conf)["spark.master"] == f"local[{threads}]"
+    assert container["resources"]["requests"]["cpu"] == str(cpu)
