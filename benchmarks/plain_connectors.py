@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dataplane.s3a import provide
+from dataplane.hadoop import S3, provide
 from dataplane.session import start, stop
 
 
@@ -29,7 +29,7 @@ def main(text: str, rounds: str) -> None:
     with TemporaryDirectory(prefix="plain-connectors-") as scratch:
         spark = start(Path(scratch), job["session"])
         if job.get("paths", "").startswith("s3a:"):
-            provide(spark)
+            provide(spark, S3)
         session = round(time.monotonic() - began, 3)
         read = [_timed(spark, job) for _ in range(int(rounds))]
         stop(spark)

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from dataplane.java import NoSpark
 
-S3, CONNECTORS = (Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "connectors"))
+S3, AZURE, CONNECTORS = (Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "connectors"))
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
 import sys

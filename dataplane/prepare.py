@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.classes import archive, in_order, making
+from dataplane.hadoop import conf_for, together
 from dataplane.jars import given_conf
 from dataplane.java import require_java
-from dataplane.s3a import conf_for, together
 from dataplane.scratch import open_scratch
 from dataplane.session import QUICK, BadConf, conf_from_environment, jvm_options, reading_session, start, stop
 

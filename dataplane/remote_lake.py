@@ -10,7 +10,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -113,13 +113,24 @@ class RemoteLake:
 
     def delete(self, paths: Iterable[str]) -> None:
         gone = list(paths)
-        with faults(", ".join(gone[:1])), suppress(FileNotFoundError):
-            obstore.delete(self._store, gone)
+        with faults(", ".join(gone[:1])):
+            self._delete(gone)
 
     def delete_folder(self, folder: str) -> None:
         with faults(folder):
             found = [o["path"] for chunk in obstore.list(self._store, prefix=folder) for o in chunk]
-            obstore.delete(self._store, found)
+            self._delete(found)
+            if self._uri.startswith("abfs"):  # what Hadoop put to stand for the folder
+                self._delete([folder])
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """Where one of them is not there, as after an answer that was lost, some stores leave others."""
+        try:
+            obstore.delete(self._store, paths)
+        except FileNotFoundError:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    obstore.delete(self._store, path)
 
 
 def _path(found: Mapping[str, Any]) -> str:
@@ -129,7 +140,7 @@ def _path(found: Mapping[str, Any]) -> str:
 def open_store(uri: str, environ: Mapping[str, str]) -> Backend:
     """Retries with growing pauses for up to a minute: 5xx, connections cut, no answer."""
     retry = {"max_retries": 10, "retry_timeout": timedelta(seconds=RETRY_S)}
-    client = {"allow_http": endpoint_of(environ).startswith("http://")}
+    client = {"allow_http": not uri.startswith("s3") or endpoint_of(environ).startswith("http://")}
     found: Backend = from_url(uri, client_options=client, retry_config=retry)  # type: ignore[call-overload]  # by scheme
     return found
 

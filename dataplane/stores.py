@@ -38,8 +38,12 @@ _REMOTE = re.compile(r"(s3|gs|abfss?)://")
 _ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")
 _CODES = {
     "NoSuchBucket": "bucket-missing",
+    "ContainerNotFound": "bucket-missing",
     "AccessDenied": "permission-denied",
     "AllAccessDisabled": "permission-denied",
+    "AuthorizationPermissionMismatch": "permission-denied",
+    "AuthenticationFailed": "credentials-refused",
+    "AuthorizationFailure": "credentials-refused",
     "InvalidAccessKeyId": "credentials-refused",
     "SignatureDoesNotMatch": "credentials-refused",
     "XAdminUserNotFound": "credentials-refused",  # a word of versitygw's
@@ -113,7 +117,8 @@ def open_root(root: str, access: Access) -> ObjectStore:
         given = _of_s3(access)
     retry = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     endpoint = access.endpoint or endpoint_of(os.environ)
-    client = {"allow_http": endpoint.startswith("http://"), "connect_timeout": "5s"}
+    allows_http = not root.startswith("s3:") or endpoint.startswith("http://")
+    client = {"allow_http": allows_http, "connect_timeout": "5s"}
     try:
         found = from_url(root, client_options=client, retry_config=retry, **given)  # type: ignore[call-overload]
     except (BaseError, ValueError) as e:

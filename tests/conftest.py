@@ -23,7 +23,8 @@ settings.load_profile("default")
 
 
 def pytest_configure() -> None:
-    for name in [name for name in os.environ if name.startswith(("HEADGATE_", "AWS_", "HADOOP_"))]:
+    of_stores = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "HADOOP_")
+    for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:
         del os.environ[name]
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
 

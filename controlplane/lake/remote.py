@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 MARKER = "_headgate.json"  # an object that two conditional puts are tried on
 PIECE_BYTES = 1 << 18
 MISSING = ("", "BlobNotFound", "NoSuchKey", "NotFound")  # what else is answered with 404 is about something else
-REFUSING = ("AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch")
+NO_BUCKET = ("ContainerNotFound", "NoSuchBucket")
+REFUSING = (
+    "AccessDenied",
+    "AuthenticationFailed",
+    "AuthorizationFailure",
+    "AuthorizationPermissionMismatch",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+)
 RETRIES = 10
 RETRY_S = 60.0
 
@@ -99,11 +109,22 @@ class RemoteObjects:
             obstore.copy(self._backend, safe(source), safe(target))
 
     def delete_prefix(self, prefix: str) -> None:
-        import obstore
-
         paths = [*self.sizes(safe(prefix))]
         with _faults(prefix):
+            self._delete(paths)
+            if self._uri.startswith("abfs"):  # what Hadoop put to stand for the folder
+                self._delete([prefix])
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """Where one of them is not there, as after an answer that was lost, some stores leave others."""
+        import obstore
+
+        try:
             obstore.delete(self._backend, paths)
+        except FileNotFoundError:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    obstore.delete(self._backend, path)
 
     def folders(self, prefix: str) -> Iterator[str]:
         import obstore
@@ -121,7 +142,7 @@ def open_remote(uri: str, environ: Mapping[str, str] = os.environ) -> RemoteObje
         raise LakeRefused(f"a lake at {uri} needs the package {e.name}: pip install 'headgate[s3]'") from None
 
     retry = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
-    client = {"allow_http": _endpoint(environ).startswith("http://")}
+    client = {"allow_http": not uri.startswith("s3") or _endpoint(environ).startswith("http://")}
     return RemoteObjects(uri, from_url(uri, client_options=client, retry_config=retry))  # type: ignore[call-overload]  # by scheme
 
 
@@ -145,8 +166,9 @@ def _faults(path: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, BaseError) as e:
         code, words = told(str(e))
-        if code == "NoSuchBucket":
-            raise Refusal("there is no such bucket: make it, or correct HEADGATE_LAKE") from None
+        if code in NO_BUCKET:
+            kind = "container" if code == "ContainerNotFound" else "bucket"
+            raise Refusal(f"there is no such {kind}: make it, or correct HEADGATE_LAKE") from None
         is_missing = isinstance(e, FileNotFoundError | NotFoundError)
         if is_missing and code in MISSING:
             raise NotFound(f"no object {path}") from None

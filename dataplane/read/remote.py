@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from dataplane.attempt import Attempt
 from dataplane.contract import LABEL, SourceObject, digest
 from dataplane.failure import TaskFailure
+from dataplane.hadoop import Way, provide, way_to
 from dataplane.jars import NoJars
 from dataplane.links import OBJECT
 from dataplane.reading import LISTING, joined_by_path
-from dataplane.s3a import FILE_SYSTEM, place_of, provide
+from dataplane.s3a import FILE_SYSTEM, place_of
 from dataplane.stores import Access, is_remote, path_of, root_of
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
@@ -39,10 +40,12 @@ class Remote:
         """None where they are local files. Spark is made ready for them."""
         if not objects or not is_remote(objects[0]["uri"]):
             return None
-        found = Remote("", {})
-        if objects[0]["uri"].startswith("s3:"):
-            _provide(attempt.spark)
-            found = _of_s3(Access.of(attempt.job))
+        way = way_to(objects[0]["uri"])
+        if way is None:
+            return Remote("", {})
+        _provide(attempt.spark, way)
+        is_s3 = objects[0]["uri"].startswith("s3:")
+        found = _of_s3(Access.of(attempt.job)) if is_s3 else Remote("", way.of_source(os.environ))
         attempt.rename(found.renamed)
         return found
 
@@ -78,9 +81,9 @@ class Remote:
         return text.replace(f"{self.scheme}://", "s3://") if self.scheme else text
 
 
-def _provide(spark: SparkSession) -> None:
+def _provide(spark: SparkSession, way: Way) -> None:
     try:
-        provide(spark)
+        provide(spark, way)
     except NoJars as e:
         raise TaskFailure(e.condition, str(e), "infrastructure") from e
 

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
 from dataplane.executor import Executor
+from dataplane.hadoop import conf_for
 from dataplane.lake import LocalLake
-from dataplane.s3a import conf_for
 from dataplane.session import start, stop
 from tests.jars import delta_classpath
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind
 from dataplane.executor import Executor
+from dataplane.hadoop import conf_for
 from dataplane.lake import open_lake
-from dataplane.s3a import conf_for
 from tests.servers.faulty import Faulty
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, done, query, schema_of

@@ -1,0 +1,136 @@
+"""A throw-away Azure Storage on a free loopback port: Azurite's blobs, installed once from npm into the user's cache.
+
+It checks signatures and honours conditional puts; it has no hierarchical namespaces. Needs Node and npm. Does not
+belong here: faults (faulty).
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hmac
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from obstore.store import AzureStore, ObjectStore
+
+from dataplane.jars import cache_folder
+from tests.servers.ports import free_port
+
+VERSION = "3.37.0"
+ACCOUNT = "shop"
+KEY = base64.b64encode(b"a key of tests, 4711").decode()
+LOOK_AGAIN_S = 0.02
+
+
+def program() -> Path:
+    """The server's script, installed if it is not there yet."""
+    folder = cache_folder() / f"azurite-{VERSION}"
+    if not folder.exists():
+        _install(folder)
+    return folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+
+
+def _install(folder: Path) -> None:
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        raise RuntimeError("no Node here to run Azurite with: apt-get install nodejs npm, or put both on PATH")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait, and find it done
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                new = Path(scratch) / "new"
+                new.mkdir()
+                command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"azurite@{VERSION}"]
+                subprocess.run([*command, "--prefix", str(new)], check=True, stdout=subprocess.DEVNULL)
+                os.replace(new, folder)
+
+
+class Azure:
+    """One server with a container named `lake`. `stop` and `start` again keep data and port; `remove` ends it."""
+
+    lake = f"abfss://lake@{ACCOUNT}.dfs.core.windows.net"
+    nowhere = f"abfss://nowhere@{ACCOUNT}.dfs.core.windows.net"
+    secret = KEY
+    secrets = ("AZURE_STORAGE_ACCOUNT_KEY",)  # the variables that hold it
+    refused = "AuthorizationFailure"
+
+    def __init__(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="azure-"))
+        self.port = free_port()
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self, url: str | None = None) -> dict[str, str]:
+        """What a client finds this server by, or by way of `url`."""
+        return {
+            "AZURE_STORAGE_USE_EMULATOR": "true",
+            "AZURITE_BLOB_STORAGE_URL": url or self.url,
+            "AZURE_STORAGE_ACCOUNT_KEY": KEY,
+        }
+
+    def forget(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have the environment hold credentials that nobody was given."""
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"another key").decode())
+
+    def objects(self, place: str) -> ObjectStore:
+        """Objects below a URI, for whoever owns the server."""
+        return AzureStore.from_url(
+            place, endpoint=f"{self.url}/{ACCOUNT}", account_key=KEY, client_options={"allow_http": True}
+        )
+
+    def start(self) -> Azure:
+        command = ["node", str(program()), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--silent"]
+        command += ["--location", str(self.home / "data"), "--skipApiVersionCheck", "--disableTelemetry"]
+        with (self.home / "log").open("ab") as log:
+            environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
+            self._server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        while not self._answers():
+            if self._server.poll() is not None:
+                raise RuntimeError(f"Azurite did not start: {(self.home / 'log').read_text()[-2000:]}")
+            threading.Event().wait(LOOK_AGAIN_S)
+        self._make_container()
+        return self
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
+            return True
+        return False
+
+    def _make_container(self) -> None:
+        """https://learn.microsoft.com/rest/api/storageservices/create-container, signed with the account's key."""
+        date, version = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"), "2021-08-06"
+        place = f"/{ACCOUNT}/{ACCOUNT}/lake"  # the account twice, as it is in the paths of an emulator
+        signed = "\n".join(
+            ["PUT", *[""] * 11, f"x-ms-date:{date}", f"x-ms-version:{version}", place, "restype:container"]
+        )
+        signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), signed.encode(), "sha256")).decode()
+        headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {ACCOUNT}:{signature}"}
+        line = HTTPConnection("127.0.0.1", self.port)
+        line.request("PUT", f"/{ACCOUNT}/lake?restype=container", headers=headers)
+        status = line.getresponse().status
+        line.close()
+        assert status in (201, 409), status  # made, or there from before
+
+    def stop(self) -> None:
+        """As a crash would."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
