@@ -130,8 +130,10 @@ class HdfsLake:
                     while piece := source.read(BUFFER_BYTES):
                         file.write(piece)
                 self._client.rename(temporary, target, overwrite=overwrite)
-            finally:
-                self._client.delete(temporary)
+            except BaseException:
+                with suppress(OSError, RuntimeError):  # what is told is what went wrong first
+                    self._client.delete(temporary)
+                raise
 
     def _size(self, path: str) -> int:
         with _faults(path):

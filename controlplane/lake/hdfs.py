@@ -7,7 +7,7 @@ the objects mean.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -104,10 +104,12 @@ class HdfsObjects:
                     for piece in pieces:
                         file.write(piece)
                 self._client.rename(temporary, target)
-            except FileExistsError:
-                return False
-            finally:
-                self._client.delete(temporary)
+            except BaseException as e:
+                with suppress(OSError, RuntimeError):  # what is told is what went wrong first
+                    self._client.delete(temporary)
+                if isinstance(e, FileExistsError):
+                    return False
+                raise
             return True
 
     def _size(self, place: str) -> int | None:

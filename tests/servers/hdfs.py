@@ -66,6 +66,7 @@ class Hdfs:
     def start(self) -> Hdfs:
         for each in (NAME_NODE, DATA_NODE):
             self._processes.append(self._started(each))
+        self._run("org.apache.hadoop.hdfs.tools.DFSAdmin", "-safemode", "wait")
         return self
 
     def stop(self) -> None:
