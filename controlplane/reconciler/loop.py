@@ -182,7 +182,7 @@ class Reconciler:
         nodes, paused = self._wished()
         scope = nodes.nodes if self.flows is None else nodes.scope(self.flows)
         reads = listings.sources(nodes, scope)
-        return [n for n in reads if not paused_by(n.dataset) & paused]
+        return [n for n in reads if not (n.component.paused or paused_by(n.dataset) & paused)]
 
     def _wished(self) -> tuple[Desired, frozenset[str]]:
         """All nodes, and what is paused."""

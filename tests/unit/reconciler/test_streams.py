@@ -88,3 +88,11 @@ def test_what_cannot_be_computed_does_not_keep_anybody_from_looking(place: Place
     place.lists("1")
     place.computes(state="failed", error=ERROR)
     assert place.asked_to_list() is not None
+
+
+def test_nobody_looks_where_a_component_is_paused_in_its_blueprint(place: Place) -> None:
+    paused = STREAM.replace("read:", "paused: true, read:")
+    blueprints.apply(place.ctx, "main", [blueprints.Source("/stream.yaml", paused, {})])
+    assert place.asked_to_list() is None
+    blueprints.apply(place.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
+    assert place.asked_to_list() is not None
