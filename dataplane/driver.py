@@ -23,6 +23,7 @@ from dataplane.client import Client, Ended, Fenced, Refused
 from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.executor import Executor
 from dataplane.java import NoSpark, require_java
+from dataplane.jvm_end import how_ended
 from dataplane.lake import open_lake
 from dataplane.manifest import write_manifest
 from dataplane.prepare import meanwhile, spark_conf
@@ -77,7 +78,10 @@ class Driver:
             while not self._over.is_set() and not (self._draining and not self._running):
                 self._changed.wait(0.2)  # a signal is handled between waits
         self._client.close()
+        is_gone = self._has_spark() and not is_alive(self._spark.result())
         self._stop_spark()
+        if is_gone:  # the last line: it is what whoever started us tells
+            log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
         return self._status
 
     def drain(self) -> None:
@@ -92,7 +96,8 @@ class Driver:
             log.info("event=ended reason=%s", json.dumps(str(e)))
             self._end(0)
         except BaseException:
-            log.exception("event=broken")
+            if not self._over.is_set():  # else it is of what has ended
+                log.exception("event=broken")
             self._end(1)
 
     def _end(self, status: int) -> None:
@@ -123,8 +128,11 @@ class Driver:
                 self._executors[lake] = Executor(spark, open_lake(lake), self._scratch)
             return self._executors[lake]
 
+    def _has_spark(self) -> bool:
+        return self._spark.done() and self._spark.exception() is None
+
     def _stop_spark(self) -> None:
-        if self._spark.done() and self._spark.exception() is None:
+        if self._has_spark():
             for executor in self._executors.values():
                 executor.close()
             stop(self._spark.result())
@@ -197,7 +205,7 @@ class Driver:
         results = executor.run(claim)
         self._hand_in(claim, results)
         if not is_alive(self._spark.result()):
-            log.error("event=spark-gone attempt=%s", claim["attempt"])
+            log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # whoever started us starts another
         return dict(Counter(r["state"] for r in results))
 

@@ -34,7 +34,7 @@ from dataplane.read.infer import infer
 from dataplane.read.inspect import are_unchanged, misread
 from dataplane.read.objects import parse_objects, reading_of, schema_of
 from dataplane.read.options import encoding_of
-from dataplane.session import cancel_group
+from dataplane.session import cancel_group, is_alive
 from dataplane.spark_errors import Source, explain
 from dataplane.stores import Moved
 from dataplane.transform.analyse import analyse_python, analyse_sql
@@ -109,9 +109,17 @@ class Executor:
             with self._lock:
                 del self._running[claim["attempt"]]
                 if not self._running:
-                    forget(self._spark)
-                    self._settings.restore(self._spark)
+                    self._clear()
                     self._surroundings.restore()
+
+    def _clear(self) -> None:
+        """Nothing of what ran is left in the JVM; if that has ended, nothing is, and what ran is still to be told."""
+        try:
+            forget(self._spark)
+            self._settings.restore(self._spark)
+        except Exception:
+            if is_alive(self._spark):
+                raise
 
     # fragments
 
@@ -261,9 +269,11 @@ def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> d
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     dealt = [found for found in outcomes.values() if isinstance(found, Dealt)]
     written |= {label: w for found in dealt for label, w in found.written.items()}
-    errors = {label: e for label, e in outcomes.items() if not isinstance(e, Written | Dealt)}
-    attempt.enter()
+    errors: dict[str, Fragment | TaskError] = {k: e for k, e in outcomes.items() if not isinstance(e, Written | Dealt)}
+    if not written:
+        return errors
     try:
+        attempt.enter()
         others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
         found = measure(attempt, {**written, **others})
         return {**errors, **{k: replace(found[k], taken_out=found.get(k + TAKEN_OUT)) for k in written}}

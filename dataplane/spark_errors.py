@@ -18,6 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dataplane.contract import TaskError
 from dataplane.edits import Edit, offset_of, original_offset, place_of
 from dataplane.failure import TaskFailure, of_worker
+from dataplane.jvm_end import has_ended, how_ended
 
 Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 
@@ -88,12 +89,23 @@ def explain(error: BaseException, source: Source = Source()) -> TaskError:
     try:
         causes = list(_causes(error))
     except Exception:  # noqa: BLE001  # whatever it was: a JVM that cannot be asked is broken
-        return _record("infrastructure", "SPARK_GONE", None, f"Spark is gone: {error}", None, error, source)
+        return _gone(error, source)
+    found = _told(error, causes, source)
+    return _gone(error, source) if found["kind"] == "user" and has_ended() else found
+
+
+def _told(error: BaseException, causes: Sequence[Cause], source: Source) -> TaskError:
     if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
         return _record(failure.kind, failure.condition, None, failure.message, None, error, source)
     if causes:
         return _of_spark(error, causes, source)
     return _of_python(error, source)
+
+
+def _gone(error: BaseException, source: Source) -> TaskError:
+    """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
+    told = how_ended() or f"Spark is gone: {type(error).__name__}"
+    return _record("infrastructure", "SPARK_GONE", None, told, None, error, source)
 
 
 def _record(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dataplane.contract import MANIFEST, Claim, Manifest
-from tests.spark.conftest import Folders, done, query
+from tests.spark.conftest import Folders, done, failed, query
 from tests.spark.plane import TOKEN, Plane
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +126,22 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
     assert not (folders.root / slow["prefix"] / MANIFEST).exists()
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "event=attempt attempt=" in (tmp_path / "log").read_text()
+
+
+def test_a_jvm_that_runs_out_of_memory_is_told_of(folders: Folders, tmp_path: Path) -> None:
+    """It is nobody's error, not of code that asked it for something else either; and it is the last line of the log."""
+    started = tmp_path / "started"
+    beside = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
+    large = folders.claim("transform", query("SELECT repeat(CAST(id AS STRING), 2000000000) AS a FROM range(1)"), [{}])
+    with Plane().serving() as plane, driver(tmp_path, plane) as process:
+        plane.claims.put(beside)
+        wait_for(started)
+        plane.claims.put(large)
+        assert process.wait() == 1
+        reports = [plane.reports.get() for _ in range(plane.reports.qsize())]
+    assert {failed(result)["kind"] for report in reports for result in report["results"]} == {"infrastructure"}
+    last = (tmp_path / "log").read_text().splitlines()[-1]
+    assert last.endswith('event=spark-gone reason="Spark\'s JVM ran out of memory (OutOfMemoryError)"')
 
 
 def manifest_of(folders: Folders, claim: Claim) -> Manifest:

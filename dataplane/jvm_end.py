@@ -1,0 +1,39 @@
+"""Whether Spark's JVM has ended by itself, and of what, in words.
+
+Does not belong here: ending it (session).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+
+from pyspark import SparkContext
+
+OUT_OF_MEMORY = 52  # the exit code of Spark's own that tells of it
+LAST_S = 5.0  # between its last connection and its end
+
+
+def has_ended() -> bool:
+    """Whether the Spark of this process was ended, or is about to: it does no more work."""
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and bool(context._jsc.sc().isStopped())
+    except Exception:  # noqa: BLE001  # whatever a dead JVM leads to
+        return True
+
+
+def how_ended() -> str | None:
+    """Of a Spark that has ended; None where that is not known. Its JVM is given some time for its end."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(LAST_S)
+    return None if process.returncode is None else _in_words(process.returncode)
+
+
+def _in_words(code: int) -> str:
+    if code == OUT_OF_MEMORY:
+        return "Spark's JVM ran out of memory (OutOfMemoryError)"
+    return f"Spark's JVM was killed by signal {-code}" if code < 0 else f"Spark's JVM ended with code {code}"
