@@ -107,7 +107,7 @@ def _lake(uri: str) -> str:
     in_hdfs = uri.startswith("hdfs:")
     form = r"hdfs://[0-9A-Za-z.-]+(:[0-9]+)?(/[0-9A-Za-z._=-]+)+/?" if in_hdfs else _IN_STORES
     if not re.fullmatch(form, uri):
-        stores = "s3://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
+        stores = "s3://bucket/prefix, gs://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
         like = "hdfs://namenode:8020/folder" if in_hdfs else stores
         raise BadSetting(f"HEADGATE_LAKE is {uri!r}; it must be like {like}, of letters, digits and ._=-")
     return uri.rstrip("/")

@@ -1,6 +1,6 @@
 """The stores that Spark reaches by a file system of Hadoop's that PySpark lacks: which jars and settings each needs.
 
-Does not belong here: what the settings are (s3a, azure).
+Does not belong here: what the settings are (s3a, azure, gcs).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataplane import azure, jars, s3a
+from dataplane import azure, gcs, jars, s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,8 @@ class Way:
 
 S3 = Way(jars.S3, s3a.FILE_SYSTEM, s3a.of_lake, s3a.place_of)
 AZURE = Way(jars.AZURE, azure.SECURE, azure.settings, azure.settings)
-WAYS = {"s3": S3, "s3a": S3, "abfs": AZURE, "abfss": AZURE}
+GCS = Way(jars.GCS, gcs.FILE_SYSTEM, gcs.settings, gcs.settings)
+WAYS = {"s3": S3, "s3a": S3, "abfs": AZURE, "abfss": AZURE, "gs": GCS}
 
 
 def way_to(uri: str) -> Way | None:

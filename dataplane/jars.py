@@ -17,7 +17,9 @@ from xml.etree import ElementTree
 
 from dataplane.java import NoSpark
 
-S3, AZURE, CONNECTORS = (Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "connectors"))
+S3, AZURE, GCS, CONNECTORS = (
+    Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")
+)
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
 import sys

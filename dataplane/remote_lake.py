@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import quote
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import from_url
+from obstore.store import GCSStore, from_url
 
 from dataplane.lake import PARQUET, by_label
 from dataplane.ranges import RangeFile
@@ -26,13 +27,15 @@ from dataplane.s3a import endpoint_of
 
 if TYPE_CHECKING:
     from obstore import GetOptions
+    from obstore.store import ClientConfig, RetryConfig
     from obstore.store import ObjectStore as Backend
 
 Telling: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 TAIL_BYTES = 1 << 16  # of a Parquet file, in which its footer surely ends and mostly begins
 BUFFER_BYTES = 1 << 20
-RETRY_S = 60.0
+GOOGLE = "https://storage.googleapis.com"
+RETRY: Final[RetryConfig] = {"max_retries": 10, "retry_timeout": timedelta(seconds=60)}
 BEGUN = "_begun"
 MOST_ASKED = 16  # files whose size is asked for one by one
 
@@ -118,8 +121,11 @@ class RemoteLake:
 
     def delete_folder(self, folder: str) -> None:
         with faults(folder):
-            found = [o["path"] for chunk in obstore.list(self._store, prefix=folder) for o in chunk]
-            self._delete(found)
+            sizes = {o["path"]: o["size"] for chunk in obstore.list(self._store, prefix=folder) for o in chunk}
+            empty = [path for path, size in sizes.items() if not size] if self._uri.startswith("gs:") else []
+            self._delete([path for path in sizes if path not in empty])
+            for path in empty:
+                self._delete_empty(path)
             if self._uri.startswith("abfs"):  # what Hadoop put to stand for the folder
                 self._delete([folder])
 
@@ -132,6 +138,14 @@ class RemoteLake:
                 with suppress(FileNotFoundError):
                     obstore.delete(self._store, path)
 
+    def _delete_empty(self, path: str) -> None:
+        """An object, or what Hadoop put to stand for a folder: the name of that ends in a slash, which is not told."""
+        try:
+            obstore.delete(self._store, path)
+        except FileNotFoundError:
+            with suppress(FileNotFoundError):
+                obstore.delete(_folder(f"{self._uri}/{path}", os.environ), "")
+
 
 def _path(found: Mapping[str, Any]) -> str:
     return str(found["path"])
@@ -139,10 +153,19 @@ def _path(found: Mapping[str, Any]) -> str:
 
 def open_store(uri: str, environ: Mapping[str, str]) -> Backend:
     """Retries with growing pauses for up to a minute: 5xx, connections cut, no answer."""
-    retry = {"max_retries": 10, "retry_timeout": timedelta(seconds=RETRY_S)}
     client = {"allow_http": not uri.startswith("s3") or endpoint_of(environ).startswith("http://")}
-    found: Backend = from_url(uri, client_options=client, retry_config=retry)  # type: ignore[call-overload]  # by scheme
+    found: Backend = from_url(uri, client_options=client, retry_config=RETRY)  # type: ignore[call-overload]  # by scheme
     return found
+
+
+def _folder(uri: str, environ: Mapping[str, str]) -> Backend:
+    """A store whose empty path is the object `uri/` on Google Cloud Storage. obstore gives no name a slash at its end,
+    but puts one after that of a bucket: so the last part stands for a bucket, and all before it is part of the server.
+    """
+    above, _, last = uri.removeprefix("gs://").rpartition("/")
+    server = (environ.get("GOOGLE_BASE_URL") or GOOGLE).rstrip("/")
+    options: ClientConfig = {"allow_http": True}
+    return GCSStore(last, base_url=f"{server}/{quote(above)}", client_options=options, retry_config=RETRY)
 
 
 @contextmanager

@@ -32,7 +32,9 @@ _BROKEN_MACHINE = (
     "java.nio.channels.ClosedByInterruptException",
 )
 _BROKEN_STORE = (  # classes of an object store's client, and of the network to it
+    "com.google.cloud.hadoop.",
     "org.apache.hadoop.fs.azurebfs.",
+    "org.apache.hadoop.fs.gs.",
     "org.apache.hadoop.fs.s3a.",
     "org.apache.hadoop.net.",
     "org.apache.http.",

@@ -43,6 +43,7 @@ _CODES = {
     "AllAccessDisabled": "permission-denied",
     "AuthorizationPermissionMismatch": "permission-denied",
     "AuthenticationFailed": "credentials-refused",
+    "AuthenticationRequired": "credentials-refused",
     "AuthorizationFailure": "credentials-refused",
     "InvalidAccessKeyId": "credentials-refused",
     "SignatureDoesNotMatch": "credentials-refused",

@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.lake.paths import safe
 
 if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
     from obstore.store import ObjectStore as Backend
 
 MARKER = "_headgate.json"  # an object that two conditional puts are tried on
@@ -27,6 +29,7 @@ NO_BUCKET = ("ContainerNotFound", "NoSuchBucket")
 REFUSING = (
     "AccessDenied",
     "AuthenticationFailed",
+    "AuthenticationRequired",
     "AuthorizationFailure",
     "AuthorizationPermissionMismatch",
     "ExpiredToken",
@@ -34,8 +37,8 @@ REFUSING = (
     "InvalidToken",
     "SignatureDoesNotMatch",
 )
-RETRIES = 10
-RETRY_S = 60.0
+GOOGLE = "https://storage.googleapis.com"
+RETRY: Final[RetryConfig] = {"max_retries": 10, "retry_timeout": timedelta(seconds=60)}
 
 
 class LakeRefused(HeadgateError):
@@ -109,9 +112,12 @@ class RemoteObjects:
             obstore.copy(self._backend, safe(source), safe(target))
 
     def delete_prefix(self, prefix: str) -> None:
-        paths = [*self.sizes(safe(prefix))]
+        sizes = self.sizes(safe(prefix))
+        empty = [path for path, size in sizes.items() if not size] if self._uri.startswith("gs:") else []
         with _faults(prefix):
-            self._delete(paths)
+            self._delete([path for path in sizes if path not in empty])
+            for path in empty:
+                self._delete_empty(path)
             if self._uri.startswith("abfs"):  # what Hadoop put to stand for the folder
                 self._delete([prefix])
 
@@ -125,6 +131,16 @@ class RemoteObjects:
             for path in paths:
                 with suppress(FileNotFoundError):
                     obstore.delete(self._backend, path)
+
+    def _delete_empty(self, path: str) -> None:
+        """An object, or what Hadoop put to stand for a folder: the name of that ends in a slash, which is not told."""
+        import obstore
+
+        try:
+            obstore.delete(self._backend, path)
+        except FileNotFoundError:
+            with suppress(FileNotFoundError):
+                obstore.delete(_folder(f"{self._uri}/{path}", os.environ), "")
 
     def folders(self, prefix: str) -> Iterator[str]:
         import obstore
@@ -141,9 +157,20 @@ def open_remote(uri: str, environ: Mapping[str, str] = os.environ) -> RemoteObje
     except ModuleNotFoundError as e:
         raise LakeRefused(f"a lake at {uri} needs the package {e.name}: pip install 'headgate[s3]'") from None
 
-    retry = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     client = {"allow_http": not uri.startswith("s3") or _endpoint(environ).startswith("http://")}
-    return RemoteObjects(uri, from_url(uri, client_options=client, retry_config=retry))  # type: ignore[call-overload]  # by scheme
+    return RemoteObjects(uri, from_url(uri, client_options=client, retry_config=RETRY))  # type: ignore[call-overload]  # by scheme
+
+
+def _folder(uri: str, environ: Mapping[str, str]) -> Backend:
+    """A store whose empty path is the object `uri/` on Google Cloud Storage. obstore gives no name a slash at its end,
+    but puts one after that of a bucket: so the last part stands for a bucket, and all before it is part of the server.
+    """
+    from obstore.store import GCSStore
+
+    above, _, last = uri.removeprefix("gs://").rpartition("/")
+    server = (environ.get("GOOGLE_BASE_URL") or GOOGLE).rstrip("/")
+    options: ClientConfig = {"allow_http": True}
+    return GCSStore(last, base_url=f"{server}/{quote(above)}", client_options=options, retry_config=RETRY)
 
 
 def storage_options(uri: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -11,17 +11,18 @@ from uuid import uuid4
 import pytest
 
 from tests.servers.azure import Azure
+from tests.servers.gcs import Gcs
 
 
-@pytest.fixture(scope="session", params=[Azure], ids=["azure"])
-def cloud(request: pytest.FixtureRequest) -> Iterator[Azure]:
+@pytest.fixture(scope="session", params=[Azure, Gcs], ids=["azure", "gcs"])
+def cloud(request: pytest.FixtureRequest) -> Iterator[Azure | Gcs]:
     server = request.param().start()
     yield server
     server.remove()
 
 
 @pytest.fixture
-def uri(cloud: Azure, monkeypatch: pytest.MonkeyPatch) -> str:
+def uri(cloud: Azure | Gcs, monkeypatch: pytest.MonkeyPatch) -> str:
     """The lake of one test; the environment leads to it."""
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)

@@ -23,6 +23,7 @@ from tests.s3.test_objects import (  # noqa: F401  # the suites: their tests run
     test_the_server_keeps_the_first_of_sixteen,
 )
 from tests.servers.azure import Azure
+from tests.servers.gcs import Gcs
 from tests.unit.lake.tables import Lake, Rows, struct
 from tests.unit.lake.test_objects import (  # noqa: F401
     test_a_link_outlives_its_source,
@@ -38,6 +39,7 @@ from tests.unit.lake.test_objects import (  # noqa: F401
 
 A = struct(a="long")
 AB = struct(a="long", b="string")
+Cloud = Azure | Gcs
 
 
 @pytest.fixture
@@ -57,19 +59,21 @@ def test_what_goes_goes_although_some_of_it_has_gone(lake: ObjectStore, uri: str
     assert lake.sizes("") == {"b/4.parquet": 1}
 
 
-def test_what_stands_for_a_folder_goes_with_it(lake: ObjectStore, uri: str) -> None:
-    """As Hadoop puts it there: an empty object of the folder's name."""
-    if not uri.startswith("abfs"):
-        pytest.skip("only on Azure it stands there")
-    for name in ("a", "a/1.parquet", "b", "b/2.parquet"):
+def test_what_stands_for_a_folder_goes_with_it(cloud: Cloud, lake: ObjectStore, uri: str) -> None:
+    """As Hadoop puts it there: an empty object of the folder's name, with a slash on Google's."""
+    for name in ("a/1.parquet", "b/2.parquet", "b/empty"):
         lake.put_if_absent(name, b"")
+    for name in ("a", "a/x", "b", "b/_fragment=y"):
+        cloud.make_folder(f"{uri}/{name}")
+    assert [*lake.folders("")] == ["a", "b"]
     lake.delete_prefix("a")
-    assert lake.sizes("") == {"b": 0, "b/2.parquet": 0}
+    assert [*lake.folders("")] == ["b"]
+    assert {path.partition("/")[0] for path in lake.sizes("")} == {"b"}
     open_data_lake(uri).delete_folder("b")
-    assert lake.sizes("") == {}
+    assert (lake.sizes(""), [*lake.folders("")]) == ({}, [])
 
 
-def test_wrong_credentials(cloud: Azure, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_credentials(cloud: Cloud, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud.forget(monkeypatch)
     with pytest.raises(LakeRefused, match="refuses the credentials") as e:
         check_lake(uri)
@@ -79,7 +83,7 @@ def test_wrong_credentials(cloud: Azure, uri: str, monkeypatch: pytest.MonkeyPat
             ask()
 
 
-def test_a_place_that_is_not_there(cloud: Azure, uri: str) -> None:
+def test_a_place_that_is_not_there(cloud: Cloud, uri: str) -> None:
     with pytest.raises(LakeRefused, match=f"{cloud.nowhere}/x: there is no such (container|bucket)"):
         check_lake(f"{cloud.nowhere}/x")
     lake = open_lake(f"{cloud.nowhere}/x")
@@ -91,7 +95,7 @@ def test_a_place_that_is_not_there(cloud: Azure, uri: str) -> None:
 # --- sources --------------------------------------------------------------------------------------
 
 
-def test_objects_that_changed_are_told(cloud: Azure, uri: str) -> None:
+def test_objects_that_changed_are_told(cloud: Cloud, uri: str) -> None:
     """By a listing, and by asking for each: both tell the same versions."""
     store, root, folder = open_root(cloud.lake, Access()), cloud.lake, uri.rpartition("/")[2]
     for number in range(20):
@@ -160,7 +164,7 @@ def test_somebody_elses_commit_is_not_written_over(tmp_path: Path, publisher: De
 
 
 def test_without_credentials_it_is_a_fault_in_words(
-    cloud: Azure, tmp_path: Path, publisher: DeltaPublisher, uri: str, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, tmp_path: Path, publisher: DeltaPublisher, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Remote(tmp_path, uri)
     table = lake.table(A, lake.fragment(A, rows(1)))

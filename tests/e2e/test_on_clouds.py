@@ -18,6 +18,7 @@ from controlplane.lake.remote import storage_options
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Run, Workspace
 from tests.servers.azure import Azure
+from tests.servers.gcs import Gcs
 
 BLUEPRINT = """\
 dataflow: shop
@@ -39,7 +40,7 @@ DAYS = (1, 2, 3)
 
 @dataclass
 class Story:
-    cloud: Azure
+    cloud: Azure | Gcs
     workspace: Workspace
     place: str
 
@@ -60,8 +61,8 @@ class Story:
         return sorted(found, key=repr)
 
 
-@pytest.fixture(scope="module", params=[Azure], ids=["azure"])
-def cloud(request: pytest.FixtureRequest) -> Iterator[Azure]:
+@pytest.fixture(scope="module", params=[Azure, Gcs], ids=["azure", "gcs"])
+def cloud(request: pytest.FixtureRequest) -> Iterator[Azure | Gcs]:
     server = request.param().start()
     patch = pytest.MonkeyPatch()
     for name, value in server.environment().items():
@@ -72,7 +73,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Azure]:
 
 
 @pytest.fixture(scope="module")
-def story(cloud: Azure, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(cloud: Azure | Gcs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("on-clouds")
     workspace = Workspace(folder / "shop")
     (folder / "secrets").mkdir()

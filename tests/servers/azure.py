@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
 
+import obstore
 import pytest
 from obstore.store import AzureStore, ObjectStore
 
@@ -90,6 +91,11 @@ class Azure:
         return AzureStore.from_url(
             place, endpoint=f"{self.url}/{ACCOUNT}", account_key=KEY, client_options={"allow_http": True}
         )
+
+    def make_folder(self, place: str) -> None:
+        """What Hadoop puts to stand for a folder."""
+        above, _, name = place.rpartition("/")
+        obstore.put(self.objects(above), name, b"", use_multipart=False)
 
     def start(self) -> Azure:
         command = ["node", str(program()), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--silent"]
