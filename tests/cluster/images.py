@@ -127,8 +127,9 @@ def _scripts(image: str, *names: str) -> Path:
 
 
 def _jars() -> Path:
-    """What Spark lacks for a lake on S3 or Azure, and for connectors."""
-    found = [jar for pom in (jars.S3, jars.AZURE, jars.CONNECTORS) for jar in sorted(jars.fetched(pom).glob("*.jar"))]
+    """What Spark lacks for lakes in object stores, and for connectors."""
+    poms = (jars.S3, jars.AZURE, jars.GCS, jars.CONNECTORS)
+    found = [jar for pom in poms for jar in sorted(jars.fetched(pom).glob("*.jar"))]
     return _files("jars", {f"opt/headgate/jars/{jar.name}": jar for jar in found}, 0o644)
 
 
