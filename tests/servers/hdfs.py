@@ -47,7 +47,7 @@ class Hdfs:
         for folder in PAGES:
             (self.home / "conf" / "webapps" / folder).mkdir(parents=True)
         (self.home / "log4j2.xml").write_text(LOGGING)
-        self._settings("core-site", {"fs.defaultFS": self.url})
+        self._settings("core-site", {"fs.defaultFS": self.url, "hadoop.tmp.dir": str(self.home / "tmp")})
         nowhere = {f"dfs.datanode.{name}": "127.0.0.1:0" for name in ("address", "http.address", "ipc.address")}
         places = {f"dfs.{of}node.{of}.dir": (self.home / of).as_uri() for of in ("name", "data")}
         places["dfs.namenode.http-address"] = "127.0.0.1:0"
@@ -102,8 +102,8 @@ class Hdfs:
             *fetched(POM).glob("*.jar"),
             *(j for p in OF_PYSPARK for j in jars.glob(f"{p}.jar")),
         ]
-        logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
-        return ["java", *JVM, logging, "-cp", os.pathsep.join(map(str, found)), *arguments]
+        own = (f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", f"-Djava.io.tmpdir={self.home}")
+        return ["java", *JVM, *own, "-cp", os.pathsep.join(map(str, found)), *arguments]
 
     def _settings(self, name: str, settings: dict[str, str]) -> None:
         rows = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
