@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import cast
@@ -29,11 +30,12 @@ from dataplane.fragments import Dealt, Fragment, Stored, Written, measure
 from dataplane.lake import Lake
 from dataplane.leaks import Settings, Surroundings, forget
 from dataplane.pack import pack_one, proven
-from dataplane.read.files import parse
+from dataplane.read.files import parse, times_of_day
 from dataplane.read.infer import infer
 from dataplane.read.inspect import are_unchanged, misread
 from dataplane.read.objects import parse_objects, reading_of, schema_of
 from dataplane.read.options import encoding_of
+from dataplane.read.times_of_day import clock_columns, may_have
 from dataplane.session import cancel_group, is_alive
 from dataplane.spark_errors import Source, explain
 from dataplane.stores import Moved
@@ -126,10 +128,13 @@ class Executor:
     def _parse(self, attempt: Attempt) -> list[TaskResult]:
         if "connector" in attempt.job:
             return _parsed(attempt)
+        began = datetime.now(UTC)
         outcomes = parse(attempt)
         looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in attempt.claim["tasks"]}
         measured = _measured(attempt, outcomes)
         seen = {label: look.result() for label, look in looks.items()}
+        fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
+        seen |= _misdated(attempt, fine, began)
         for label, written in outcomes.items():
             if isinstance(written, Written) and seen[label] is not None:
                 for one in filter(None, (written, written.taken_out)):
@@ -262,6 +267,22 @@ def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | Non
     if encoding is None:
         return None
     return next(filter(None, (misread(job, found, encoding) for found in task["objects"])), None)
+
+
+def _misdated(attempt: Attempt, measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
+    """Errors of fragments that are of today because they were read today, by label."""
+    job, doubtful = attempt.job, []
+    for task in attempt.claim["tasks"]:
+        if found := measured.get(task_label(task)):
+            files = [*found.files, *(found.taken_out.files if found.taken_out else ())]
+            if may_have(files, clock_columns(job["format"], job["options"], task["columns"]), began):
+                doubtful.append(task)
+    try:
+        return times_of_day(attempt, doubtful)
+    except Exception as e:  # noqa: BLE001  # the outcome of all of them
+        attempt.check()
+        fault: TaskError = {**_explain_reading(attempt, e), "kind": "infrastructure"}
+        return {task_label(t): fault for t in doubtful}
 
 
 def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from dataplane.content import quoted
 from dataplane.failure import TaskFailure
+from dataplane.read.times_of_day import TIME_OF_DAY
 
 FINER = r"\.\d{6}\d*[1-9]"  # than a microsecond
 
@@ -87,7 +88,7 @@ def is_same(own: Column, other: Column, found: DataType, wanted: DataType) -> Co
         case StringType(), FloatType() | DoubleType():
             return (F.abs(other) != float("inf")) | own.rlike("(?i)inf")
         case StringType(), TimestampType() | TimestampNTZType():
-            return ~own.rlike(FINER)
+            return ~own.rlike(FINER) & ~own.rlike(TIME_OF_DAY)
         case StringType(), DateType():
             return own.try_cast("timestamp_ntz").eqNullSafe(other.cast("timestamp_ntz")) & ~own.rlike(FINER)
         case BinaryType(), StringType():

@@ -25,6 +25,7 @@ from dataplane.read.inspect import open_source, told_path
 from dataplane.read.loading import loaded, loaded_labelled
 from dataplane.read.options import CORRUPT, has_header, reader
 from dataplane.read.orc import check_orc
+from dataplane.read.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.session import reading_session
 from dataplane.spark_errors import Source, explain
 from dataplane.stores import BUFFER_BYTES
@@ -52,6 +53,15 @@ def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
         outcomes |= refused
         outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
     return outcomes
+
+
+def times_of_day(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+    """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
+    found: dict[str, TaskError] = {}
+    for some in alike(tasks):
+        batch = _Batch(attempt, canonical_schema(some[0]["columns"]), some[0].get("lacking") or NO_COLUMNS)
+        found |= batch.times_of_day(some)
+    return found
 
 
 def as_expected(
@@ -110,6 +120,24 @@ class _Batch:
         written = as_expected(attempt, rows, labels, self._result, self._lacking)
         return with_dropped(written, read) if self._drops else written
 
+    def times_of_day(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+        attempt = self._attempt
+        attempt.enter()
+        session = reading_session(attempt.spark, attempt.job["timezone"])
+        found: dict[str, TaskError] = {}
+        for scan in self._scans(session, tasks):
+            columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
+            source = reader(session, self._format, self._options).option("mode", "PERMISSIVE")
+            texts = as_texts(self._typed(scan))
+            rows = loaded_labelled(attempt, session, source, scan.objects, texts, numbered=False)
+            for label, *times in first_times(rows, columns, LABEL).collect() if columns else ():
+                for column, value in zip(columns, times, strict=True):
+                    if value is not None:
+                        found.setdefault(
+                            label, error(_one_of([o for of, o in scan.objects if of == label]), column, value)
+                        )
+        return found
+
     @property
     def _drops(self) -> bool:
         return self._attempt.job["on_bad_record"] == "drop" and self._format in ("csv", "json")
@@ -165,6 +193,11 @@ class _Batch:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return F.col(quoted(column["name"]))
         return _absent(column)
+
+
+def _one_of(objects: Sequence[SourceObject]) -> str:
+    first = told_path(objects[0])
+    return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
 
 
 def _absent(column: Json) -> Column:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt
 from dataplane.contract import Json, Schema, SourceObject, TaskSpec, canonical_schema
@@ -15,6 +16,7 @@ from dataplane.failure import TaskFailure
 from dataplane.read.inspect import open_source, plain
 from dataplane.read.loading import loaded
 from dataplane.read.options import has_header, reader
+from dataplane.read.times_of_day import as_texts, clock_columns, first_times
 from dataplane.session import reading_session
 from dataplane.stores import BUFFER_BYTES
 
@@ -41,7 +43,19 @@ def _inferred(attempt: Attempt, session: SparkSession, objects: Sequence[SourceO
     job = attempt.job
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true").option("mergeSchema", "true")
     schema = canonical_schema(loaded(attempt, session, source, objects).schema.jsonValue())
-    return {f["name"]: _without_void(f["type"]) for f in schema["fields"]}
+    types = {f["name"]: _without_void(f["type"]) for f in schema["fields"]}
+    return types | dict.fromkeys(_of_day(attempt, session, objects, schema), "string")
+
+
+def _of_day(attempt: Attempt, session: SparkSession, objects: Sequence[SourceObject], schema: Schema) -> Iterator[str]:
+    """Columns that Spark takes for times, and have times of day."""
+    job = attempt.job
+    columns = clock_columns(job["format"], job["options"], schema)
+    if columns:
+        source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
+        rows = loaded(attempt, session, source.schema(StructType.fromJson(as_texts(schema))), objects)
+        [found] = first_times(rows, columns).collect()
+        yield from (name for name, value in zip(columns, found, strict=True) if value is not None)
 
 
 def _without_void(kind: Json) -> Json:

@@ -27,6 +27,7 @@ CASES = [  # type found, type wanted, a value that it holds, one that it does no
     ("STRING", "DECIMAL(38,18)", "'1.123456789012345678'", "'1.1234567890123456789'"),
     ("STRING", "DATE", "'2026-01-01'", "'2026-01-01 12:34:56'"),
     ("STRING", "TIMESTAMP", "'2026-01-01 00:00:00.123456'", "'2026-01-01 00:00:00.1234567'"),
+    ("STRING", "TIMESTAMP", "'2026-01-01 12:00:00'", "' T12:00'"),
     ("STRING", "TIMESTAMP_NTZ", "'2026-01-01 00:00:00.123456'", "'2026-01-01 00:00:00.1234567'"),
     ("STRING", "DOUBLE", "'0.1'", "'1e400'"),
     ("STRING", "DOUBLE", "'Infinity'", "'-1e400'"),

@@ -178,6 +178,29 @@ def test_json_values_that_spark_would_pass_over_are_errors(lake: Lake) -> None:
     assert "multiLine" in parsed('{\n"a": "1"\n}\n\n{\n"a": "2"\n}', multiLine=True)["message"]
 
 
+def test_times_of_day_are_no_times_of_today(lake: Lake) -> None:
+    columns = schema_of(lake.spark, "a INT, t TIMESTAMP")
+    texts = {
+        "fine": "1,2020-01-01 12:00\n",
+        "today": f"1,{datetime.now(UTC):%Y-%m-%dT12:00}\n",
+        "bad": "1,2020-01-01\n2,12:00\n",
+    }
+    tasks = [
+        {"columns": columns, "objects": [lake.source(f"{name}.csv", f"a,t\n{text}", ["a", "t"])]}
+        for name, text in texts.items()
+    ]
+    fine, today, bad = lake.run("parse", read("csv", on_bad_record="drop"), tasks)
+    assert [len(lake.rows(r)) for r in (fine, today)] == [1, 1]
+    assert failed(bad)["condition"] == "time-of-day"
+    assert "bad.csv: column t has '12:00', a time without a day" in failed(bad)["message"]
+    assert failed(bad)["kind"] == "user"
+    [given] = lake.run("parse", read("csv", options={"header": True, "timestampFormat": "H:mm"}), [tasks[2]])
+    assert given["state"] == "failed", "a format that the other value does not have"
+    source = lake.source("x.json", '{"a": 1, "t": "T1:2"}\n{"a": 2, "t": 7}\n')
+    [bad] = lake.run("parse", read("json"), [{"columns": columns, "objects": [source]}])
+    assert "'T1:2'" in failed(bad)["message"]
+
+
 def test_the_message_names_the_value(lake: Lake) -> None:
     columns = schema_of(lake.spark, "a INT, b STRING")
     (result,) = lake.run(
@@ -311,6 +334,15 @@ def test_other_formats_are_inferred_in_order_of_appearance(lake: Lake) -> None:
     ]
     assert list(inferred(lake, "parquet", *files).items()) == [("q", "long"), ("b", "string")]
     assert inferred(lake, "binary", lake.source("x", b"")) == {"content": "binary", "length": "long"}
+
+
+def test_times_of_day_are_texts(lake: Lake) -> None:
+    text = "a,t,u,n\n1,12:00,2020-01-01 12:00,\n2,13:30:15,2020-01-01,\n"
+    found = inferred(lake, "csv", lake.source("1.csv", text, ["a", "t", "u", "n"]))
+    assert found == {"a": "integer", "t": "string", "u": "timestamp", "n": "string"}
+    options = {"header": True, "timestampFormat": "H:mm[:ss]"}
+    (result,) = lake.run("infer", read("csv", options=options), [{"objects": [lake.source("2.csv", text, ["a"])]}])
+    assert {f["name"]: f["type"] for f in done(result)["result"]["schema"]["fields"]}["t"] == "timestamp"
 
 
 def test_a_schema_of_files_that_changed_meanwhile_is_void(lake: Lake) -> None:
