@@ -40,7 +40,7 @@ class Call:
         if self.repeat is None:
             return work()
         key, body = self.repeat
-        with self.services.one_at_a_time:
+        with self.services.turn(key):
             return self._earlier(key, body) or self._remember(key, body, self._answer(work))
 
     def _answer(self, work: Callable[[], Response]) -> Response:

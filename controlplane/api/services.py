@@ -59,6 +59,9 @@ class Counters:
             return dict(self._counts)
 
 
+TURNS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """`stopping` is set when the process begins to end: waiting claims and streams then return at once."""
@@ -73,7 +76,11 @@ class Services:
     is_ready: Callable[[], bool] = lambda: True
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
-    one_at_a_time: threading.Lock = field(default_factory=threading.Lock)  # requests with an Idempotency-Key
+    turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
+
+    def turn(self, key: str) -> threading.Lock:
+        """Held while a request with this Idempotency-Key is answered; few others have the same."""
+        return self.turns[hash(key) % TURNS]
 
     def context(self, token: Token, request_id: str) -> Context:
         """For the operation that a request asks for."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlsplit
 
 import pytest
+from fastapi import Request, Response
 
+from controlplane.api import calls
 from controlplane.client import ApiError, Document
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
 from tests.unit.api.world import BLUEPRINT, World
 
+HANGS_S = 60.0
 FIELDS = {"type", "title", "status", "detail", "request_id", "errors"}
 
 
@@ -223,6 +228,30 @@ def test_the_same_key_and_body_give_the_same_answer(world: World) -> None:
         elsewhere = http.post("/v1/branches/main/refresh", json={}, headers=key)
     for answer in (other, elsewhere):
         assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:idempotency-conflict")
+
+
+def test_one_that_takes_long_holds_up_no_other(world: World) -> None:
+    at_work, go_on = threading.Event(), threading.Event()
+    other = next(key for key in map(str, range(100)) if world.services.turn(key) is not world.services.turn("gc"))
+
+    def asked(key: str, work: Callable[[], bool] = lambda: True) -> Response:
+        call = calls.Call(world.services, Context(world.services.store), Request({"type": "http"}), (key, b""))
+        return call.once(lambda: calls.answer({"done": work()}))
+
+    def long() -> bool:
+        at_work.set()
+        return go_on.wait(HANGS_S)
+
+    with ThreadPoolExecutor(3) as threads:
+        slow = threads.submit(asked, "gc", long)
+        assert at_work.wait(HANGS_S)
+        again = threads.submit(asked, "gc", long)
+        try:
+            assert threads.submit(asked, other).result(HANGS_S).status_code == 200
+            assert not again.done()
+        finally:
+            go_on.set()
+        assert slow.result().body == again.result().body
 
 
 def test_a_refusal_is_repeated_too(world: World) -> None:
