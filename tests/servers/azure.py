@@ -7,15 +7,11 @@ belong here: faults (faulty).
 from __future__ import annotations
 
 import base64
-import fcntl
 import hmac
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import threading
-from contextlib import suppress
 from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
@@ -24,36 +20,23 @@ import obstore
 import pytest
 from obstore.store import AzureStore, ObjectStore
 
-from dataplane.jars import cache_folder
 from tests.servers.ports import free_port
+from tests.servers.programs import kept, require, wait_until_it_answers
 
 VERSION = "3.37.0"
 ACCOUNT = "shop"
 KEY = base64.b64encode(b"a key of tests, 4711").decode()
-LOOK_AGAIN_S = 0.02
 
 
 def program() -> Path:
-    """The server's script, installed if it is not there yet."""
-    folder = cache_folder() / f"azurite-{VERSION}"
-    if not folder.exists():
-        _install(folder)
-    return folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    """The server's script."""
 
+    def install(folder: Path) -> None:
+        require("to run Azurite with", "npm", "node")
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"azurite@{VERSION}"]
+        subprocess.run([*command, "--prefix", str(folder)], check=True, stdout=subprocess.DEVNULL)
 
-def _install(folder: Path) -> None:
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        raise RuntimeError("no Node here to run Azurite with: apt-get install nodejs npm, or put both on PATH")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait, and find it done
-        if not folder.exists():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                new = Path(scratch) / "new"
-                new.mkdir()
-                command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"azurite@{VERSION}"]
-                subprocess.run([*command, "--prefix", str(new)], check=True, stdout=subprocess.DEVNULL)
-                os.replace(new, folder)
+    return kept(f"azurite-{VERSION}", install) / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 
 
 class Azure:
@@ -103,17 +86,9 @@ class Azure:
         with (self.home / "log").open("ab") as log:
             environment = {**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
             self._server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        while not self._answers():
-            if self._server.poll() is not None:
-                raise RuntimeError(f"Azurite did not start: {(self.home / 'log').read_text()[-2000:]}")
-            threading.Event().wait(LOOK_AGAIN_S)
+        wait_until_it_answers(self._server, self.port, self.home / "log")
         self._make_container()
         return self
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-            return True
-        return False
 
     def _make_container(self) -> None:
         """https://learn.microsoft.com/rest/api/storageservices/create-container, signed with the account's key."""

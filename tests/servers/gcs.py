@@ -7,16 +7,12 @@ Does not belong here: what the front adds (gcs_front).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
-import threading
-from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
@@ -24,36 +20,13 @@ from urllib.parse import quote
 import pytest
 from obstore.store import GCSStore, ObjectStore
 
-from dataplane.jars import cache_folder
 from tests.servers.gcs_front import Front
 from tests.servers.ports import free_port
+from tests.servers.programs import by_go, require, wait_until_it_answers
 
-VERSION = "v1.56.1"
-MODULE = f"github.com/fsouza/fake-gcs-server@{VERSION}"
+MODULE = "github.com/fsouza/fake-gcs-server@v1.56.1"
 HOST = "storage.googleapis.com"
 KEY_ID = "a-key-of-tests"
-LOOK_AGAIN_S = 0.02
-
-
-def binary() -> Path:
-    """The server, built if it is not there yet; minutes on two cores."""
-    program = cache_folder() / f"fake-gcs-server-{VERSION}" / "fake-gcs-server"
-    if not program.exists():
-        _build(program)
-    return program
-
-
-def _build(program: Path) -> None:
-    if shutil.which("go") is None:
-        raise RuntimeError("no Go here to build a GCS server with: apt-get install golang, or put `go` on PATH")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with open(program.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait, and find it done
-        if not program.exists():
-            with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
-                environment = {**os.environ, "GOBIN": scratch, "GOFLAGS": "-trimpath"}
-                subprocess.run(["go", "install", MODULE], check=True, env=environment, cwd=scratch)
-                os.replace(Path(scratch) / "fake-gcs-server", program)
 
 
 class Gcs:
@@ -69,8 +42,7 @@ class Gcs:
         self.port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self._front: Front | None = None
-        if shutil.which("openssl") is None:
-            raise RuntimeError("no openssl here to make a certificate with: apt-get install openssl")
+        require("to make a certificate with", "openssl", "keytool")
         subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
         self._run(
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", "key", "-out", "cert"
@@ -127,7 +99,7 @@ class Gcs:
     def start(self) -> Gcs:
         address = f"127.0.0.1:{self.port}"
         command = [
-            str(binary()),
+            str(by_go(MODULE)),
             "-backend",
             "memory",
             "-scheme",
@@ -140,21 +112,13 @@ class Gcs:
         command += ["-public-host", address, "-external-url", f"https://{HOST}", "-log-level", "warn"]
         with (self.home / "log").open("ab") as log:
             self._server = subprocess.Popen(command, stdout=log, stderr=log)
-        while not self._answers():
-            if self._server.poll() is not None:
-                raise RuntimeError(f"fake-gcs-server did not start: {(self.home / 'log').read_text()[-2000:]}")
-            threading.Event().wait(LOOK_AGAIN_S)
+        wait_until_it_answers(self._server, self.port, self.home / "log")
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.home / "cert", self.home / "key")
         self._front = Front(self.port, KEY_ID, tls)
         self._credentials("credentials.json", KEY_ID)
         self._make_bucket()
         return self
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-            return True
-        return False
 
     def _make_bucket(self) -> None:
         self._post("/storage/v1/b?project=tests", b'{"name": "lake"}')

@@ -5,47 +5,24 @@ It checks signatures and honours conditional puts. Needs Go for the first time. 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import threading
-from contextlib import suppress
 from hashlib import file_digest, md5
 from pathlib import Path
 
 from obstore.store import ObjectStore, from_url
 
-from dataplane.jars import cache_folder
 from tests.servers.ports import free_port
+from tests.servers.programs import by_go, wait_until_it_answers
 
-VERSION = "v1.8.0"
-MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret-4711", "AWS_REGION": "us-east-1"}
-LOOK_AGAIN_S = 0.02
 
 
 def binary() -> Path:
-    """The server, built if it is not there yet; minutes on two cores."""
-    program = cache_folder() / f"versitygw-{VERSION}" / "versitygw"
-    if not program.exists():
-        _build(program)
-    return program
-
-
-def _build(program: Path) -> None:
-    if shutil.which("go") is None:
-        raise RuntimeError("no Go here to build an S3 server with: apt-get install golang, or put `go` on PATH")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with open(program.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait, and find it done
-        if not program.exists():
-            with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
-                environment = {**os.environ, "GOBIN": scratch, "GOFLAGS": "-trimpath"}
-                subprocess.run(["go", "install", MODULE], check=True, env=environment, cwd=scratch)
-                os.replace(Path(scratch) / "versitygw", program)
+    return by_go(MODULE)
 
 
 class S3:
@@ -97,16 +74,8 @@ class S3:
         command = [str(binary()), "-p", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.home / "data")]
         with (self.home / "log").open("ab") as log:
             self._server = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **owner})
-        while not self._answers():
-            if self._server.poll() is not None:
-                raise RuntimeError(f"the S3 server did not start: {(self.home / 'log').read_text()[-2000:]}")
-            threading.Event().wait(LOOK_AGAIN_S)
+        wait_until_it_answers(self._server, self.port, self.home / "log")
         return self
-
-    def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 0.2):
-            return True
-        return False
 
     def stop(self) -> None:
         """As a crash would."""
