@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from hdfs_native import Client, WriteOptions
 
 from controlplane.lake import hdfs as lakes
@@ -13,7 +16,7 @@ from controlplane.lake.hdfs import HdfsObjects
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.remote import LakeRefused
 from controlplane.ports import ObjectStore
-from tests.servers.hdfs import Hdfs
+from tests.servers.hdfs import Hdfs, settings
 from tests.servers.ports import free_port
 from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below
     test_a_link_outlives_its_source,
@@ -79,6 +82,27 @@ def test_who_may_not_write_is_told_at_once(hdfs: Hdfs, uri: str, monkeypatch: py
 def test_a_name_that_no_setting_explains(uri: str) -> None:
     with pytest.raises(LakeRefused, match="HADOOP_CONF_DIR"):
         open_lake("hdfs://nameservice1/lake")
+
+
+def test_a_nameservice_is_found_by_the_settings_of_hadoop(
+    hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its two NameNodes one is away."""
+    addresses = {
+        f"dfs.namenode.rpc-address.ns.{n}": f"127.0.0.1:{p}" for n, p in (("a", free_port()), ("b", hdfs.port))
+    }
+    provider = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+    named = {"dfs.nameservices": "ns", "dfs.ha.namenodes.ns": "a,b", "dfs.client.failover.proxy.provider.ns": provider}
+    settings(tmp_path / "hdfs-site.xml", named | addresses)
+    settings(tmp_path / "core-site.xml", {})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    uri = "hdfs://ns/lakes/of-a-nameservice"
+    check_lake(uri)
+    write_deltalake(f"{uri}/table", pa.table({"n": [1, 2]}))
+    assert open_lake(f"{hdfs.url}/lakes/of-a-nameservice").sizes("table/_delta_log").keys() == {
+        "table/_delta_log/00000000000000000000.json"
+    }
+    assert DeltaTable(f"{uri}/table").to_pyarrow_table().num_rows == 2
 
 
 def test_nobody_there_is_a_fault_and_nothing_else(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -47,12 +48,13 @@ class Hdfs:
         for folder in PAGES:
             (self.home / "conf" / "webapps" / folder).mkdir(parents=True)
         (self.home / "log4j2.xml").write_text(LOGGING)
-        self._settings("core-site", {"fs.defaultFS": self.url, "hadoop.tmp.dir": str(self.home / "tmp")})
+        conf = self.home / "conf"
+        settings(conf / "core-site.xml", {"fs.defaultFS": self.url, "hadoop.tmp.dir": str(self.home / "tmp")})
         nowhere = {f"dfs.datanode.{name}": "127.0.0.1:0" for name in ("address", "http.address", "ipc.address")}
         places = {f"dfs.{of}node.{of}.dir": (self.home / of).as_uri() for of in ("name", "data")}
         places["dfs.namenode.http-address"] = "127.0.0.1:0"
         few = {"dfs.replication": "1", "dfs.namenode.safemode.extension": "0"}
-        self._settings("hdfs-site", nowhere | places | few)
+        settings(conf / "hdfs-site.xml", nowhere | places | few)
         self._run(NAME_NODE, "-format", "-nonInteractive")
 
     @property
@@ -105,6 +107,8 @@ class Hdfs:
         own = (f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", f"-Djava.io.tmpdir={self.home}")
         return ["java", *JVM, *own, "-cp", os.pathsep.join(map(str, found)), *arguments]
 
-    def _settings(self, name: str, settings: dict[str, str]) -> None:
-        rows = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
-        (self.home / "conf" / f"{name}.xml").write_text(f"<configuration>{''.join(rows)}</configuration>")
+
+def settings(file: Path, values: Mapping[str, str]) -> None:
+    """As Hadoop reads them."""
+    rows = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in values.items())
+    file.write_text(f"<configuration>{''.join(rows)}</configuration>")
