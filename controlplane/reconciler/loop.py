@@ -77,6 +77,7 @@ class Reconciler:
         self._known_drivers: dict[str, Driver] = {}
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
+        self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
         self._collecting = Collecting(store, namespace, lake, packages)
@@ -139,7 +140,9 @@ class Reconciler:
 
     def _is_over(self) -> bool:
         assert self.last is not None
-        return self.last.under_way == 0 and not self._listing_open() and not self._publishing.can_go_on()
+        if self.last.under_way or self._was_looking:  # what was found during the pass is not planned yet
+            return False
+        return not self._listing_open() and not self._publishing.can_go_on()
 
     def close(self) -> None:
         """Stop publishing, and note that the drivers of this pool, closed before, ended with it."""
@@ -155,6 +158,7 @@ class Reconciler:
 
     def tick(self) -> bool:
         """One pass; True if it changed anything that may allow more."""
+        self._was_looking = False
         self._look_after_drivers()
         try:
             nodes, _ = self._wished()
@@ -217,6 +221,7 @@ class Reconciler:
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
         if not due and not is_open:
             return 0
+        self._was_looking = True
         with self.store.begin(self.namespace) as tx:
             listings.request(tx, due)
             listed = listings.dispatch(tx, self.branch, reads)
