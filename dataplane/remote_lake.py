@@ -1,7 +1,7 @@
 """The lake in an object store, by obstore. Conditional puts are the server's own.
 
-Nothing is renamed there: what a job wrote stays in the job's own folder. Does not belong here: how Spark finds its way
-to the store (s3a).
+What a job wrote stays in the job's own folder, since to rename is to copy in most of them. Does not belong here: how
+Spark finds its way to the store (hadoop).
 """
 
 from __future__ import annotations

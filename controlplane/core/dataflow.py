@@ -192,6 +192,11 @@ def paused_by(dataset: str) -> set[str]:
     return {dataset, dataset.removesuffix(QUARANTINE), dataset.partition(".")[0]}
 
 
+def is_paused(node: Node, paused: frozenset[str]) -> bool:
+    """By an operator, or in its blueprint."""
+    return node.component.paused or bool(paused_by(node.dataset) & paused)
+
+
 NOTHING = Desired({}, (), graph.build([], lambda _b, _c: ()), {})
 
 

@@ -142,7 +142,7 @@ def _faults(path: str) -> Iterator[None]:
     """What is not there is NotFound, all else an OSError in words, without the server's stack."""
     try:
         yield
-    except FileExistsError:
+    except (FileExistsError, Refusal):
         raise
     except FileNotFoundError:
         raise NotFound(f"no object {path}") from None

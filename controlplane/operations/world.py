@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
+from controlplane.core.dataflow import Desired, Node, Sink, Source, is_paused
 from controlplane.core.model import (
     Begun,
     Building,
@@ -177,7 +177,7 @@ class Facts:
         return self._known.forces.get(dataset, 0)
 
     def is_paused(self, dataset: str) -> bool:
-        return bool(paused_by(dataset) & self._known.paused) or self.desired.nodes[dataset].component.paused
+        return is_paused(self.desired.nodes[dataset], self._known.paused)
 
 
 def plan_now(

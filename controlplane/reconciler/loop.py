@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from controlplane import logs
 from controlplane.core import ends
-from controlplane.core.dataflow import Desired, Source, paused_by
+from controlplane.core.dataflow import Desired, Source, is_paused
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
 from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
@@ -186,7 +186,7 @@ class Reconciler:
         nodes, paused = self._wished()
         scope = nodes.nodes if self.flows is None else nodes.scope(self.flows)
         reads = listings.sources(nodes, scope)
-        return [n for n in reads if not (n.component.paused or paused_by(n.dataset) & paused)]
+        return [n for n in reads if not is_paused(n, paused)]
 
     def _wished(self) -> tuple[Desired, frozenset[str]]:
         """All nodes, and what is paused."""

@@ -127,10 +127,12 @@ class _Batch:
         found: dict[str, TaskError] = {}
         for scan in self._scans(session, tasks):
             columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
+            if not columns:
+                continue
             source = reader(session, self._format, self._options).option("mode", "PERMISSIVE")
             texts = as_texts(self._typed(scan))
             rows = loaded_labelled(attempt, session, source, scan.objects, texts, numbered=False)
-            for label, *times in first_times(rows, columns, LABEL).collect() if columns else ():
+            for label, *times in first_times(rows, columns, LABEL).collect():
                 for column, value in zip(columns, times, strict=True):
                     if value is not None:
                         found.setdefault(

@@ -79,6 +79,14 @@ def test_who_may_not_write_is_told_at_once(hdfs: Hdfs, uri: str, monkeypatch: py
     assert "org.apache" not in str(e.value)
 
 
+def test_who_may_not_even_look_is_told_so(hdfs: Hdfs, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_lake(uri)
+    Client(hdfs.url).set_permission(urlsplit(uri).path, 0o700)
+    monkeypatch.setenv("HADOOP_USER_NAME", "nobody-we-know")
+    with pytest.raises(LakeRefused, match=r"Permission denied: user=nobody-we-know, access=EXECUTE"):
+        check_lake(uri)
+
+
 def test_a_name_that_no_setting_explains(uri: str) -> None:
     with pytest.raises(LakeRefused, match="HADOOP_CONF_DIR"):
         open_lake("hdfs://nameservice1/lake")
