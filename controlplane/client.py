@@ -181,9 +181,10 @@ class Headgate:
         up, too, and made again in time."""
         return self._at_length("/v1/gc", {"packs": True} if packs else None)
 
-    def fsck(self, *, files: bool = False) -> Json:
-        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too."""
-        return self._at_length("/v1/fsck", {"files": files})
+    def fsck(self, *, files: bool = False, repair: bool = False) -> Json:
+        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `repair`:
+        what is lost is made again; of that tells `repaired`."""
+        return self._at_length("/v1/fsck", {"files": files, "repair": repair})
 
     # tokens and health
     def create_token(self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None) -> Json:

@@ -107,13 +107,14 @@ def gc(
 def fsck(
     ctx: typer.Context,
     files: Annotated[bool, typer.Option("--files", help="Also look for every file in the lake.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Have what the lake lost made again.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
-    """Check trees, fragments and counts; changes nothing. Exits with 1 if something is wrong."""
+    """Check trees, fragments and counts. Changes nothing without --repair. Exits with 1 if something is wrong."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.fsck(files=files)
+        value = client.fsck(files=files, repair=repair)
     show(value, views.findings(value), session.output)
     raise typer.Exit(failures.ERROR if value["findings"] else 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -211,11 +211,17 @@ def _token_state(item: Json) -> str:
 
 
 def findings(value: Json) -> View:
-    """What is wrong, or that nothing is."""
+    """What was repaired, and what is wrong, or that nothing is."""
+    done = () if value.get("repaired") is None else (Lines(tuple(_repaired(**value["repaired"]))),)
     if not value["findings"]:
-        return [Lines(("nothing is wrong",))]
+        return [*done, Lines(("nothing is wrong",))]
     more = () if value["complete"] else (Lines(("there may be more",)),)
-    return [_table("", ("code", "where", "what", "fix"), value["findings"]), *more]
+    return [*done, _table("", ("code", "where", "what", "fix"), value["findings"]), *more]
+
+
+def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
+    yield f"{fragments} fragments without their files were given up"
+    yield from (f"{dataset}: what it lacks is made again" for dataset in datasets)
 
 
 def records(rows: Sequence[Json], columns: Sequence[str]) -> View:

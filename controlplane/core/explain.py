@@ -166,5 +166,6 @@ def in_words(decision: Decision, last: Item | None) -> str:
         "missing": "it had never been computed",
         "period": "it is volatile, and its period turned",
         "forced": "an operator forced it",
+        "lost": "files of it were lost, and made again",
     }.get(last.cause, last.cause)
     return f"it is up to date; its last generation came because {cause}. Nothing that it reads has changed since"

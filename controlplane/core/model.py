@@ -11,7 +11,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from dataplane.contract import Content, FileEntry, Json, Kind, Schema, SourceObject, TaskError
 
-Cause: TypeAlias = Literal["logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync"]
+Cause: TypeAlias = Literal[
+    "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost"
+]
+LOST = bytes(32)  # stands for the code of a state some of whose files are gone: all of it is looked at again
 AWAITED = "awaited"  # in `Listing.held`
 TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
 

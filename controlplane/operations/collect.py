@@ -34,6 +34,7 @@ from controlplane.core.expectations import record_key
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.core.plan import RECENT
 from controlplane.operations import superseded
+from controlplane.operations.trees import branches
 from controlplane.operations.world import desired
 from controlplane.ports import ObjectStore, Store, Tx
 
@@ -266,14 +267,10 @@ def _forget(store: Store, namespace: str, packages: Forget) -> int:
     """What no live blueprint of any branch requires. Nothing, where one cannot be read."""
     with store.read(namespace) as tx:
         try:
-            needed = {line for branch in _branches(tx) for line in _required(tx, namespace, branch)}
+            needed = {line for branch in branches(tx) for line in _required(tx, namespace, branch)}
         except InvalidBlueprint:
             return 0
     return packages(needed)
-
-
-def _branches(tx: Tx) -> set[str]:
-    return {"main"} | {span.branch for span in tx.spans()}
 
 
 def _required(tx: Tx, namespace: str, branch: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ Streams: memory holds a window of nodes and one number for each node. Changes no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 
@@ -14,25 +14,28 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.kept import Files, Holder, Pointer, Stored
 from controlplane.operations.trees import with_roots
 from controlplane.ports import ObjectStore, Store, Tx
+from dataplane.contract import FileEntry
 
 LIMIT = 1_000  # findings that are told
 OF_DATASETS: tuple[Holder, ...] = ("state", "building", "build")
 OTHERS: tuple[Holder, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
 
+AGAIN = "headgate fsck --repair: what is still wanted is made again; older generations go in time"
 RESTORE = "restore the database from a backup; the files in the lake are untouched"
 FIXES = {
     "corrupt-node": RESTORE,
     "content-differs": RESTORE,
-    "file-gone": "bring the file back from a backup of the lake",
-    "file-size-differs": "bring the file back from a backup of the lake",
-    "fragment-missing": RESTORE,
-    "fragment-not-stored": RESTORE,
+    "file-gone": AGAIN,
+    "file-size-differs": AGAIN,
+    "fragment-missing": AGAIN,
+    "fragment-not-stored": AGAIN,
     "head-without-state": RESTORE,
-    "pack-gone": "headgate gc --packs: nothing is lost, and packs are made again",
+    "pack-gone": "headgate fsck --repair: nothing is lost, and packs are made again",
     "source-missing": "headgate refresh DATASET: the next listing writes it again",
     "totals-differ": RESTORE,
     "trace-without-fragment": "nothing: the task runs again when its result is wanted",
 }
+REPAIRED = frozenset(code for code, fix in FIXES.items() if fix == AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +148,27 @@ def _traces(tx: Tx) -> Iterator[Finding]:
 def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
     if lake is None:
         return
+    for of, file, size in lost_files(tx, lake):
+        where = f"fragment {of.fragment.hex()}, {file['path']}"
+        if size is None:
+            yield _found("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
+        else:
+            code = "pack-gone" if of.is_pack else "file-size-differs"
+            yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+
+
+def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:
+    """Files of stored fragments that are not there (None), or that have another size: this one."""
     named = (of for of in tx.files() if of.files)
     for attempt, fragments in groupby(named, key=lambda of: of.attempt):
-        yield from _attempt(lake, attempt, fragments)
-
-
-def _attempt(lake: ObjectStore, attempt: str, fragments: Iterable[Files]) -> Iterator[Finding]:
-    """The files that one attempt wrote, by one listing of its folder."""
-    sizes: dict[str, int] | None = None
-    for of in fragments:
-        for file in of.files:
-            if sizes is None:
-                sizes = lake.sizes(_folder(file["path"], attempt))
-            size = sizes.get(file["path"])
-            where = f"fragment {of.fragment.hex()}, {file['path']}"
-            if size is None:
-                yield _found("pack-gone" if of.is_pack else "file-gone", where, "the file is not there")
-            elif size != file["size"]:
-                code = "pack-gone" if of.is_pack else "file-size-differs"
-                yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+        sizes: dict[str, int] | None = None
+        for of in fragments:
+            for file in of.files:
+                if sizes is None:  # all that one attempt wrote, by one listing of its folder
+                    sizes = lake.sizes(_folder(file["path"], attempt))
+                size = sizes.get(file["path"])
+                if size != file["size"]:
+                    yield of, file, size
 
 
 def _folder(path: str, attempt: str) -> str:

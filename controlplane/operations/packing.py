@@ -184,10 +184,17 @@ def give_up(store: Store, namespace: str) -> int:
     tables have them open. How many."""
     with store.begin(namespace) as tx:
         found = list(_all(tx))
-        tx.condemn(found)
-        for branch, known in ((p.branch, p.name) for p in tx.pointers(["publication"])):
-            _unpublish(tx, branch, known)
+        forget(tx, found)
     return len(found)
+
+
+def forget(tx: Tx, found: Sequence[bytes]) -> None:
+    """Give up these packs."""
+    if not found:
+        return
+    tx.condemn(found)
+    for branch, known in ((p.branch, p.name) for p in tx.pointers(["publication"])):
+        _unpublish(tx, branch, known)
 
 
 def _all(tx: Tx) -> Iterator[bytes]:

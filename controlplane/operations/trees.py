@@ -1,4 +1,4 @@
-"""Going through trees that many pointers lead to. Does not belong here: what is looked for in them."""
+"""Going through trees that many pointers lead to, of all branches. Does not belong here: what is looked for in them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def with_roots(
         nodes = _Ahead(tx, tx.get_nodes(list(roots)))
         for pointer in window:
             yield pointer, nodes
+
+
+def branches(tx: Tx) -> set[str]:
+    """Those that have states, and main."""
+    return {"main"} | {span.branch for span in tx.spans()}
 
 
 class _Ahead:

@@ -12,18 +12,22 @@ from controlplane.api.calls import Called, answer
 from controlplane.api.services import Services
 from controlplane.operations.collect import collect
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import LIMIT, fsck
+from controlplane.operations.fsck import LIMIT, REPAIRED, fsck
 from controlplane.operations.packing import give_up
+from controlplane.operations.repair import repair
+from controlplane.ports import ObjectStore
 from dataplane.contract import Json
 
 router = auth.router()
 
 
 class Check(BaseModel):
-    """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one."""
+    """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
+    `repair` does so beforehand, and has what is lost made again."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     files: bool = False
+    repair: bool = False
 
 
 class Collection(BaseModel):
@@ -47,7 +51,18 @@ def _collect(context: Context, services: Services, *, packs: bool) -> Json:
 
 @router.post("/v1/fsck")
 def check(call: Called, wish: Check | None = None) -> Response:
-    """Check that what the database says is so. Changes nothing. `complete` is false where more may be wrong."""
-    lake = call.services.lake if wish and wish.files else None
-    found = fsck(call.context.store, call.context.namespace, lake)
-    return answer({"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT})
+    """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
+    beside that. `complete` is false where more may be wrong."""
+    return call.once(lambda: answer(_checked(call.context, call.services.lake, wish or Check())))
+
+
+def _checked(context: Context, lake: ObjectStore, wish: Check) -> Json:
+    if not wish.repair:
+        found = fsck(context.store, context.namespace, lake if wish.files else None)
+        return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}
+    repaired = repair(context.store, context.namespace, lake)
+    context.wake()
+    found = fsck(context.store, context.namespace)
+    rest = [asdict(f) for f in found if f.code not in REPAIRED]
+    told = {"fragments": repaired.fragments, "datasets": repaired.datasets}
+    return {"findings": rest, "complete": len(found) < LIMIT and repaired.complete, "repaired": told}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core import tree
 from controlplane.core.dataflow import Transform
-from controlplane.core.model import Building, Cause, Consumed, State
+from controlplane.core.model import LOST, Building, Cause, Consumed, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.inputs import Input, merged_cut
 from controlplane.core.plan.keys import Keys
@@ -85,7 +85,7 @@ def cause_of(case: Case) -> Cause:
     if case.state is None:
         return "missing"
     if case.state.logic != case.node.logic:
-        return "logic"
+        return "lost" if case.state.logic == LOST else "logic"
     if salted := salts.cause(case.planning, case.node, case.state):
         return salted
     used = case.state.inputs

@@ -23,6 +23,9 @@ from controlplane.core.plan.values import Decision, Learn
 from controlplane.core.sql import Unproven
 from dataplane.contract import Json, Schema, slot_id, task_key
 
+PARTS, PARTED = "/parts", "/parted"  # end the names under which states remember them, and what they hold for
+NAMES = (PARTS, PARTED)
+
 
 @dataclass(slots=True)
 class Following:
@@ -122,8 +125,8 @@ def remembered(found: Following) -> dict[str, Consumed]:
     """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
     of = found.of
     return {
-        f"{of.slot.name}/parts": Consumed(of.slot.dataset, found.root, found.logic),
-        f"{of.slot.name}/parted": Consumed(of.slot.dataset, of.of.root, of.consumed.schema),
+        f"{of.slot.name}{PARTS}": Consumed(of.slot.dataset, found.root, found.logic),
+        f"{of.slot.name}{PARTED}": Consumed(of.slot.dataset, of.of.root, of.consumed.schema),
     }
 
 
@@ -131,7 +134,7 @@ def _known(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
     """The tree of parts, and the root of the input for which it holds."""
     building = case.planning.building(case.node.dataset)
     for used in (b.inputs for b in (building, case.state) if b is not None):
-        parts, parted = used.get(f"{of.slot.name}/parts"), used.get(f"{of.slot.name}/parted")
+        parts, parted = used.get(f"{of.slot.name}{PARTS}"), used.get(f"{of.slot.name}{PARTED}")
         if parts and parted and parts.schema == logic and parted.schema == of.consumed.schema:
             return parts.root, parted.root
     return None
@@ -230,4 +233,4 @@ def whole(found: Following, job: Json, schema: Schema, root: bytes) -> Json | No
 def kept(case: Case) -> Iterator[tuple[str, Consumed]]:
     """What the present state remembers of parts, for the next one: they may be of use again."""
     if case.state is not None:
-        yield from ((name, c) for name, c in case.state.inputs.items() if name.endswith(("/parts", "/parted")))
+        yield from ((name, c) for name, c in case.state.inputs.items() if name.endswith(NAMES))

@@ -9,7 +9,7 @@ from controlplane.core import connecting, ids, tree
 from controlplane.core.clustering import sort_fault, sorting
 from controlplane.core.dataflow import Source, settings_id
 from controlplane.core.expectations import absent_columns, drop_job
-from controlplane.core.model import Building, Cause, Listing, SourcePartition, State, Task
+from controlplane.core.model import LOST, Building, Cause, Listing, SourcePartition, State, Task
 from controlplane.core.plan import asking, begun, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.begun import Finishing
@@ -365,7 +365,7 @@ def _cause(case: Case) -> Cause:
     if case.state is None:
         return "missing"
     if case.state.logic != case.node.logic:
-        return "logic"
+        return "lost" if case.state.logic == LOST else "logic"
     return salts.cause(case.planning, case.node, case.state) or "input"
 
 

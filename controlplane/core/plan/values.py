@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Source, Transform
 from controlplane.core.model import (
+    LOST,
     Begun,
     Building,
     Cause,
@@ -258,9 +259,10 @@ def next_state(
     cut: Mapping[str, bytes],
     cause: Cause,
 ) -> State:
-    """What the node has come to: its generation counts up only if readers see something else than before."""
+    """What the node has come to: its generation counts up only if readers see something else than before, be it other
+    files of the same rows where some were lost."""
     before, totals = planning.state(node.dataset), tree.totals(planning.world.nodes, root)
-    is_same = before is not None and before.root == root and before.schema == schema
+    is_same = before is not None and before.root == root and before.schema == schema and before.logic != LOST
     return State(
         branch=planning.branch,
         dataset=node.dataset,

@@ -39,7 +39,7 @@ def test_checking_tells_what_is_wrong(world: World) -> None:
 
 def test_a_check_takes_nothing_else(world: World) -> None:
     with world.http() as http:
-        assert http.post("/v1/fsck", json={"repair": True}).status_code == 422
+        assert http.post("/v1/fsck", json={"mend": True}).status_code == 422
         assert http.post("/v1/fsck").status_code == 200
         assert http.post("/v1/gc", json={"pack": True}).status_code == 422
         assert http.post("/v1/gc", headers={"Idempotency-Key": "once"}).status_code == 200

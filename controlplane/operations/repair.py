@@ -1,0 +1,158 @@
+"""What the lake lost is made again.
+
+Fragments without their files are given up, so that no trace is a hit because of them, and datasets that have one look
+at all their partitions once more: what memory still knows is taken from there, the rest is computed. The same rows are
+the same fragment, with new files, so nothing that follows from them is computed again. Does not belong here: finding
+out what else is wrong (fsck).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.errors import CorruptNode, StaleState
+from controlplane.core.kept import Files
+from controlplane.core.model import LOST, Event, State
+from controlplane.core.plan import parts
+from controlplane.operations import packing
+from controlplane.operations.fsck import lost_files
+from controlplane.operations.trees import branches
+from controlplane.ports import ObjectStore, Store, Tx
+
+FRAGMENTS = 1_000_000  # that one repair gives up, so that memory holds them
+A_TIME = 5_000
+ROUNDS = 10  # in which datasets may have moved on since they were looked at
+
+Lost: TypeAlias = Mapping[str, Set[bytes]]
+"""Fragments that are given up, by the partition keys under which trees name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """`fragments` were given up. `datasets` are made whole again, as `branch/dataset`. Not `complete`: repeat it."""
+
+    fragments: int
+    datasets: tuple[str, ...]
+    complete: bool
+
+
+def repair(store: Store, namespace: str, lake: ObjectStore) -> Repaired:
+    """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
+
+    Repeating it is harmless. What is lost for good (rows of a source that are there no more) fails or is gone then, as
+    with any other change of a source.
+    """
+    with store.read(namespace) as tx:
+        found = list(islice(_lost(tx, lake), FRAGMENTS))
+    for start in range(0, len(found), A_TIME):
+        with store.begin(namespace) as tx:
+            some = found[start : start + A_TIME]
+            tx.condemn([of.fragment for of in some if not of.is_pack])
+            packing.forget(tx, [of.fragment for of in some if of.is_pack])
+    marked = set[str]()
+    for _ in range(ROUNDS):
+        again = _mark(store, namespace, marked)
+        if not again:
+            break
+    return Repaired(len(found), tuple(sorted(marked)), len(found) < FRAGMENTS and not again)
+
+
+def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
+    before = None
+    for of, _, _ in lost_files(tx, lake):
+        if of != before:
+            yield of
+        before = of
+
+
+# --- datasets that have them ------------------------------------------------------------------------
+
+
+def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
+    """Have all that names a fragment which is given up looked at again; true if something moved on meanwhile."""
+    with store.read(namespace) as tx:
+        states = [s for branch in sorted(branches(tx)) for s in tx.states(branch).values() if s.logic != LOST]
+        halves = [half for branch in sorted(branches(tx)) for half in tx.unfinished(branch)[0].values()]
+        builds = list(tx.builds(math.inf))
+        lost = _given_up(
+            tx, chain(chain.from_iterable(map(_roots, states)), (h.root for h in halves), dict(builds).values())
+        )
+        if not lost:
+            return False
+        broken = _Broken(tx, lost)
+        states = [s for s in states if any(map(broken, _roots(s)))]
+        halves = [half for half in halves if broken(half.root)]
+        keys = [key for key, root in builds if broken(root)]
+    with store.begin(namespace) as tx:
+        for start in range(0, len(keys), A_TIME):
+            tx.drop_builds(keys[start : start + A_TIME], math.inf)
+        for half in halves:
+            tx.drop_building(half.branch, half.dataset)
+        moved = [state for state in states if not _is_marked(tx, state)]
+    marked |= {f"{s.branch}/{s.dataset}" for s in states if s not in moved}
+    return bool(moved)
+
+
+def _roots(state: State) -> Iterator[bytes]:
+    """Of trees that name fragments of the dataset, or partial results of its own."""
+    yield state.root
+    yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(parts.PARTS))
+
+
+def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
+    lost: dict[str, set[bytes]] = {}
+    known: set[int] = set()
+    for root in dict.fromkeys(roots):
+        for entries in tree.audit(tx, root, known):
+            if isinstance(entries, CorruptNode):
+                continue  # which is another damage, and told as such
+            stored = tx.stored(dict.fromkeys(e.fragment for e in entries))
+            for e in entries:
+                if e.fragment not in stored or stored[e.fragment].status != "stored":
+                    lost.setdefault(e.key, set()).add(e.fragment)
+    return lost
+
+
+class _Broken:
+    """Whether a tree names a fragment that is given up."""
+
+    def __init__(self, tx: Tx, lost: Lost) -> None:
+        self._tx, self._lost, self._keys = tx, lost, sorted(lost)
+        self._known: dict[bytes, bool] = {}
+
+    def __call__(self, root: bytes) -> bool:
+        if root not in self._known:
+            self._known[root] = self._is_broken(root)
+        return self._known[root]
+
+    def _is_broken(self, root: bytes) -> bool:
+        try:
+            return any(
+                entry.fragment in self._lost[key]
+                for some in _pieces(self._keys)
+                for key, entry in tree.lookup(self._tx, root, some).items()
+            )
+        except CorruptNode:
+            return False
+
+
+def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[start : start + A_TIME] for start in range(0, len(keys), A_TIME))
+
+
+def _is_marked(tx: Tx, state: State) -> bool:
+    """The next state has the same rows, and no code: so whatever is planned, it is not up to date."""
+    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(parts.NAMES)}
+    try:
+        after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())
+        tx.commit_state(after, state.seq)
+    except StaleState:
+        return False
+    tx.drop_building(state.branch, state.dataset)
+    tx.put_events([Event("dataset.lost", state.dataset, 1, {"generation": state.generation})])
+    return True

@@ -1,0 +1,159 @@
+"""Giving up fragments whose files are gone: what is planned anew because of them, and what stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from controlplane.core import tree
+from controlplane.core.model import LOST, Building, Consumed, Fragment, State
+from controlplane.operations import repair as repairing
+from controlplane.operations.repair import Repaired, repair
+from controlplane.ports import Tx
+from dataplane.contract import FileEntry
+from tests.property.engine import MemoryLake
+from tests.store.conftest import World
+from tests.store.examples import SCHEMA, d, fragment, state, trace
+
+PARTITIONS = 700  # of several leaves
+
+
+def made(n: int) -> Fragment:
+    attempt = f"aa{n % 3:030}"
+    folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
+    return replace(
+        fragment(n), files=(FileEntry(path=f"{folder}/0.parquet", size=5, rows=1, stats=None),), attempt=attempt
+    )
+
+
+def entries(numbers: Iterable[int]) -> list[tree.Entry]:
+    return [tree.Entry(f"{n:05}", made(n).id, made(n).content) for n in sorted(numbers)]
+
+
+def commit(tx: Tx, dataset: str, numbers: Iterable[int], **other: object) -> bytes:
+    root = tree.build(tx, entries(numbers))
+    tx.commit_state(replace(state(1, dataset), root=root, **other), 0)  # type: ignore[arg-type]
+    return root
+
+
+@pytest.fixture
+def lake(world: World) -> MemoryLake:
+    """Two datasets with fragments in common, one with partial results, one that is half built, and a branch."""
+    found = MemoryLake()
+    with world.begin() as tx:
+        tx.put_traces([trace(n, n) for n in range(PARTITIONS)], [made(n) for n in range(PARTITIONS)])
+        commit(tx, "flights.daily", range(PARTITIONS - 100))
+        commit(tx, "flights.other", range(PARTITIONS - 50, PARTITIONS))
+        parts = tree.build(tx, entries(range(600, 650)))
+        used = {
+            name: Consumed("flights.daily", root, d(1))
+            for name, root in (("in", d(9)), ("in/parts", parts), ("in/parted", d(9)))
+        }
+        commit(tx, "flights.sums", [690], inputs=used)
+        tx.put_building(Building("main", "flights.half", d(1), {}, tree.build(tx, entries([1, 2])), None, {}))
+        tx.put_build_trace(d(1), tree.build(tx, entries(range(PARTITIONS - 100))), SCHEMA)
+        tx.put_build_trace(d(2), tree.build(tx, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
+        tx.copy_branch("main", "dev")
+    found.objects.update({file["path"]: b"12345" for n in range(PARTITIONS) for file in made(n).files})
+    return found
+
+
+def lose(lake: MemoryLake, *numbers: int) -> None:
+    for n in numbers:
+        del lake.objects[made(n).files[0]["path"]]
+
+
+def heads(world: World, branch: str = "main") -> dict[str, State]:
+    with world.read() as tx:
+        return tx.states(branch)
+
+
+def test_nothing_is_lost(world: World, lake: MemoryLake) -> None:
+    before = heads(world)
+    assert repair(world.store, world.namespace, lake) == Repaired(0, (), complete=True)
+    assert heads(world) == before
+
+
+def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(world: World, lake: MemoryLake) -> None:
+    before = heads(world)
+    lose(lake, 1, 300)
+    found = repair(world.store, world.namespace, lake)
+    assert found == Repaired(2, ("dev/flights.daily", "main/flights.daily"), complete=True)
+    for branch in ("main", "dev"):
+        after = heads(world, branch)
+        was = replace(before["flights.daily"], branch=branch)
+        assert after.pop("flights.daily") == replace(
+            was, seq=2, logic=LOST, lineage=LOST, cause="lost", at=heads(world, branch)["flights.daily"].at
+        )
+        assert after == {name: replace(before[name], branch=branch) for name in ("flights.other", "flights.sums")}
+    with world.read() as tx:
+        assert tx.traces([d(1), d(2), d(300)]).keys() == {d(2)}  # the others are computed again
+        assert tx.remembered([d(1), d(2)], [])[0].keys() == {d(2)}
+        assert tx.unfinished("main")[0] == {}
+        assert tx.unfinished("dev")[0] == {}
+
+
+def test_repeating_it_changes_nothing(world: World, lake: MemoryLake) -> None:
+    lose(lake, 300)
+    repair(world.store, world.namespace, lake)
+    before = heads(world)
+    assert repair(world.store, world.namespace, lake) == Repaired(0, (), complete=True)
+    assert heads(world) == before
+
+
+def test_one_that_was_stopped_is_finished_by_the_next(world: World, lake: MemoryLake) -> None:
+    with world.begin() as tx:
+        tx.condemn([d(300)])
+    found = repair(world.store, world.namespace, lake)
+    assert found == Repaired(0, ("dev/flights.daily", "main/flights.daily"), complete=True)
+
+
+def test_a_file_that_was_cut_short_is_lost(world: World, lake: MemoryLake) -> None:
+    lake.objects[made(660).files[0]["path"]] = b"123"
+    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.other", "main/flights.other")
+
+
+def test_partial_results_are_not_used_any_more(world: World, lake: MemoryLake) -> None:
+    lose(lake, 620)
+    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.sums", "main/flights.sums")
+    assert heads(world)["flights.sums"].inputs.keys() == {"in"}
+
+
+def test_what_comes_again_is_stored_under_its_new_files(world: World, lake: MemoryLake) -> None:
+    lose(lake, 300)
+    repair(world.store, world.namespace, lake)
+    again = replace(made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats=None),))
+    with world.begin() as tx:
+        tx.put_traces([trace(300, 300)], [again])
+    with world.read() as tx:
+        assert tx.fragments([d(300)])[d(300)].files == again.files
+        assert tx.traces([d(300)]).keys() == {d(300)}
+
+
+def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
+    world: World, lake: MemoryLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(lake, 300)
+    is_marked = repairing._is_marked
+
+    def overtaken(tx: Tx, seen: State) -> bool:
+        """Somebody commits just before the first mark is written."""
+        monkeypatch.setattr(repairing, "_is_marked", is_marked)
+        tx.commit_state(replace(seen, seq=seen.seq + 1), seen.seq)
+        return is_marked(tx, seen)
+
+    monkeypatch.setattr(repairing, "_is_marked", overtaken)
+    assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.daily", "main/flights.daily")
+    assert sorted(heads(world, branch)["flights.daily"].seq for branch in ("main", "dev")) == [2, 3]
+
+
+def test_so_many_at_a_time(world: World, lake: MemoryLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repairing, "FRAGMENTS", 30)
+    monkeypatch.setattr(repairing, "A_TIME", 7)
+    lose(lake, *range(40))
+    assert repair(world.store, world.namespace, lake).complete is False
+    assert repair(world.store, world.namespace, lake).fragments == 10
+    with world.read() as tx:
+        assert tx.traces([d(n) for n in range(41)]).keys() == {d(40)}
