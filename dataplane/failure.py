@@ -11,6 +11,9 @@ from typing import Literal
 
 from dataplane.contract import TaskError
 
+GONE = "lake-file-gone"
+MADE_AGAIN = "the lake has lost it; `headgate fsck --repair` has what is lost made again"
+
 
 class TaskFailure(Exception):
     """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's."""

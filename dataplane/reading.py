@@ -6,6 +6,7 @@ path is joined to its labels, as often as a file is asked for. Does not belong h
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from dataplane.attempt import Attempt
 from dataplane.contract import LABEL, Schema
+from dataplane.failure import GONE, MADE_AGAIN, TaskFailure
 from dataplane.lake import LocalLake
 from dataplane.links import with_label
 
@@ -57,7 +59,9 @@ def _linked(
 ) -> DataFrame:
     links = attempt.links()
     for path, label in files:
-        links.add(lake.place(path), label)
+        if not os.path.exists(place := lake.place(path)):  # Spark passes over a link to nothing
+            raise TaskFailure(GONE, f"{place} is not there: {MADE_AGAIN}", "infrastructure")
+        links.add(place, label)
     return session.read.schema(StructType.fromJson(schema)).parquet(str(links.folder))
 
 

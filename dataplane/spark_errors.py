@@ -17,13 +17,14 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dataplane.contract import TaskError
 from dataplane.edits import Edit, offset_of, original_offset, place_of
-from dataplane.failure import TaskFailure, of_worker
+from dataplane.failure import GONE, MADE_AGAIN, TaskFailure, of_worker
 from dataplane.jvm_end import has_ended, how_ended
 
 Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 
 # Words around the error that matters: something failed, while a file was read, a row written, a function called.
 _WRAPPERS = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "_LEGACY_ERROR")
+_NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 _BROKEN_MACHINE = (
     "java.lang.OutOfMemoryError",
     "org.apache.spark.memory.SparkOutOfMemoryError",
@@ -179,7 +180,10 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> 
     place = _sql_place(told, source)
     for trace in (told.message, "".join(traceback.format_exception(error)), told.calls) if source.files else ():
         place = place or _python_place(trace, source)
-    return _record(kind, told.condition, told.sqlstate, _message(told, causes, source), place, error, source)
+    message = _message(told, causes, source)
+    if source.reads == "lake" and any((c.condition or "").startswith(_NOT_THERE) for c in causes):
+        return _record(kind, GONE, told.sqlstate, f"{message}: {MADE_AGAIN}", place, error, source)
+    return _record(kind, told.condition, told.sqlstate, message, place, error, source)
 
 
 def _is_broken(causes: Sequence[Cause], source: Source) -> bool:

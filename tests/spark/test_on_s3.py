@@ -37,7 +37,10 @@ from tests.spark.test_parse import (  # noqa: F401
     test_a_changed_or_vanished_object_voids_its_task_alone,
     test_nothing_is_ordinary,
 )
-from tests.spark.test_sql import test_a_broken_file_of_the_lake_is_nobodys_fault  # noqa: F401
+from tests.spark.test_sql import (  # noqa: F401
+    test_a_broken_file_of_the_lake_is_nobodys_fault,
+    test_rows_of_a_file_that_the_lake_lost_are_never_just_missing,
+)
 
 PROPERTIES = {"AWS_ACCESS_KEY_ID": "aws.accessKeyId", "AWS_SECRET_ACCESS_KEY": "aws.secretAccessKey"}
 

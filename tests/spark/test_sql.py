@@ -148,6 +148,23 @@ def test_a_broken_file_of_the_lake_is_nobodys_fault(lake: Lake) -> None:
     assert file in failed(result)["detail"]
 
 
+@pytest.mark.parametrize("mode", ["all", "each", "batch"])
+@pytest.mark.parametrize("beside", [1, 40])
+def test_rows_of_a_file_that_the_lake_lost_are_never_just_missing(lake: Lake, mode: str, beside: int) -> None:
+    files = [lake.table(pa.table({"a": [n]}, INT))[0] for n in range(beside)]
+    (lost,) = lake.table(pa.table({"a": [99]}, INT))
+    (lake.root / lost).unlink()
+    each = {"batch_sql": "SELECT v.*, v._fragment FROM v", "batch_input": "t"} if mode == "batch" else {}
+    slots = "all" if mode == "all" else "each"
+    inputs = {"t": {"view": "v", "mode": slots, "schema": schema_of(lake.spark, "a INT")}}
+    job = query("SELECT * FROM v", inputs=inputs, shared={"t": [*files, lost]} if mode == "all" else {}, **each)
+    tasks = [{}] if mode == "all" else [{"slots": {"t": [*files, lost]}}, *({"slots": {"t": files}} for _ in each)]
+    error = failed(lake.run("transform", job, tasks)[0])
+    assert (error["kind"], error["condition"]) == ("infrastructure", "lake-file-gone")
+    assert lost.rpartition("/")[2] in error["message"]
+    assert "`headgate fsck --repair`" in error["message"]
+
+
 def test_analysis_gives_the_schema_and_runs_nothing(flights: Flights) -> None:
     job = flights.job("SELECT carrier, avg(delay) AS m, NULL AS n, 1 / 0 AS x FROM flights GROUP BY carrier")
     (result,) = flights.lake.run("analyse", job, [{}])
