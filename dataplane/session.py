@@ -44,6 +44,8 @@ READING = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.parser.columnPruning.enabled": "false",  # else ragged rows pass unseen
 }
+# Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
+WHOLE = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
 LISTING = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
@@ -180,7 +182,7 @@ def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
 
 def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
-    for key, value in conf.items():
+    for key, value in {**WHOLE, **conf}.items():
         session.conf.set(key, value)
     return session
 

@@ -38,6 +38,7 @@ from tests.spark.test_parse import (  # noqa: F401
     test_nothing_is_ordinary,
 )
 from tests.spark.test_sql import (  # noqa: F401
+    careless,
     test_a_broken_file_of_the_lake_is_nobodys_fault,
     test_rows_of_a_file_that_the_lake_lost_are_never_just_missing,
 )

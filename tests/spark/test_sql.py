@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from dataplane.contract import Content, TaskResult
+from dataplane.session import WHOLE
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
 FLIGHTS = "day INT, carrier STRING, delay DOUBLE, tags ARRAY<STRING>"
@@ -139,6 +141,18 @@ def test_a_column_that_a_file_lacks_is_null(lake: Lake) -> None:
     assert lake.rows(result) == [{"a": 1, "b": None, "c": None}, {"a": 2, "b": "x", "c": None}]
 
 
+@pytest.fixture
+def careless(lake: Lake) -> Iterator[None]:
+    """An operator's settings for all sessions."""
+    conf = lake.spark.sparkContext._jsc.sc().conf()
+    for name in WHOLE:
+        conf.set(name, "true")
+    yield
+    for name in WHOLE:
+        conf.remove(name)
+
+
+@pytest.mark.usefixtures("careless")
 def test_a_broken_file_of_the_lake_is_nobodys_fault(lake: Lake) -> None:
     (file,) = lake.table(pa.table({"a": [1]}, INT))
     (lake.root / file).write_bytes(b"PAR1")
@@ -148,6 +162,7 @@ def test_a_broken_file_of_the_lake_is_nobodys_fault(lake: Lake) -> None:
     assert file in failed(result)["detail"]
 
 
+@pytest.mark.usefixtures("careless")
 @pytest.mark.parametrize("mode", ["all", "each", "batch"])
 @pytest.mark.parametrize("beside", [1, 40])
 def test_rows_of_a_file_that_the_lake_lost_are_never_just_missing(lake: Lake, mode: str, beside: int) -> None:
