@@ -220,7 +220,7 @@ def findings(value: Json) -> View:
 
 
 def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
-    yield f"{fragments} fragments without their files were given up"
+    yield f"fragments given up, since their files are gone or damaged: {fragments}"
     yield from (f"{dataset}: what it lacks is made again" for dataset in datasets)
 
 
