@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Json, TaskError, TaskSpec, label_of
+from dataplane.failure import GONE
 from dataplane.lake import Lake
 from dataplane.links import Links, labels_in
 from dataplane.session import claim_thread
@@ -109,7 +110,7 @@ def isolate(
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of a task
         attempt.check()
         error, named = _told(e, explain), labels_in(str(e)) if hints else frozenset()
-    if len(tasks) == 1 or error["kind"] == "infrastructure":
+    if len(tasks) == 1 or (error["kind"] == "infrastructure" and error["condition"] != GONE):
         return {task_label(t): error for t in tasks}
     parts = [[t for t in tasks if (task_label(t) in named) == suspect] for suspect in (True, False)]
     if not all(parts):

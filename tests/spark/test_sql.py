@@ -169,12 +169,16 @@ def test_rows_of_a_file_that_the_lake_lost_are_never_just_missing(lake: Lake, mo
     files = [lake.table(pa.table({"a": [n]}, INT))[0] for n in range(beside)]
     (lost,) = lake.table(pa.table({"a": [99]}, INT))
     (lake.root / lost).unlink()
-    each = {"batch_sql": "SELECT v.*, v._fragment FROM v", "batch_input": "t"} if mode == "batch" else {}
-    slots = "all" if mode == "all" else "each"
-    inputs = {"t": {"view": "v", "mode": slots, "schema": schema_of(lake.spark, "a INT")}}
-    job = query("SELECT * FROM v", inputs=inputs, shared={"t": [*files, lost]} if mode == "all" else {}, **each)
-    tasks = [{}] if mode == "all" else [{"slots": {"t": [*files, lost]}}, *({"slots": {"t": files}} for _ in each)]
-    error = failed(lake.run("transform", job, tasks)[0])
+    batch = {"batch_sql": "SELECT v.*, v._fragment FROM v", "batch_input": "t"} if mode == "batch" else {}
+    inputs = {"t": {"view": "v", "mode": "all" if mode == "all" else "each", "schema": schema_of(lake.spark, "a INT")}}
+    whole = [*files, lost]
+    job = query("SELECT * FROM v", inputs=inputs, shared={"t": whole} if mode == "all" else {}, **batch)
+    if mode == "batch":
+        result, other = lake.run("transform", job, [{"slots": {"t": whole}}, {"slots": {"t": files}}])
+        assert len(lake.rows(other)) == beside
+    else:
+        (result,) = lake.run("transform", job, [{"slots": {"t": whole}} if mode == "each" else {}])
+    error = failed(result)
     assert (error["kind"], error["condition"]) == ("infrastructure", "lake-file-gone")
     assert lost.rpartition("/")[2] in error["message"]
     assert "`headgate fsck --repair`" in error["message"]
