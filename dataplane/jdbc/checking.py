@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataplane.contract import Json
 from dataplane.failure import TaskFailure
 from dataplane.jdbc.server import connected, names_of
-from dataplane.jdbc.slices import columns_of
+from dataplane.jdbc.slices import columns_of, require_ascending
 
 # Without a schema in the name, the first of the search path that is there.
 _TARGET = """SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')
@@ -25,6 +25,7 @@ def check(job: Mapping[str, Json]) -> None:
             names = [name for name, _ in columns_of(connection, settings)]
             if settings.get("column") and settings["column"] not in names:
                 raise TaskFailure("column-missing", f"there is no column {settings['column']}: {', '.join(names)}")
+            require_ascending(connection, settings)
             return
         *above, _ = names_of(settings["table"])
         [(schema, may_create)] = connection.execute(_TARGET, (above[0] if above else None,)).fetchall()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, urlencode
 
@@ -117,6 +118,7 @@ def _listed(connection: Connection[Any], job: Mapping[str, Json]) -> Iterator[Li
     if job["settings"]["by"] == "incremental":
         yield from _added(connection, job)
         return
+    require_ascending(connection, job["settings"])
     for found in objects(connection, job["settings"]):
         yield listed(found["name"], [found], ())
 
@@ -154,6 +156,20 @@ def columns_of(connection: Connection[Any], settings: Mapping[str, Json]) -> lis
     if any(c.name == OURS for c in found):
         raise TaskFailure("reserved-column", f"there is a column {OURS}: name it otherwise in a `query`")
     return [(c.name, c.type_display) for c in found]
+
+
+def require_ascending(connection: Connection[Any], settings: Mapping[str, Json]) -> None:
+    """TaskFailure where a bound is below the one before, as the server compares them: slices would share rows."""
+    pairs = list(pairwise(settings.get("bounds", ())))
+    if not pairs:
+        return
+    column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
+    falls = [sql.SQL("coalesce(one, {}) > {}").format(*map(sql.Literal, pair)) for pair in pairs]
+    query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")  # NULL of the column's type
+    [found] = connection.execute(query.format(sql.SQL(", ").join(falls), column, source_of(settings))).fetchall()
+    for low, high in (pair for pair, is_falling in zip(pairs, found, strict=True) if is_falling):
+        told = f"bounds of {settings['column']} have to ascend, and the database has {high} before {low}"
+        raise TaskFailure("bounds-not-ascending", told)
 
 
 def _labels(settings: Mapping[str, Json]) -> sql.Composable:

@@ -7,6 +7,7 @@ import pytest
 
 from dataplane.contract import Json
 from dataplane.failure import TaskFailure
+from dataplane.jdbc.checking import check
 from dataplane.jdbc.slices import Slice, partitions
 from tests.jdbc.conftest import Database
 
@@ -92,6 +93,30 @@ def test_bounds_make_ranges(table: Database) -> None:
     for one in found:
         where = Slice.of(one["objects"][0]["uri"])
         assert where.key == one["key"]
+
+
+@pytest.mark.parametrize(
+    ("column", "bounds", "falls"),
+    [
+        ("month", ["20", "10"], True),
+        ("month", ["1", "9", "9", "10"], False),
+        ("month::text", ["9", "10"], True),
+        ("price", ["0.5", "1e1"], False),
+        ("date '2013-01-01' + month", ["2013-09-01", "2013-10-01", "2013-9-02"], True),
+    ],
+)
+def test_bounds_ascend_as_the_server_compares_them(
+    table: Database, column: str, bounds: list[str], *, falls: bool
+) -> None:
+    """Else the slices would share rows."""
+    job = table.reading(None, query=f"SELECT {column} AS c FROM t", by="partitioned", column="c", bounds=bounds)
+    if not falls:
+        assert sum(1 for _ in partitions(job)) >= 1
+        return
+    for ask in (lambda: list(partitions(job)), lambda: check({**job, "writes": False})):
+        with pytest.raises(TaskFailure) as caught:
+            ask()
+        assert caught.value.condition == "bounds-not-ascending"
 
 
 def test_values_that_no_text_may_hold_unquoted(table: Database) -> None:
