@@ -33,6 +33,7 @@ _WRONG = (
     "No solution found",
     "not found in the package registry",
 )
+_DOWN = ("connection broken", "Could not fetch URL")  # pip goes on, and ends with that there is no such package
 
 
 def folder_of(requirements: Sequence[str], home: Path) -> Path:
@@ -126,6 +127,6 @@ def _run(command: list[str]) -> None:
         raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "infrastructure") from None
     if done.returncode:
         words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-SHOWN_LINES:])
-        is_users = any(text in words for text in _WRONG)
+        is_users = any(text in words for text in _WRONG) and not any(text in words for text in _DOWN)
         told = f"packages could not be installed: {words or f'exit code {done.returncode}'}"
         raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "user" if is_users else "infrastructure")

@@ -14,6 +14,7 @@ import pytest
 from dataplane import packages
 from dataplane.environment import PATH, seeing
 from dataplane.failure import TaskFailure
+from tests.servers.ports import free_port
 from tests.wheels import only_from, wheel
 
 ONE, TWO = "hgtestpkg==1.0", "hgtestpkg==2.0"
@@ -106,6 +107,16 @@ def test_what_there_is_not_is_an_error_of_the_users(home: Path, requirement: str
     assert (caught.value.condition, caught.value.kind) == ("REQUIREMENTS_NOT_INSTALLED", "user")
     assert requirement.split("==")[0] in caught.value.message
     assert not list((home / "packages").glob("*.new"))
+
+
+def test_an_index_that_does_not_answer_may_do_so_the_next_time(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    for name, value in {"PIP_INDEX_URL": f"http://127.0.0.1:{free_port()}/simple", "PIP_RETRIES": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TaskFailure) as caught:
+        packages.folder_of(["hgtestpkg==3.0"], home)
+    assert caught.value.kind == "infrastructure"
+    assert packages.folder_of([ONE], home).is_dir()
 
 
 def test_a_damaged_package_may_be_whole_the_next_time(home: Path) -> None:
