@@ -69,7 +69,7 @@ class DeltaReading:
         names = {f["name"] for f in self.head.fields}
         if any(name not in names for name in columns if NESTED not in name):
             return False
-        if version_of(self.head, found["detail"], columns) != found["version"]:
+        if version_of(self.head, found) != found["version"]:
             return False
         vector = found["detail"]["vector"]
         places = [path, *filter(None, [vector_file(self.root, vector) if vector else None])]

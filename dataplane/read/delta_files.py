@@ -1,6 +1,7 @@
 """The files of an external Delta table as source objects: listed without a JVM, identified by what decides their rows.
 
-A file of such a table never changes, so its path tells its bytes. What its rows are besides is in the log: those that a
+A file of such a table never changes, so its path tells its bytes; of a table that is made anew at the same place, with
+files of the same names, the log has other sizes and times of them. What its rows are besides is in the log: those that a
 deletion vector takes out, the values of partition columns, and, under column mapping, which column has which name.
 Does not belong here: replaying the log (delta_log), reading rows (delta).
 """
@@ -61,26 +62,28 @@ def _objects(root: Path, found: Snapshot, cache: Versions) -> Iterator[tuple[str
         name = unquote(action["path"])
         key = key_of(name, None)
         assert key is not None, "without a template every name is a key"
-        detail = {"values": action.get("partitionValues") or {}, "vector": action.get("deletionVector")}
-        yield (
-            key,
-            {
-                "name": name,
-                "uri": Path(path).as_uri(),
-                "size": action["size"],
-                "modified_ms": action["modificationTime"],
-                "version": version_of(found.head, detail, columns),
-                "columns": columns,
-                "detail": detail,
-            },
-        )
+        source: SourceObject = {
+            "name": name,
+            "uri": Path(path).as_uri(),
+            "size": action["size"],
+            "modified_ms": action["modificationTime"],
+            "version": "",
+            "columns": columns,
+            "detail": {"values": action.get("partitionValues") or {}, "vector": action.get("deletionVector")},
+        }
+        yield key, {**source, "version": version_of(found.head, source)}
 
 
-def version_of(head: Head, detail: Mapping[str, Json], columns: Sequence[str]) -> str:
-    """What tells whether a file gives the rows that it gave. `columns`: those that it has, by their present names."""
-    mapping = None if head.mapping == "none" else _named_by(head.fields, columns)
-    values = {str(name): value for name, value in detail["values"].items()}
-    told = digest("delta-object/1", vector=vector_id(detail["vector"]), values=values, mapping=mapping)
+def version_of(head: Head, found: SourceObject) -> str:
+    """What tells whether a file gives the rows that it gave. Its `columns` go by their present names."""
+    detail, columns = found["detail"], found["columns"] or ()
+    told = digest(
+        "delta-object/2",
+        file=[found["size"], found["modified_ms"]],
+        vector=vector_id(detail["vector"]),
+        values={str(name): value for name, value in detail["values"].items()},
+        mapping=None if head.mapping == "none" else _named_by(head.fields, columns),
+    )
     return KIND + told.hex()
 
 
@@ -91,7 +94,15 @@ def _named_by(fields: Iterable[Json], columns: Iterable[str]) -> dict[str, Json]
 
 
 def _physical_names(field: Json) -> Json:
-    return [physical(field), {f["name"]: _physical_names(f) for f in fields_within(field["type"])}]
+    return [physical(field), _names_within(field["type"])]
+
+
+def _names_within(kind: Json) -> Json:
+    if isinstance(kind, Mapping) and kind["type"] == "map":
+        return [_names_within(kind["keyType"]), _names_within(kind["valueType"])]
+    if isinstance(kind, Mapping) and kind["type"] == "array":
+        return _names_within(kind["elementType"])
+    return {f["name"]: _physical_names(f) for f in fields_within(kind)}
 
 
 def physical(field: Json) -> str:

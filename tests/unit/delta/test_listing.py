@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from pyspark.sql import SparkSession
 
 from dataplane.contract import NESTED, ListedPartition
 from dataplane.delta_log import head
 from dataplane.failure import TaskFailure
 from dataplane.read.delta import DeltaReading
-from dataplane.read.delta_files import check, partitions
+from dataplane.read.delta_files import PHYSICAL, check, partitions
 from tests.unit.delta.test_log import METADATA, PROTOCOL, VECTOR, add, commit, remove
 
 NAMES = ("col-1", "col-2")
@@ -97,6 +99,35 @@ def test_names_that_were_swapped_change_the_files_that_have_the_columns(table: P
     after = listing(table)
     assert changed(before, after) == 3
     assert after["a.parquet"]["objects"][0]["columns"] == ["y"]
+
+
+def test_a_field_of_values_of_a_map_has_another_name(table: Path) -> None:
+    def metadata(name: str) -> dict[str, Any]:
+        field = {"name": name, "type": "long", "nullable": True, "metadata": {PHYSICAL: "col-2"}}
+        value = {"type": "array", "elementType": {"type": "struct", "fields": [field]}, "containsNull": True}
+        kind = {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
+        column = {"name": "x", "type": kind, "nullable": True, "metadata": {PHYSICAL: "col-1"}}
+        schema = json.dumps({"type": "struct", "fields": [column]})
+        return {"metaData": {**mapped("x")["metaData"], "schemaString": schema}}
+
+    commit(table, 1, metadata("a"))
+    before = listing(table)
+    commit(table, 2, metadata("b"))
+    assert changed(before, listing(table)) == 2
+
+
+def test_a_table_that_is_made_anew_of_files_of_the_same_names(tmp_path: Path) -> None:
+    found = []
+    for n in (1, 2):
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+        pyarrow.parquet.write_table(pa.table({"n": [n]}), tmp_path / "rows.parquet")
+        os.utime(tmp_path / "rows.parquet", (n, n))
+        convert_to_deltalake(str(tmp_path))
+        found.append(listing(tmp_path))
+    first, second = found
+    assert first.keys() == second.keys()
+    assert changed(first, second) == 1
 
 
 def test_fields_within_columns_are_told(tmp_path: Path) -> None:
