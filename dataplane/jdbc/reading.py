@@ -5,6 +5,7 @@ Does not belong here: which slices there are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ FETCH_ROWS = "10000"
 # Options that say what is read and from where: the component's own keys do that.
 _OURS = frozenset(
     {"url", "user", "password", "driver", "dbtable", "query", "sessioninitstatement", "prefertimestampntz"}
+)
+_QUOTED = re.compile(
+    r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$|--[^\n]*|/\*.*?\*/)|\?""", re.DOTALL
 )
 _DRIVER = "org.postgresql.Driver"
 _PASSING = (
@@ -115,7 +119,8 @@ class Rows:
         return sql.SQL("SELECT {} FROM {} WHERE {}").format(labelled, source_of(self._settings), where)
 
     def _text(self, query: sql.Composable) -> str:
-        return query.as_string(self.keeper)
+        """As JDBC takes it, for which a ? of an operator (of jsonb) would be a parameter."""
+        return _QUOTED.sub(lambda found: found[1] or "??", query.as_string(self.keeper))
 
 
 def _shares(objects: Sequence[tuple[str, SourceObject]]) -> list[str]:

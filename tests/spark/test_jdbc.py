@@ -77,6 +77,20 @@ def test_types_and_values(lake: Lake, database: Database) -> None:
     assert (kinds["p"], kinds["s"]) == ("decimal(12,3)", "short")
 
 
+QUESTIONS = """SELECT tags ? 'a?''b' AS one, tags ?| '{x,y}' AS two, '?' AS q, E'\\'?' AS e, $x$?'$x$ AS d,
+"n$?$" -- isn't it?
+FROM t /* who's ? */ WHERE NOT tags ?& '{x,z}'"""
+
+
+def test_a_query_may_have_question_marks(lake: Lake, database: Database) -> None:
+    database.do(
+        'CREATE TABLE t (tags jsonb, "n$?$" int)', """INSERT INTO t VALUES ('["a?''b"]', 1), ('["x", "z"]', 2)"""
+    )
+    work = job(database, table=None, query=QUESTIONS)
+    [result] = parsed(lake, work, tasks(work))
+    assert lake.rows(result) == [{"one": True, "two": False, "q": "?", "e": "'?", "d": "?'", "n$?$": 1}]
+
+
 @pytest.fixture
 def months(database: Database) -> Database:
     database.do(
