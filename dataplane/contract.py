@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 CONTRACT = 1
 MASK = (1 << 64) - 1
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
+TARGET_GONE = "target-gone"  # a write found nothing where the copy has been: all of it is to be written again
 MANIFEST = "manifest.json"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
 QUARANTINED = "quarantine"  # the output of a task, beside the one without a name, that holds rows taken out

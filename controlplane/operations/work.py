@@ -19,6 +19,7 @@ from controlplane.core import tree
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import CLAIMED, SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
+from controlplane.core.plan.sink import anew
 from controlplane.operations import copies, listings, packing, runs
 from controlplane.operations.context import Context
 from controlplane.operations.found import Damaged, Found
@@ -26,6 +27,7 @@ from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import (
     CONTRACT,
     MANIFEST,
+    TARGET_GONE,
     Claim,
     Encoded,
     FileEntry,
@@ -394,7 +396,9 @@ class _Recording:
         self._count("partitions.written", copies.written(tasks))
 
     def _failed(self, key: bytes, error: TaskError) -> None:
-        if self.attempt.kind != "list" and error["kind"] == "infrastructure":
+        if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
+            self._gone(key, error)
+        elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
             self._release([key], error)
         else:
             self._give_up(key, error)
@@ -419,6 +423,15 @@ class _Recording:
         self._count("task.retried", len(keys), {"message": "a source object changed while it was read"})
         for id in {self.tasks[k].spec["listing"] for k in keys}:
             listings.ask(self.tx, bytes.fromhex(id))
+
+    def _gone(self, key: bytes, error: TaskError) -> None:
+        """The task ends without a result, and who still wants it wants all of the target."""
+        for branch, name in self.tx.demanding(key):
+            target = self.tx.targets(branch).get(name)
+            if target is not None and target.generation:
+                self.tx.put_target(anew(self.tx, target))
+        self.tx.finish(self.attempt.id, [key])
+        self._count("task.retried", 1, {"message": error["message"]})
 
     def _release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
         for key in keys:

@@ -21,6 +21,7 @@ from dataplane.jdbc.layout import PARTITION, Layout, column_types
 from dataplane.jdbc.notes import Notes
 from dataplane.jdbc.server import connected, in_words, names_of
 from dataplane.lake import Lake
+from dataplane.write.marker import gone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec]
 
 
 def _opened(connection: Connection[Any], job: Mapping[str, Json]) -> Target:
-    """The table, made if there is none. TaskFailure where it is another's."""
+    """The table, made if there is none. TaskFailure where it is another's, or was to be there and is not."""
     *above, table = names_of(job["settings"]["table"])
     schema = above[0] if above else _current_schema(connection)
     notes = Notes(connection, schema, table, job["owner"])
@@ -50,6 +51,8 @@ def _opened(connection: Connection[Any], job: Mapping[str, Json]) -> Target:
     target = Target(connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy)
     with connection.transaction():
         known = notes.open()
+        if known is None and job.get("goes_on"):
+            raise gone(notes.name)
         if known is None:
             target.take()
         elif not target.exists():

@@ -27,7 +27,7 @@ from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
 from dataplane.stores import is_remote
-from dataplane.write.marker import MARKER, TEMPORARY, fence, of_partition, owner_of, put_synced, take
+from dataplane.write.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,9 +93,13 @@ class FilesTarget:
         self.options = Options.of(job["format"], job["options"])
         self.owner: str = job["owner"]
         self.schema: Schema = job["schema"]
+        self.goes_on: bool = job.get("goes_on", False)
 
     def open(self, now_s: float) -> None:
-        """Make the folder ours, or fail with `target-owned`; sweep what a crash left behind a day ago."""
+        """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
+        sweep what a crash left behind a day ago."""
+        if self.goes_on and not os.path.lexists(self.root / MARKER):
+            raise gone(str(self.root))
         self.root.mkdir(parents=True, exist_ok=True)
         take(self.root, self.owner)
         for folder in self.root.glob(f"{TEMPORARY}*"):

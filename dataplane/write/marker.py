@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from dataplane.arrow import dumps
-from dataplane.contract import Json
+from dataplane.contract import TARGET_GONE, Json
 from dataplane.failure import TaskFailure
 
 MARKER = "_headgate.json"
@@ -26,6 +26,11 @@ def take(root: Path, owner: str) -> None:
     marker = root / MARKER
     if not put_if_absent(marker, whose(owner)) and (other := owner_of(marker)) != owner:
         raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
+
+
+def gone(place: str) -> TaskFailure:
+    """Of a target that `goes_on`, and is not there: other partitions of it would be missing for good."""
+    return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
 
 
 def whose(owner: str) -> str:

@@ -25,7 +25,7 @@ from dataplane.contract import Json, encode_key, failpoint
 from dataplane.failure import TaskFailure
 from dataplane.stores import Access, open_root, root_of, telling, uri_of
 from dataplane.write.files import WRITERS, Options, check_format, file_name
-from dataplane.write.marker import MARKER, RELEASE, fence, of_partition, whose
+from dataplane.write.marker import MARKER, RELEASE, fence, gone, of_partition, whose
 
 if TYPE_CHECKING:
     from obstore import UpdateVersion
@@ -49,6 +49,7 @@ class RemoteTarget:
         self.schema = job["schema"]
         self.root = root_of(job["path"])
         self.folder = job["path"].removeprefix(self.root).strip("/")
+        self.goes_on: bool = job.get("goes_on", False)
         self.store = open_root(self.root, Access.of(job))
         self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
 
@@ -57,12 +58,15 @@ class RemoteTarget:
         return sha256(self.owner.encode()).hexdigest()[:12]
 
     def open(self, _now_s: float) -> None:
-        """Make the prefix ours, or fail with `target-owned`. Of two at once, the store lets one win."""
+        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. Of
+        two at once, the store lets one win."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
         path = self._path(MARKER)
         with telling(uri_of(self.root, path)):
+            if self.goes_on and not self._is_there(path):
+                raise gone(uri_of(self.root, self.folder))
             try:
                 obstore.put(self.store, path, whose(self.owner).encode(), mode="create", use_multipart=False)
             except AlreadyExistsError:
@@ -121,6 +125,15 @@ class RemoteTarget:
                 raise TaskFailure("target-occupied", told)
         fence(uri_of(self.root, folder), marker, generation)
         return Found([path for path in paths if path != place], tag)
+
+    def _is_there(self, path: str) -> bool:
+        import obstore
+
+        try:
+            obstore.head(self.store, path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
         """The text of a marker, as far as it is one, and what tells it from any other."""

@@ -122,3 +122,11 @@ def test_a_partition_that_went_leaves_a_marker_of_nothing(story: Story) -> None:
     assert len([n for n in story.names() if n.startswith("copies/3.csv/")]) == 2
     story.assert_in_sync()
     assert json.loads(story.objects()["copies/3.csv/_headgate.json"])["files"] == []
+
+
+def test_a_target_that_was_removed_is_written_again_as_a_whole(story: Story) -> None:
+    for name in story.names() - OTHERS.keys():
+        obstore.delete(story.bucket, name)
+    story.files["1.csv"] = ["1,new"]
+    story.workspace.write("data/1.csv", "day,note\n1,new\n")
+    story.assert_in_sync()

@@ -218,6 +218,12 @@ def _partitions(shop: Shop) -> list[dict[str, Any]]:
     return found
 
 
+def test_a_copy_that_was_given_up_is_made_again_as_a_whole(shop: Shop) -> None:
+    shop.do("DROP TABLE out.paid", "DELETE FROM out._headgate_sync WHERE target = 'out.paid'")
+    assert shop.follow("shop", "UPDATE orders SET amount = 8 WHERE month = 4") == 2
+    shop.check()
+
+
 def test_a_renamed_table_is_read_again_and_nothing_follows(shop: Shop) -> None:
     shop.do("ALTER TABLE orders RENAME TO orders2")
     shop.follow("shop", state="failed")

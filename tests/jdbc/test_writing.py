@@ -187,6 +187,18 @@ def test_a_table_of_somebody_else_is_left_alone(world: World) -> None:
     assert world.condition(world.job(), "a", ROWS) == "target-missing"
 
 
+def test_a_copy_that_goes_on_is_not_begun_anew(world: World) -> None:
+    """Else partitions that do not change would be missing."""
+    job = world.job() | {"goes_on": True}
+    assert world.condition(job, "a", ROWS) == "target-gone"
+    world.write(world.job(), "a", ROWS)
+    world.write(job, "b", ROWS, 2)
+    assert len(world.rows()) == 4
+    world.database.do("DROP TABLE copy", "DELETE FROM _headgate_sync WHERE target = 'public.copy'")
+    assert world.condition(job, "b", ROWS, 3) == "target-gone"
+    assert world.database.do("SELECT to_regclass('copy')") == [(None,)]
+
+
 def test_what_comes_late_changes_nothing(world: World) -> None:
     world.write(world.job(), "a", ROWS, 2)
     assert world.condition(world.job(), "a", [], 1) == "target-ahead"

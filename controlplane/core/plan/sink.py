@@ -73,9 +73,14 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
         return Target(planning.branch, node.dataset, identity, tree.EMPTY_ROOT, 0)
     if known.identity == identity:
         return known
-    nodes = planning.world.nodes
-    keys = [e.key for e in tree.scan(nodes, known.root)]
-    return replace(known, identity=identity, root=tree.edit(nodes, known.root, _void(keys)))
+    return replace(anew(planning.world.nodes, known), identity=identity)
+
+
+def anew(nodes: tree.NodeStore, target: Target) -> Target:
+    """The target when nobody knows what of it is there: each partition is to be written again, or removed."""
+    keys = [e.key for e in tree.scan(nodes, target.root)]
+    order = max(target.order, target.generation)
+    return replace(target, root=tree.edit(nodes, target.root, _void(keys)), generation=0, order=order)
 
 
 def _identity(node: Sink, state: State) -> bytes:
@@ -101,6 +106,8 @@ def _sync(
     }
     if not connecting.is_files(node.write):
         job["keyed"] = list(node.keyed)
+    if target.generation and not connecting.is_whole(node.write):
+        job["goes_on"] = True
     ordered = _ordered(node, state, target)
     if changes and connecting.is_whole(node.write):
         tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), ordered, state, len(changes)),)

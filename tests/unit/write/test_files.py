@@ -323,3 +323,14 @@ def test_what_is_not_supported_is_said(world: World, kind: str, options: dict[st
     with pytest.raises(TaskFailure) as caught:
         world.write("a", kind=kind, **options)
     assert caught.value.condition == "not-supported"
+
+
+def test_a_target_that_goes_on_is_not_begun_anew(world: World) -> None:
+    """Else partitions that do not change would be missing."""
+    job = JOB | {"path": str(world.target)}
+    on = job | {"goes_on": True}
+    with pytest.raises(TaskFailure) as caught:
+        FilesTarget(on).open(0)
+    assert (caught.value.condition, world.target.exists()) == ("target-gone", False)
+    FilesTarget(job).open(0)
+    FilesTarget(on).open(0)
