@@ -76,7 +76,8 @@ class Notes:
 
     @property
     def release(self) -> str:
-        return f"To give it up: DELETE FROM {self.schema}.{TABLE} WHERE target = '{self.name}'"
+        query = sql.SQL("DELETE FROM {} WHERE target = {}").format(self._place, self.name)
+        return f"To give it up: {query.as_string(self.connection)}"
 
     def fence(self, partition: str, generation: int) -> None:
         """Nothing is written over what a later generation has left, however late an earlier writer comes."""

@@ -175,6 +175,16 @@ def test_two_writers_never_own_a_table(world: World) -> None:
     assert world.condition(world.job(), "a", []) == "target-owned"
 
 
+def test_the_statement_that_gives_a_table_up_does_so(world: World) -> None:
+    world.database.do("""CREATE SCHEMA "It's. Mine" """)
+    job = world.job(table='"It\'s. Mine"."A""b"')
+    world.write(job, "a", ROWS)
+    with pytest.raises(TaskFailure) as caught:
+        world.write(job | {"owner": "f.o 2"}, "a", ROWS)
+    world.database.do(caught.value.message.partition("To give it up: ")[2], """TRUNCATE "It's. Mine"."A""b" """)
+    world.write(job | {"owner": "f.o 2"}, "a", ROWS)
+
+
 def test_a_table_of_somebody_else_is_left_alone(world: World) -> None:
     world.database.do(
         "CREATE TABLE copy (month int, name text, _partition text)", "INSERT INTO copy VALUES (1, 'x', '')"
