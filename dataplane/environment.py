@@ -72,7 +72,7 @@ class _Gate:
         context.environment.pop(PATH, None)
         while str(self.folder) in sys.path:
             sys.path.remove(str(self.folder))
-        own = {name: module for name, module in list(sys.modules.items()) if _lies_in(module, self.folder)}
+        own = _those_in(self.folder)
         for name in own:
             del sys.modules[name]
         self.aside[self.folder] = own
@@ -83,9 +83,25 @@ _GATE = _Gate()
 _SENDING = threading.Lock()
 
 
-def _lies_in(module: ModuleType, folder: Path) -> bool:
-    places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", None) or ())]
-    return any(place.startswith(f"{folder}{os.sep}") for place in places)
+def _those_in(folder: Path) -> dict[str, ModuleType]:
+    """Modules that lie in a folder, and those within them that do not say where they lie."""
+    modules = dict(sys.modules)
+    places = {name: _places(module) for name, module in modules.items()}
+    there = {name for name, some in places.items() if any(place.startswith(f"{folder}{os.sep}") for place in some)}
+    return {
+        name: module
+        for name, module in modules.items()
+        if name in there or (not places[name] and name.partition(".")[0] in there)
+    }
+
+
+def _places(module: ModuleType) -> list[str]:
+    """Some modules answer anything, or raise, whatever they are asked (`torch.classes`)."""
+    try:
+        found = [getattr(module, "__file__", None), *(getattr(module, "__path__", None) or ())]
+    except Exception:  # noqa: BLE001  # the module's own code
+        return []
+    return [place for place in found if isinstance(place, str)]
 
 
 def _path_of_workers(folder: Path, context: SparkContext) -> str:

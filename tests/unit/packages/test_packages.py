@@ -20,6 +20,21 @@ from tests.wheels import only_from, wheel
 ONE, TWO = "hgtestpkg==1.0", "hgtestpkg==2.0"
 
 
+ODD = """
+import sys, types
+class Raising(types.ModuleType):
+    def __getattribute__(self, name):
+        if name in ("__file__", "__path__"):
+            raise ImportError(name)
+        return super().__getattribute__(name)
+class Anything(types.ModuleType):
+    def __getattr__(self, name):
+        return Anything(name)
+raising = sys.modules["hgoddpkg.raising"] = Raising("hgoddpkg.raising")
+sys.modules["hgoddpkg.anything"] = Anything("hgoddpkg.anything")
+"""
+
+
 pytestmark = pytest.mark.slow  # seconds, by a real installer
 
 
@@ -98,6 +113,19 @@ def test_tasks_of_one_set_run_together_and_others_wait(home: Path) -> None:
     for thread in threads:
         thread.join(20)
     assert told == ["1.0", "1.0", "2.0"]
+
+
+def test_modules_may_answer_anything(home: Path) -> None:
+    """As torch.classes does, which has every attribute."""
+    wheel(home.parent / "wheels", "hgoddpkg", "1.0", ODD)
+    for _ in range(2):
+        with seeing(["hgoddpkg==1.0"], context()):
+            import hgoddpkg  # type: ignore[import-not-found]  # there while it is required
+
+            assert sys.modules["hgoddpkg.raising"].__name__ == hgoddpkg.raising.__name__
+    assert not [name for name in sys.modules if name.startswith("hgoddpkg")]
+    with seeing([ONE], context()):
+        assert seen() == "1.0"
 
 
 @pytest.mark.parametrize("requirement", ["hgtestpkg==3.0", "hg-not-there==1"])
