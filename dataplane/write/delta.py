@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from dataplane.contract import FileEntry, Json, Schema, TaskSpec, canonical_schema, failpoint
+from dataplane.delta_log import snapshot
 from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
@@ -109,12 +110,23 @@ class DeltaTarget:
         return version
 
     def _relation(self, table: DeltaTable) -> str:
-        """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end, or `other`."""
+        """How the table's schema becomes the wanted one: `same`, `widened` by columns at its end, or `other`.
+
+        This, too, where somebody's deletion vectors take rows out of files: to remove one of these takes more than its
+        path.
+        """
+        if self._has_vectors(table):
+            return "other"
         before = canonical_schema(json.loads(table.schema().to_json()))["fields"]
         after = self.schema["fields"]
         if before == after:
             return "same"
         return "widened" if after[: len(before)] == before else "other"
+
+    def _has_vectors(self, table: DeltaTable) -> bool:
+        if "deletionVectors" not in (table.protocol().reader_features or ()):
+            return False
+        return any(file.get("deletionVector") for file in snapshot(self.root, table.version()).files)
 
     # files
 

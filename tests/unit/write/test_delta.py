@@ -16,10 +16,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.delta_log import snapshot
 from dataplane.failure import TaskFailure
 from dataplane.lake import LocalLake
 from dataplane.write.delta import TRIES, difference, writing
 from dataplane.write.marker import MARKER
+from tests.unit.delta.test_log import VECTOR, add, commit
 from tests.unit.write.test_files import struct
 
 ONE = struct(n="long")
@@ -197,6 +199,24 @@ def test_what_others_did_to_the_table_is_put_right(world: World) -> None:
     DeltaTable(str(world.table)).delete("n = 2")
     world.write(a, b)
     assert world.rows() == [1, 2]
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_rows_that_others_deleted_by_vectors_are_put_right(world: World, *, is_wanted: bool) -> None:
+    """A file with a vector is removed by more than its path: it stayed, whatever the dataset had."""
+    a, b = world.fragment(1), world.fragment(2, 3)
+    world.write(a, b)
+    found = snapshot(world.table)
+    [path] = [file["path"] for file in found.files if b["id"] in file["path"]]
+    named = ["deletionVectors"]
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": named, "writerFeatures": named}
+    vectored = {**add(path, {**VECTOR, "cardinality": 1})["add"], "dataChange": True}
+    gone = {"path": path, "dataChange": True}
+    commit(world.table, 1, {"protocol": features}, {"remove": gone}, {"add": vectored})
+    wanted = [a, b] if is_wanted else [a]
+    world.write(*wanted)
+    assert not [file for file in snapshot(world.table).files if file.get("deletionVector")]
+    assert world.rows() == ([1, 2, 3] if is_wanted else [1])
 
 
 def test_a_file_that_is_gone_from_the_lake_fails_the_write(world: World) -> None:
