@@ -104,10 +104,12 @@ def comparing(connection: Connection[Any], snapshot: str, settings: Mapping[str,
 
 
 def _storage(connection: Connection[Any], settings: Mapping[str, Json]) -> object:
-    """The file that a plain table lies in, which becomes another one where it is rewritten; None for all else."""
+    """The file that a plain table lies in, which becomes another one where it is rewritten. None for all else, also
+    where others inherit from it."""
     if not settings["table"]:
         return None
     name = identifier(settings["table"]).as_string(connection)
-    query = "SELECT pg_relation_filenode(oid) FROM pg_class WHERE oid = to_regclass(%s) AND relkind = 'r'"
+    query = """SELECT pg_relation_filenode(oid) FROM pg_class
+               WHERE oid = to_regclass(%s) AND relkind = 'r' AND NOT relhassubclass"""
     found = connection.execute(query, (name,)).fetchone()
     return found[0] if found else None

@@ -184,6 +184,18 @@ def test_a_query_over_a_table_that_is_rewritten_while_it_is_read_is_void(lake: L
         assert source.changed(objects) == {found["name"] for found in objects}
 
 
+def test_a_table_that_inherits_is_void_where_it_is_rewritten(lake: Lake, months: Database) -> None:
+    months.do("CREATE TABLE more () INHERITS (t)", "INSERT INTO more VALUES (8, 1)")
+    work = job(months)
+    objects = [found for task in tasks(work).values() for found in task["objects"]]
+    with reading(reading_session(lake.spark), work) as source:
+        assert source.changed(objects) == frozenset()
+        assert source.changed(objects) == frozenset()
+        months.do("SET lock_timeout = '10s'", "TRUNCATE more")
+        assert source.rows([("0" * 32, objects[0])]).count() == 700
+        assert source.changed(objects) == {found["name"] for found in objects}
+
+
 def test_sums_that_nobody_asks_for_are_given_up(lake: Lake, months: Database) -> None:
     months.do("INSERT INTO t SELECT 1, i FROM generate_series(1, 1000000) AS i")
     work = job(months)
