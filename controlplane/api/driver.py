@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
+from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,8 +33,9 @@ from dataplane.contract import Claim, Kind, TaskResult
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
+CLAIMS = 256  # at a time; each holds a thread while it waits, and no other request waits for those
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
-KINDS = frozenset(get_args(Kind))
+KINDS = get_args(Kind)
 TASK = re.compile(r"[0-9a-f]{64}")
 STATES = ("done", "failed", "void")
 
@@ -47,6 +49,7 @@ class Call:
     driver: str
     body: dict[str, Any]
     gone: threading.Event  # set when the driver has hung up: it is dead, or will ask again
+    at: float  # when it came, by `time.monotonic`
 
     def take(self, name: str, is_fine: Callable[[Any], bool], default: Any = None) -> Any:
         """A field of the body, if it has the shape that it must have."""
@@ -60,7 +63,7 @@ class DriverApp:
     """The routes below /v1/driver/."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self._services, self._claims = services, CapacityLimiter(CLAIMS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -83,7 +86,7 @@ class DriverApp:
         call = self._call(request, token, await request.body())
         watching = asyncio.ensure_future(self._watch(request.receive, call.gone))
         try:
-            return await run_in_threadpool(handle, call)
+            return await to_thread.run_sync(handle, call, limiter=self._claims if handle is _claim else None)
         finally:
             watching.cancel()
 
@@ -102,7 +105,7 @@ class DriverApp:
         if not isinstance(body, dict):
             raise Refused("invalid-request", "the body is not a JSON object")
         context = self._services.context(token, problems.request_id(request))
-        return Call(self._services, context, token.subject, body, threading.Event())
+        return Call(self._services, context, token.subject, body, threading.Event(), time.monotonic())
 
 
 def _claim(call: Call) -> Response:
@@ -118,7 +121,7 @@ def _claim(call: Call) -> Response:
 
 def _wait_for(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], wait_s: float) -> Claim | None:
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
-    end = time.monotonic() + wait_s
+    end = call.at + wait_s
     wake, stopping = call.services.wake, call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count

@@ -17,7 +17,7 @@ import uvicorn
 from controlplane.api.edge import Edge
 from controlplane.api.services import Services
 
-THREADS = 256  # each waiting claim or stream of events holds one
+THREADS = 256  # each stream of events that waits holds one
 TICK_S = 1.0
 GRACE_S = 5
 KEEP_ALIVE_S = 75

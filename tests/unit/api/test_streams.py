@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import islice
 from urllib.parse import urlsplit
 
+from controlplane.api.driver import CLAIMS
 from controlplane.client import Document
 from controlplane.core.model import Event
 from tests.unit.api.world import World
@@ -55,6 +58,10 @@ def test_a_claim_waits_and_returns_empty(world: World) -> None:
         assert (answer.status_code, answer.content) == (204, b"")
         unknown = http.post("/v1/driver/claim", json={"contract": 99, "kinds": ["list"]})
         assert (unknown.status_code, unknown.json()["type"]) == (426, "urn:headgate:unknown-contract")
+        odd: object
+        for odd in ([], ["none"], [[]], [{}], "list"):
+            answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": odd})
+            assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:invalid-request"), odd
         assert http.post("/v1/driver/heartbeat", json={"attempts": ["a"]}).json() == {"fenced": ["a"], "drain": False}
         fenced = http.post("/v1/driver/report", json={"attempt": "a", "results": []})
         assert (fenced.status_code, fenced.json()["type"]) == (409, "urn:headgate:fenced")
@@ -128,3 +135,23 @@ def test_no_work_is_handed_to_a_driver_that_hung_up(world: World) -> None:
     with world.http(world.driver) as http:  # who lives gets it
         answer = http.post("/v1/driver/claim", json={"contract": 1, "kinds": ["list"], "wait_s": 0.0})
     assert answer.status_code == 200
+
+
+def test_however_many_claims_wait_other_requests_are_answered(world: World) -> None:
+    parts, body = urlsplit(world.url), json.dumps({"contract": 1, "kinds": ["list"], "wait_s": 25.0})
+    head = ["POST /v1/driver/claim HTTP/1.1", "Host: x", f"Authorization: Bearer {world.driver}"]
+    request = "\r\n".join([*head, f"Content-Length: {len(body)}", "", body]).encode()
+    with ExitStack() as open_ones:
+        waiting = [
+            open_ones.enter_context(socket.create_connection((parts.hostname, parts.port))) for _ in range(CLAIMS)
+        ]
+        for connection in waiting:
+            connection.sendall(request)
+        for _ in waiting:
+            world.wake.waiting.acquire()
+        with world.http(world.driver) as http:
+            assert http.get("/livez").status_code == 200
+            assert http.post("/v1/driver/heartbeat", json={"attempts": []}).status_code == 200
+        assert select.select(waiting, [], [], 0)[0] == [], "they wait on"
+        world.services.stopping.set()
+        world.services.wake.notify()
