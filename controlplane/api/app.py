@@ -20,7 +20,7 @@ def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
     app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.services = services
-    for kind in (HeadgateError, HTTPException, RequestValidationError):
+    for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
@@ -39,6 +39,8 @@ async def _problem(request: Request, error: Exception) -> Response:
             return problems.of_error(error, request)
         case HTTPException():
             return problems.of_http(error, request)
+        case OSError():
+            return problems.of_outage(error, request)
         case RequestValidationError():
             return problems.of_invalid(error.errors(), request)
         case _:

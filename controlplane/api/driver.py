@@ -73,6 +73,8 @@ class DriverApp:
             response = problems.of_error(error, request)
         except HTTPException as error:
             response = problems.of_http(error, request)
+        except OSError as error:
+            response = problems.of_outage(error, request)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:

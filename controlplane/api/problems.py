@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from controlplane import logs
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -41,6 +42,7 @@ CODES = {
     500: "internal",
     503: "unavailable",
 }
+log = logs.get("api")
 
 
 class Refused(HeadgateError):
@@ -85,6 +87,14 @@ def of_http(error: HTTPException, request: Request) -> JSONResponse:
     code = CODES.get(error.status_code, "invalid-request")
     value = body(error.status_code, code, str(error.detail), request_id(request))
     return JSONResponse(value, error.status_code, error.headers, media_type=MEDIA_TYPE)
+
+
+def of_outage(error: OSError, request: Request) -> JSONResponse:
+    """The answer where the database or a store cannot be reached, or gave a transaction up: try again later."""
+    log.warning("request failed", path=request.url.path, request_id=request_id(request), reason=str(error))
+    words = "the database or the lake does not answer; the log has the reason under this request id"
+    value = body(503, "unavailable", words, request_id(request))
+    return JSONResponse(value, 503, {"Retry-After": "2"}, media_type=MEDIA_TYPE)
 
 
 def of_fault(request_id: str) -> JSONResponse:

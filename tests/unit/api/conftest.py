@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.api.services import Services
-from controlplane.api.serving import Serving
 from controlplane.drivers.local import LocalPool
 from controlplane.lake.objects import open_lake
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
 from controlplane.store import open_store
-from tests.unit.api.world import TellingWake, World, render
+from tests.unit.api.world import TellingWake, World, render, serving
 
 
 @pytest.fixture
@@ -42,14 +40,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))
     driver, _ = tokens.create(context, "test driver", ("driver",), subject="d1")
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()
-        api = Serving(services, bound, stopping.set)
-        api.start()
-        yield World(f"http://127.0.0.1:{bound.getsockname()[1]}", services, admin, driver, wake, faults, tmp_path)
-        stopping.set()
-        services.wake.notify()
-        api.stop()
+    with serving(services) as url:
+        yield World(url, services, admin, driver, wake, faults, tmp_path)
     pool.close()
     services.store.close()

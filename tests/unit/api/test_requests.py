@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -16,7 +17,9 @@ from controlplane.api import calls
 from controlplane.client import ApiError, Document
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
-from tests.unit.api.world import BLUEPRINT, World
+from controlplane.store import open_store
+from tests.servers.ports import free_port
+from tests.unit.api.world import BLUEPRINT, World, serving
 
 HANGS_S = 60.0
 FIELDS = {"type", "title", "status", "detail", "request_id", "errors"}
@@ -106,6 +109,18 @@ def test_what_breaks_is_told_by_its_id_only(world: World) -> None:
     assert (answer.status_code, answer.json()["type"]) == (500, "urn:headgate:internal")
     assert (answer.json()["request_id"], answer.headers["x-request-id"]) == ("r1", "r1")
     assert "nobody's business" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/v1/branches/main/status", "/v1/driver/heartbeat"])
+def test_a_database_that_is_away_is_no_fault_of_ours(world: World, path: str) -> None:
+    store = open_store(f"postgresql+psycopg://somebody:hidden@127.0.0.1:{free_port()}/none?connect_timeout=5")
+    with serving(replace(world.services, store=store)) as url, replace(world, url=url).http() as http:
+        answer = http.post(path, json={"attempts": []}) if "driver" in path else http.get(path)
+    store.close()
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:headgate:unavailable")
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert answer.headers["retry-after"]
+    assert "127.0.0.1" not in answer.text
 
 
 # --- bodies ---------------------------------------------------------------------------------------

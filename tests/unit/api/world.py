@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 
 from controlplane.api.services import Services
+from controlplane.api.serving import Serving
 from controlplane.client import Headgate
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import Schema
@@ -43,6 +46,20 @@ class World:
 
     def client(self) -> Headgate:
         return Headgate(self.url, self.admin)
+
+
+@contextmanager
+def serving(services: Services) -> Iterator[str]:
+    """The URL of a server of these."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        api = Serving(services, bound, services.stopping.set)
+        api.start()
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        services.stopping.set()
+        services.wake.notify()
+        api.stop()
 
 
 class TellingWake(Wake):
