@@ -202,7 +202,10 @@ def _labels(cluster: Cluster, launch: Launch) -> dict[str, str]:
 def _pod(cluster: Cluster, pool: Pool, name: str) -> Manifest:
     volumes: list[Manifest] = [{"name": volume, "emptyDir": {}} for volume in ("tmp", "home")]
     volumes.append({"name": "given", "secret": {"secretName": name, "defaultMode": 0o440}})
-    volumes += [{"name": f"secret-{s}", "secret": {"secretName": s, "defaultMode": 0o440}} for s in cluster.secrets]
+    volumes += [
+        {"name": f"secret-{i}", "secret": {"secretName": s, "defaultMode": 0o440}}
+        for i, s in enumerate(cluster.secrets)
+    ]
     talks_to_cluster = pool.executors is not None
     return {
         "restartPolicy": "Never",
@@ -219,7 +222,9 @@ def _pod(cluster: Cluster, pool: Pool, name: str) -> Manifest:
 
 def _container(cluster: Cluster, pool: Pool) -> Manifest:
     mounts = _mounts({"tmp": "/tmp", "home": HOME})
-    mounts += _mounts({"given": GIVEN, **{f"secret-{s}": f"{SECRETS}/{s}" for s in cluster.secrets}}, is_read_only=True)
+    mounts += _mounts(
+        {"given": GIVEN, **{f"secret-{i}": f"{SECRETS}/{s}" for i, s in enumerate(cluster.secrets)}}, is_read_only=True
+    )
     return {
         "name": CONTAINER,
         "image": cluster.image,

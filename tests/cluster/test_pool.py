@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -252,7 +253,7 @@ def test_manifests_are_accepted_to_the_letter(site: Site) -> None:
     """By the server, strictly, in a namespace that takes only what needs no privilege."""
     pool = site.cluster()
     for executors in (None, Executors()):
-        cluster = site.cluster(executors=executors)
+        cluster = replace(site.cluster(executors=executors), secrets=("warehouse.prod", "x" * 253))
         launch = Launch("driver-x", "driver", "standard", 0, 1)
         made = [manifests.job(cluster, launch), manifests.secret(cluster, launch, "t", {"name": "x", "uid": "u"})]
         pod = manifests.executor(cluster, Executors())

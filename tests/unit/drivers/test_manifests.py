@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.model import Size
 from controlplane.drivers import manifests
 from controlplane.drivers.manifests import Launch
-from controlplane.drivers.pools import BadPools, Cluster, read
+from controlplane.drivers.pools import NAME, BadPools, Cluster, read
 
 GOLDEN = Path(__file__).with_name("manifests")
 POOLS = {
@@ -99,6 +99,18 @@ def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> Non
         read(json.dumps(POOLS | change))
     with pytest.raises(BadPools, match="no JSON"):
         read("{")
+
+
+def test_secrets_may_have_any_name_that_the_cluster_takes() -> None:
+    """Volumes are named more strictly than Secrets: no dots, 63 characters."""
+    secrets = ["warehouse.prod", "x" * 253]
+    cluster = read(json.dumps(POOLS | {"secrets": secrets}))
+    pod = manifests.job(cluster, Launch("driver-0", "driver", "small", 0, 1))["spec"]["template"]["spec"]
+    volumes = {v["name"]: v["secret"]["secretName"] for v in pod["volumes"] if v["name"].startswith("secret-")}
+    assert list(volumes.values()) == secrets
+    assert all(NAME.fullmatch(name) for name in volumes)
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    assert [mounts[name] for name in volumes] == [f"{manifests.SECRETS}/{name}" for name in secrets]
 
 
 @pytest.mark.parametrize(("cpu", "threads"), [(2, 2), ("2", 2), (0.5, 1), ("1.5", 1), ("2500m", 2), ("250m", 1)])
