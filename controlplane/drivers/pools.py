@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from typing import Any, TypeVar
 
 from controlplane.core.model import SIZES, Size
@@ -18,6 +19,9 @@ QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
 CPU = re.compile(r"([0-9]{1,6})m|([0-9]{1,3}(?:\.[0-9]{1,3})?)")
 LONGEST_INSTANCE = 16  # names of Spark's executor pods, which must not be longer than 63, begin with it
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+LEAST = {"minimum": 0, "maximum": 0, "tasks_each": 1, "deadline_s": 1, "grace_s": 0, "keep_s": 0}  # of whole numbers
+TEXTS = frozenset({"namespace", "image", "url", "instance", "service_account", "priority_class"})
 
 T = TypeVar("T")
 
@@ -132,7 +136,8 @@ def read(text: str) -> Cluster:
         if not said.get(name):
             raise BadPools(f"`{name}` is missing")
     lists = {name: _texts(name, said.get(name, [])) for name in ("secrets", "env_secrets")}
-    cluster = _built("", Cluster, said | lists | {"pools": made})
+    named = {"env": _named_texts("env", said.get("env", {})), "conf": _conf(said.get("conf", {}))}
+    cluster = _built("", Cluster, said | lists | named | {"pools": made})
     for name, value in (("namespace", cluster.namespace), ("instance", cluster.instance)):
         if not NAME.fullmatch(value):
             raise BadPools(f"`{name}` is {value!r}; it can be of a-z, 0-9 and -")
@@ -180,6 +185,7 @@ def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
         said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
     made = _built(where, Executors, said)
     mebibytes(made.memory)
+    _whole(f"{where}.maximum", made.maximum, 1)
     if not cores(made.cpu).is_integer():
         raise BadPools(f"`{where}.cpu` is {made.cpu!r}; it must be whole: an executor has so many tasks at a time")
     return replace(made, cpu=int(cores(made.cpu)))
@@ -187,13 +193,28 @@ def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
 
 def _place(where: str, body: Any) -> Place:
     said = _known(where, body, {f.name for f in fields(Place)})
-    return _built(where, Place, said | {"tolerations": tuple(said.get("tolerations", ()))})
+    selector = _named_texts(f"{where}.selector", said.get("selector", {}))
+    tolerations = said.get("tolerations", [])
+    if not isinstance(tolerations, list) or not all(isinstance(one, dict) for one in tolerations):
+        raise BadPools(f"`{where}.tolerations` is {tolerations!r}; it must be a list of objects")
+    return _built(where, Place, said | {"selector": selector, "tolerations": tuple(tolerations)})
 
 
 def _texts(where: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise BadPools(f"`{where}` is {value!r}; it must be a list of names")
     return tuple(value)
+
+
+def _named_texts(where: str, value: Any) -> dict[str, str]:
+    return {name: _text(f"{where}.{name}", one) for name, one in _mapping(where, value).items()}
+
+
+def _conf(value: Any) -> dict[str, str]:
+    """Spark's values may stand there as what they are."""
+    said = _mapping("conf", value)
+    plain = {name: json.dumps(one) for name, one in said.items() if isinstance(one, int | float)}
+    return _named_texts("conf", said | plain)
 
 
 def _mapping(where: str, value: Any) -> dict[str, Any]:
@@ -216,12 +237,31 @@ def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def _built(where: str, make: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """Numbers where numbers belong: what JSON cannot tell apart is checked by its default's type."""
-    for name, value in given.items():
-        if (name.endswith("_s") or name in ("minimum", "maximum", "tasks_each")) and not _is_count(value):
-            raise BadPools(f"`{where + '.' if where else ''}{name}` is {value!r}; it must be a number from 0 on")
-    return make(**given)
+    """Numbers and texts where they belong, by their names: JSON may have anything anywhere."""
+    return make(**{name: _meant(f"{where}.{name}" if where else name, name, value) for name, value in given.items()})
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _meant(where: str, name: str, value: Any) -> Any:
+    if name in LEAST:
+        return _whole(where, value, LEAST[name])
+    if name in TEXTS:
+        return _text(where, value)
+    if name == "idle_s" and not (_is_number(value) and 0 <= value < inf):
+        raise BadPools(f"`{where}` is {value!r}; it must be a number from 0 on")
+    return value
+
+
+def _whole(where: str, value: Any, least: int) -> int:
+    if not (_is_number(value) and least <= value < inf and value == int(value)):
+        raise BadPools(f"`{where}` is {value!r}; it must be a whole number from {least} on")
+    return int(value)
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadPools(f"`{where}` is {value!r}; it must be a text")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

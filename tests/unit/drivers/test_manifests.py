@@ -92,6 +92,22 @@ def test_names_are_those_of_slots(cluster: Cluster) -> None:
         ({"pools": {"small": {"minimum": 3, "maximum": 2}}}, "`pools.small`: minimum 3 and maximum 2"),
         ({"pools": {"small": {"place": "moon"}}}, "`pools.small.place` knows spot, steady; not 'moon'"),
         ({"pools": []}, "`pools` must be an object"),
+        ({"pools": {"small": {"tasks_each": 0}}}, "`pools.small.tasks_each` is 0"),
+        ({"pools": {"small": {"deadline_s": 0}}}, "`pools.small.deadline_s` is 0"),
+        ({"pools": {"small": {"maximum": 2.5}}}, "`pools.small.maximum` is 2.5"),
+        ({"pools": {"small": {"idle_s": float("inf")}}}, "`pools.small.idle_s` is inf"),
+        ({"pools": {"large": {"executors": {"maximum": 0}}}}, "`pools.large.executors.maximum` is 0"),
+        ({"keep_s": 0.5}, "`keep_s` is 0.5"),
+        ({"namespace": 5}, "`namespace` is 5; it must be a text"),
+        ({"url": None}, "`url` is None; it must be a text"),
+        ({"env": ["A"]}, "`env` must be an object"),
+        ({"env": {"A": 1}}, "`env.A` is 1; it must be a text"),
+        ({"conf": ["spark.x"]}, "`conf` must be an object"),
+        ({"conf": {"spark.x": {}}}, "`conf.spark.x` is {}"),
+        ({"places": {"spot": {"selector": {"spot": True}}}}, "`places.spot.selector.spot` is True"),
+        ({"places": {"spot": {"tolerations": {"key": "spot"}}}}, "`places.spot.tolerations` is .*a list of objects"),
+        ({"places": {"spot": {"tolerations": ["spot"]}}}, "`places.spot.tolerations` is .*a list of objects"),
+        ({"places": {"spot": {"priority_class": 3}}}, "`places.spot.priority_class` is 3"),
     ],
 )
 def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> None:
@@ -99,6 +115,16 @@ def test_bad_settings_are_told_with_their_place(change: dict, words: str) -> Non
         read(json.dumps(POOLS | change))
     with pytest.raises(BadPools, match="no JSON"):
         read("{")
+
+
+def test_whole_numbers_may_be_written_as_fractions() -> None:
+    pools = {"small": {"maximum": 3.0, "idle_s": 0.5, "deadline_s": 1e6, "grace_s": 30.0}}
+    cluster = read(json.dumps(POOLS | {"keep_s": 60.0, "conf": {"spark.sql.shuffle.partitions": 8}, "pools": pools}))
+    made = manifests.job(cluster, Launch("driver-0", "driver", "small", 0, 1))["spec"]
+    pod = made["template"]["spec"]
+    numbers = made["activeDeadlineSeconds"], made["ttlSecondsAfterFinished"], pod["terminationGracePeriodSeconds"]
+    assert json.dumps(numbers) == "[1000000, 60, 30]"
+    assert list(range(cluster.pool("driver", "small").limits.maximum)) == [0, 1, 2]
 
 
 def test_secrets_may_have_any_name_that_the_cluster_takes() -> None:
