@@ -106,9 +106,10 @@ class Cluster:
 
     @property
     def shares(self) -> tuple[Share, ...]:
-        """Workers take every task of theirs: none needs much."""
+        """Workers take every task of theirs: none needs much. A size without drivers may have some of earlier settings,
+        which are to end."""
         drivers = (self.pools[size] for size in SIZES)
-        mine = (Share(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers if p.limits.maximum)
+        mine = (Share(p.kind, p.size, self.serves(p.size), p.limits) for p in drivers)
         return Share("worker", "standard", SIZES, self.pools["worker"].limits), *mine
 
     def serves(self, size: Size) -> tuple[Size, ...]:

@@ -300,11 +300,11 @@ class Reconciler:
         """As many workers and drivers as what waits and runs is worth."""
         with self.store.read(self.namespace) as tx:
             backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
-        try:
-            for share in self.pool.shares:
+        for share in self.pool.shares:
+            try:
                 self._fit(share, backlog[share.serves])
-        except PoolUnavailable as e:
-            log.warning("the pool cannot be scaled", reason=str(e))
+            except PoolUnavailable as e:
+                log.warning("the pool cannot be scaled", kind=share.kind, size=share.size, reason=str(e))
 
     def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
         """At first as many are kept as there are."""

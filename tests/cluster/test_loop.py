@@ -90,6 +90,37 @@ def test_each_size_has_its_own_drivers(site: Site, tmp_path: Path) -> None:
         jobs(site, loop, JOB, "headgate-driver-large-0-1")
 
 
+def test_drivers_of_a_size_that_is_to_have_none_any_more_end(site: Site, tmp_path: Path) -> None:
+    """They outlived the control plane whose pools had some."""
+    site.node()
+    cluster = only_drivers(site.cluster())
+    with looping(site.pool(cluster), tmp_path) as (loop, store):
+        ask(store, task(1, size="large"))
+        jobs(site, loop, "headgate-driver-large-0-1")
+    none = replace(cluster.pools["large"], limits=Limits(0, 0))
+    with looping(site.pool(replace(cluster, pools={**cluster.pools, "large": none})), tmp_path) as (loop, _):
+        jobs(site, loop, JOB)
+
+
+def test_a_pool_that_cannot_be_launched_into_keeps_no_other_from_shrinking(site: Site, tmp_path: Path) -> None:
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    cluster = only_drivers(site.cluster())
+    with looping(site.pool(cluster), tmp_path) as (loop, store):
+        ask(store, task(1))
+        jobs(site, loop, JOB)
+        with store.begin("default") as tx:
+            tx.drop_demands("main", DAILY)
+    worker = replace(cluster.pools["worker"], limits=Limits(1, 1))
+    pools = replace(cluster, pools={**cluster.pools, "worker": worker})
+    with looping(site.pool(pools, site.api(way.url)), tmp_path) as (loop, _):
+        way.fault, way.only = "429", "POST"
+        jobs(site, loop)
+        way.fault = ""
+        jobs(site, loop, "headgate-worker-0-1")
+    way.close()
+
+
 ENDS = {
     "memory": ("driver-out-of-memory", "its driver ended: ran out of memory: killed at its limit of 64Mi", 1),
     "pod by hand": ("driver-lost", "its driver ended: its pod was deleted", 0),
