@@ -8,6 +8,7 @@ from __future__ import annotations
 AS_ASKED = "ended as asked"
 BY_ITSELF = "exited with code 0"
 WITH_ITS_MAKER = "the control plane that started it ended"
+GONE = "it is not there any more"  # and nobody noted what of
 LAUNCHED = "launched after all"
 ENDING = "is being ended"  # of one that has not ended yet
 

@@ -254,9 +254,12 @@ class Reconciler:
         except PoolUnavailable as e:
             log.warning("the pool cannot be looked at", reason=str(e))
             return
-        moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
         with self.store.read(self.namespace) as tx:
             attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        if not self._first:  # ends are told once, perhaps in a pass that failed before they were kept
+            missing = {id: replace(d, seen=now, ended=True, reason=ends.GONE) for id, d in stored.items()}
+            present = missing | present
+        moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
         self._busy = frozenset(attempt.driver for attempt in attempts.values())
         gone = [d for d in stored.values() if d.id not in present] if self._first else []
         if moved or gone:

@@ -110,6 +110,22 @@ def test_a_dataset_whose_tasks_wait_says_what_its_drivers_wait_for(place: Place)
     ]
 
 
+def test_a_driver_whose_end_was_told_in_a_pass_that_failed_has_ended(place: Place) -> None:
+    """Pools tell an end once."""
+    place.pool.drivers = (driver("d"), driver("stays"))
+    place.listed()
+    text, _ = tokens.create(place.ctx, "of d", ("driver",), subject="d")
+    claim = work.claim(place.ctx, "d", CONTRACT, ["parse"])
+    assert claim is not None
+    place.pool.drivers = (driver("stays"),)
+    place.loop.tick()
+    with place.ctx.store.read() as tx:
+        assert [d.id for d in tx.drivers()] == ["stays"]
+        assert tx.attempts() == {}
+    assert tokens.authenticate(place.ctx.store, text) is None
+    assert [(e["driver"], e["reason"]) for e in place.told()] == [("d", "it is not there any more")]
+
+
 @pytest.mark.parametrize(("reason", "fault"), ENDS, ids=[fault for _, fault in ENDS])
 def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: str, fault: str) -> None:
     place.pool.drivers = (driver("d"),)
