@@ -173,9 +173,10 @@ def _error(status: int, body: bytes) -> HeadgateError:
         message = str(json.loads(body).get("message") or status)
     except (ValueError, AttributeError):
         message = body.decode(errors="replace")[:300] or str(status)
-    if status == 429 or status >= 500:
-        return PoolUnavailable(f"the API server answers {status}: {message}")
-    return Refused(status, message)
+    words = f"the API server answers {status}: {message}"
+    if status == 429 or status > 500:
+        return PoolUnavailable(words)
+    return Refused(status, words if status == 500 else message)  # 500: as where a webhook does not answer
 
 
 def _words(error: Exception) -> str:

@@ -115,6 +115,8 @@ class KubernetesPool:
             idle = sorted((s for s in running if s.launch.driver not in busy), key=_last_to_end)
             for seen in surplus(idle, len(running), wanted):
                 self._end(seen)
+            if wanted <= len(running):
+                self._no_longer_refused(pool, ends.AS_ASKED)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
                     self._launch(pool, slot)
@@ -254,7 +256,7 @@ class KubernetesPool:
             log.warning("launch refused", pool=pool.name, reason=str(e))
             self._refuse(pool, str(e))
             return None
-        self._accepted(pool)
+        self._no_longer_refused(pool, ends.LAUNCHED)
         return made or {}
 
     def _give(self, seen: Seen) -> None:
@@ -278,15 +280,15 @@ class KubernetesPool:
         at = self._refused[pool.name].at if pool.name in self._refused else now
         kind = cast("Literal['driver', 'worker']", pool.kind)
         words = f"cannot be launched: {reason}"
-        self._refused[pool.name] = Driver(f"{pool.name}-refused", self.name, kind, at, at, reason=words)
+        self._refused[pool.name] = Driver(f"{pool.name}-refused", self.name, kind, at, at, reason=words, size=pool.size)
         self._backoff[pool.name].after(0.0, self._monotonic())
 
-    def _accepted(self, pool: Pool) -> None:
+    def _no_longer_refused(self, pool: Pool, reason: str) -> None:
         if pool.name in self._refused:
-            self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason=ends.LAUNCHED)
+            self._refused[pool.name] = replace(self._refused[pool.name], ended=True, reason=reason)
 
     def _held_up(self) -> list[Driver]:
-        """Launches that the cluster does not take; one that it took after all comes once more."""
+        """Launches that the cluster does not take; one that it took after all, or that is over, comes once more."""
         told = list(self._refused.values())
         self._refused = {name: d for name, d in self._refused.items() if not d.ended}
         return told

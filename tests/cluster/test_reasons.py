@@ -11,6 +11,7 @@ import pytest
 from controlplane.core.model import Driver
 from controlplane.drivers.kubernetes import START_S
 from controlplane.drivers.pools import Place
+from tests.cluster.faults import Between
 from tests.cluster.kubelet import ProcessKubelet
 from tests.cluster.site import Site, drivers, only
 
@@ -165,3 +166,29 @@ def test_a_launch_that_is_refused_is_told_as_well(site: Site) -> None:
 
     drivers(pool, launched)
     assert len(site.jobs()) == 1
+
+
+def test_a_refused_launch_that_nobody_wants_any_more_is_not_told_on(site: Site) -> None:
+    site.quota("none", {"count/jobs.batch": "0"})
+    pool = site.pool()
+    pool.scale("driver", 1, "large")
+    refused = only(pool.poll())
+    assert (refused.id, refused.size, refused.ended) == ("driver-large-refused", "large", False)
+    pool.scale("driver", 0, "large")
+    assert only(pool.poll()).ended
+    assert pool.poll() == ()
+
+
+def test_a_server_that_fails_at_launches_is_told_as_well(site: Site) -> None:
+    """As where a webhook that is asked about each Job does not answer: everything else goes on."""
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    now = [0.0]
+    pool = site.pool(api=site.api(way.url), monotonic=lambda: now[0])
+    way.fault, way.only = "500", "POST"
+    pool.scale("driver", 1)
+    assert only(pool.poll()).reason == "cannot be launched: the API server answers 500: as told"
+    way.fault, now[0] = "", 100.0
+    pool.scale("driver", 1)
+    drivers(pool, lambda ds: {d.reason for d in ds} == {"", "launched after all"})
+    way.close()
