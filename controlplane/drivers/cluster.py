@@ -36,9 +36,10 @@ class Refused(HeadgateError):
 
     code = "cluster-refused"
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        """`reason`: Kubernetes' own word; a status has several."""
         super().__init__(message)
-        self.status = status
+        self.status, self.reason = status, reason
 
 
 class Api:
@@ -85,8 +86,10 @@ class Api:
         try:
             return self._call("POST", self._path(resource), body)
         except Refused as e:
-            if e.status == 409:
+            if e.reason == "AlreadyExists":
                 return None
+            if e.status == 409:  # a quota was counted meanwhile
+                raise PoolUnavailable(f"{resource} cannot be created at this moment: {e}") from e
             raise
 
     def delete(self, resource: str, name: str, uid: str) -> None:
@@ -169,14 +172,16 @@ def _ours(item: Json) -> Json:
 
 
 def _error(status: int, body: bytes) -> HeadgateError:
+    reason = ""
     try:
-        message = str(json.loads(body).get("message") or status)
+        said = json.loads(body)
+        message, reason = str(said.get("message") or status), str(said.get("reason", ""))
     except (ValueError, AttributeError):
         message = body.decode(errors="replace")[:300] or str(status)
     words = f"the API server answers {status}: {message}"
     if status == 429 or status > 500:
         return PoolUnavailable(words)
-    return Refused(status, words if status == 500 else message)  # 500: as where a webhook does not answer
+    return Refused(status, words if status == 500 else message, reason)  # 500: as where a webhook does not answer
 
 
 def _words(error: Exception) -> str:

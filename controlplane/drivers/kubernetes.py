@@ -97,6 +97,7 @@ class KubernetesPool:
         self._seen: dict[str, Seen] | None = None  # by uid of the Job; None: nothing is known yet
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
+        self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
         self._asked: set[str] = set()  # uids of Jobs that were told to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
         self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
@@ -128,7 +129,8 @@ class KubernetesPool:
             self._seen = {seen.uid: seen for seen in now}
             gone = [s for s in before.values() if s.uid not in self._seen and s.verdict.state != "ended"]
             for seen in now:
-                self._follow(seen, before.get(seen.uid))
+                self._note_end(seen, before.get(seen.uid))
+            self._follow_all(now)
             self._forget()
             drivers = [seen.driver for seen in now] + [self._gone(seen) for seen in gone]
             return (*drivers, *self._held_up())
@@ -206,7 +208,20 @@ class KubernetesPool:
                 found[uids[job]].append(event)
         return found
 
-    def _follow(self, seen: Seen, before: Seen | None) -> None:
+    def _note_end(self, seen: Seen, before: Seen | None) -> None:
+        if seen.verdict.state == "ended" and before is not None and before.verdict.state != "ended":
+            pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
+            self._backoff[pool.name].after(max(0.0, seen.verdict.at - seen.at), self._monotonic())
+
+    def _follow_all(self, now: Iterable[Seen]) -> None:
+        """What cannot be done at present is done after the next look; what was seen is told all the same."""
+        try:
+            for seen in now:
+                self._follow(seen)
+        except PoolUnavailable as e:
+            log.warning("Jobs cannot be looked after", reason=str(e))
+
+    def _follow(self, seen: Seen) -> None:
         """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
         state = seen.verdict.state
         if state == "waiting":
@@ -217,9 +232,6 @@ class KubernetesPool:
                     self._end(seen)
         else:
             self._since.pop(seen.uid, None)
-        if state == "ended" and before is not None and before.verdict.state != "ended":
-            pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
-            self._backoff[pool.name].after(max(0.0, seen.verdict.at - seen.at), self._monotonic())
 
     def _gone(self, seen: Seen) -> Driver:
         asked = seen.uid in self._asked or seen.verdict.state == "ending"
@@ -230,6 +242,7 @@ class KubernetesPool:
         present = set(self._seen or ())
         self._given &= present
         self._asked &= present
+        self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
         self._since = {uid: since for uid, since in self._since.items() if uid in present}
 
     # --- doing ------------------------------------------------------------------------------------
@@ -263,11 +276,14 @@ class KubernetesPool:
         """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
         if seen.uid in self._given:
             return
-        token = self._mint_token(seen.launch.driver)
+        if seen.uid not in self._tokens:
+            self._tokens[seen.uid] = self._mint_token(seen.launch.driver)
+        token = self._tokens[seen.uid]
         secret = manifests.secret(self._cluster, seen.launch, token, {"name": seen.job, "uid": seen.uid})
         pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
         if self._created(pool, SECRETS, secret) is not None:
             self._given.add(seen.uid)
+            del self._tokens[seen.uid]
 
     def _end(self, seen: Seen) -> None:
         self._api.delete(JOBS, seen.job, seen.uid)

@@ -14,7 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-Fault = Literal["", "429", "500", "unheard"]  # unheard: what is asked is done, and nobody is told
+Fault = Literal[
+    "", "409", "429", "500", "unheard"
+]  # 409: as where a quota moved meanwhile; unheard: what is asked is done, and nobody is told
+REASONS = {"409": "Conflict"}
 
 
 class Between:
@@ -50,8 +53,8 @@ class Between:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         is_watch = "watch=1" in request.path
         fault = "" if is_watch or self.only not in ("", request.command) else self.fault
-        if fault in ("429", "500"):
-            said = json.dumps({"kind": "Status", "message": "as told"}).encode()
+        if fault.isdigit():
+            said = json.dumps({"kind": "Status", "message": "as told", "reason": REASONS.get(fault, "")}).encode()
             self._answer(request, int(fault), said)
             return
         upstream = http.client.HTTPSConnection(str(self._there.hostname), self._there.port, context=self._tls)

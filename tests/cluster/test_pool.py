@@ -171,6 +171,63 @@ def test_a_create_that_nobody_heard_of_is_found(site: Site) -> None:
     way.close()
 
 
+def unfinished(site: Site, way: Between, pool: KubernetesPool, wanted: int) -> None:
+    """One Job more, whose pod was not given its token."""
+    way.fault, way.only = "unheard", "POST"
+    with pytest.raises(PoolUnavailable):
+        pool.scale("driver", wanted)
+    way.fault, way.only = "", ""
+
+
+def test_a_secret_that_meets_a_quota_being_counted_is_made_later(site: Site) -> None:
+    """409 is not always that there is one of its name."""
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    pool = site.pool(api=site.api(way.url))
+    unfinished(site, way, pool, 1)
+    way.fault, way.only = "409", "POST"
+    pool.poll()
+    assert site.secrets() == {}
+    way.fault = ""
+    running(pool, 1)
+    way.close()
+
+
+def test_what_cannot_be_given_keeps_no_end_from_being_told(site: Site) -> None:
+    site.node()
+    way = Between(site.settings.host, site.authority)
+    pool = site.pool(api=site.api(way.url))
+    pool.scale("driver", 1)
+    (first,) = running(pool, 1)
+    unfinished(site, way, pool, 2)
+    site.plane.kubectl("delete", "job", "headgate-driver-standard-0-1", "-n", site.namespace)
+    way.fault, way.only = "429", "POST"
+    told = {d.id: d for d in pool.poll()}
+    assert (told[first].ended, told[first].reason) == (True, "its Job was deleted")
+    way.fault = ""
+    running(pool, 1)
+    way.close()
+
+
+def test_a_driver_has_one_token_however_often_it_is_refused(site: Site) -> None:
+    site.node()
+    site.quota("none", {"count/secrets": "0"})
+    minted: list[str] = []
+
+    def mint(id: str) -> str:
+        minted.append(id)
+        return f"token of {id}"
+
+    pool = site.pool(mint_token=mint)
+    pool.scale("driver", 1)
+    for _ in range(5):
+        pool.poll()
+    assert site.secrets() == {}
+    site.core.delete_namespaced_resource_quota("none", site.namespace)
+    assert running(pool, 1) == minted
+    assert list(site.secrets().values()) == [f"token of {id}" for id in minted]
+
+
 def test_a_watch_hints_and_may_break(site: Site) -> None:
     site.node()
     way = Between(site.settings.host, site.authority)
