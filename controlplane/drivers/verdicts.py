@@ -24,6 +24,7 @@ DISRUPTIONS = {
     "DeletionByPodGC": "its node is gone",
     "TerminationByKubelet": "evicted: its node ran short of something, or shut down",
 }
+NOT_MADE = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 
 
@@ -60,12 +61,12 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict
         return _without_pod(events)
     if _phase(alive[0]) == "Running":
         return Verdict("running", taken=_disruption(alive[0]))
-    return _pending(alive[0])
+    return _pending(alive[0], events)
 
 
 def awaits_pod(job: Found, pods: Sequence[Found]) -> bool:
     """Whether only events tell what is wrong with it, or what was."""
-    return not pods and "Complete" not in _true(job)
+    return "Complete" not in _true(job) and (not pods or _is_being_made(pods[0]))
 
 
 # --- over ---------------------------------------------------------------------------------------
@@ -148,7 +149,13 @@ def _without_pod(events: Iterable[Found]) -> Verdict:
     return Verdict("waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False)
 
 
-def _pending(pod: Found) -> Verdict:
+def _is_being_made(pod: Found) -> bool:
+    """It has a node, and that has not mounted its volumes yet, or not given it a network."""
+    said = _true(pod)
+    return _phase(pod) == "Pending" and "PodScheduled" in said and "PodReadyToStartContainers" not in said
+
+
+def _pending(pod: Found, events: Iterable[Found]) -> Verdict:
     for container in pod.get("status", {}).get("containerStatuses", ()):
         waiting = container.get("state", {}).get("waiting") or {}
         if waiting.get("reason") in NO_IMAGE:
@@ -163,6 +170,9 @@ def _pending(pod: Found) -> Verdict:
     )
     if placed.get("status") == "False":
         return Verdict("waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable")
+    failed = [e for e in events if e.get("reason") in NOT_MADE] if _is_being_made(pod) else []
+    if failed:
+        return Verdict("waiting", f"cannot be started: {_short(max(failed, key=last_seen).get('message'))}", "refused")
     return Verdict("waiting")
 
 

@@ -14,6 +14,7 @@ from controlplane.drivers.pools import Place
 from tests.cluster.faults import Between
 from tests.cluster.kubelet import ProcessKubelet
 from tests.cluster.site import Site, drivers, only
+from tests.e2e.workspace import until
 
 JOB = "headgate-driver-standard-0-1"
 Happen = Callable[[Site, ProcessKubelet], object]
@@ -192,3 +193,22 @@ def test_a_server_that_fails_at_launches_is_told_as_well(site: Site) -> None:
     pool.scale("driver", 1)
     drivers(pool, lambda ds: {d.reason for d in ds} == {"", "launched after all"})
     way.close()
+
+
+def test_a_pod_that_its_node_cannot_make_says_what_the_node_says(site: Site) -> None:
+    """A node without a kubelet: the event is put by hand, as one puts it."""
+    room = {"cpu": "1", "memory": "1Gi", "pods": "9"}
+    site.core.create_node({"metadata": {"name": site.name, "labels": {"site": site.name}}})
+    site.core.patch_node(site.name, {"spec": {"taints": None}})
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "capacity": room, "allocatable": room}
+    site.core.patch_node_status(site.name, {"status": ready})
+    pool = site.pool()
+    pool.scale("driver", 1)
+    until(lambda: site.pods(), lambda: "no pod")
+    words = 'MountVolume.SetUp failed for volume "secret-0" : secret "warehouse" not found'
+    about = {"kind": "Pod", "name": site.pods()[0], "namespace": site.namespace}
+    event = {"metadata": {"name": "e"}, "involvedObject": about, "type": "Warning", "reason": "FailedMount"}
+    site.core.create_namespaced_event(site.namespace, {**event, "message": words})
+    driver = only(drivers(pool, lambda ds: any(d.reason.startswith("cannot be started") for d in ds)))
+    assert (driver.reason, driver.fault, driver.ended) == (f"cannot be started: {words}", "refused", False)
+    site.core.delete_node(site.name)

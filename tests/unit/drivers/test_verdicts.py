@@ -73,6 +73,33 @@ def test_events_are_asked_for_only_where_no_pod_tells() -> None:
     assert not awaits_pod(job(), [pod("Pending")])
 
 
+def being_made(**more: Any) -> dict[str, Any]:
+    waiting = [{"image": "i", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    return pod("Pending", conditions=[{"type": "PodScheduled", "status": "True"}], containerStatuses=waiting) | more
+
+
+def test_a_pod_that_cannot_be_made_says_what_its_node_says() -> None:
+    """Such as where a Secret is not there: the pod itself says ContainerCreating for ever."""
+    missing = 'MountVolume.SetUp failed for volume "secret-0" : secret "warehouse" not found'
+    events = [
+        {"reason": "FailedMount", "message": missing, "lastTimestamp": "2026-01-01T00:00:03Z"},
+        {"reason": "FailedCreatePodSandBox", "message": "no network", "lastTimestamp": "2026-01-01T00:00:02Z"},
+        {"reason": "Unhealthy", "message": "of no matter", "lastTimestamp": "2026-01-01T00:00:04Z"},
+    ]
+    assert awaits_pod(job(), [being_made()])
+    told = judge(job(), [being_made()], events)
+    assert (told.state, told.reason, told.fault) == ("waiting", f"cannot be started: {missing}", "refused")
+    assert told.mends, "it begins once the Secret is there"
+    assert judge(job(), [being_made()], events[2:]).reason == ""
+
+
+def test_what_a_pod_waited_for_before_its_image_came_is_not_told_on() -> None:
+    made = being_made()
+    made["status"]["conditions"].append({"type": "PodReadyToStartContainers", "status": "True"})
+    assert not awaits_pod(job(), [made])
+    assert judge(job(), [made], [{"reason": "FailedMount", "message": "then"}]).reason == ""
+
+
 def test_a_pod_that_was_not_looked_at_yet_waits() -> None:
     found = judge(job(), [{"metadata": {}, "spec": {}, "status": {}}], [])
     assert (found.state, found.reason) == ("waiting", "")
