@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
@@ -312,11 +313,10 @@ class KubernetesPool:
     def _watch(self, nudge: Callable[[], None]) -> None:
         """A hint only: what is lost here, the next look finds."""
         while not self._closed.is_set():
-            try:
+            with suppress(PoolUnavailable, Refused):
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
                     nudge()
-            except (PoolUnavailable, Refused):
-                self._closed.wait(WATCH_PAUSE_S)
+            self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 
 def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> Seen:
