@@ -106,7 +106,7 @@ def expected(
         if if_none_match.strip() == "*" and if_match is None:
             return 0
         raise Refused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
-    if if_match is None or if_match.strip() == "*":
+    if if_match is None:
         return None
     found = ETAG.fullmatch(if_match.strip())
     if found is None:

@@ -167,6 +167,8 @@ def test_revisions_are_entity_tags(world: World) -> None:
         assert (stale.status_code, stale.json()["type"]) == (412, "urn:headgate:stale-revision")
         assert http.post("/v1/blueprints", json=changed, headers={"If-None-Match": "*"}).status_code == 412
         assert http.post("/v1/blueprints", json=changed, headers={"If-Match": "x"}).status_code == 422
+        new = document(BLUEPRINT.replace("shop", "other"))
+        assert http.post("/v1/blueprints", json=new, headers={"If-Match": "*"}).status_code == 422, "it would be made"
         second = http.post("/v1/blueprints", json=changed, headers={"If-Match": '"1"'})
         assert second.headers["etag"] == '"2"'
         assert http.delete("/v1/branches/main/dataflows/shop", headers={"If-Match": '"1"'}).status_code == 412
