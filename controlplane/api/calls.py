@@ -62,8 +62,11 @@ class Call:
     def _remember(self, key: str, body: bytes, response: Response) -> Response:
         kept = {k: v for k, v in response.headers.items() if k in ("content-type", "etag")}
         record = json.dumps({"content": bytes(response.body).decode(), "headers": kept})
-        with self.services.store.begin(self.context.namespace) as tx:
-            tx.put_answer(Answer(key=key, body=body, status=response.status_code, response=record))
+        try:
+            with self.services.store.begin(self.context.namespace) as tx:
+                tx.put_answer(Answer(key=key, body=body, status=response.status_code, response=record))
+        except IdempotencyConflict:  # another replica was faster
+            return self._earlier(key, body) or response
         return response
 
 

@@ -14,6 +14,7 @@ import pytest
 from fastapi import Request, Response
 
 from controlplane.api import calls
+from controlplane.api.services import Services
 from controlplane.client import ApiError, Document
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
@@ -269,6 +270,19 @@ def test_one_that_takes_long_holds_up_no_other(world: World) -> None:
         finally:
             go_on.set()
         assert slow.result().body == again.result().body
+
+
+def test_a_repeat_at_another_replica_meanwhile_gets_the_same_answer(world: World) -> None:
+    other = replace(world.services, turns=tuple(threading.Lock() for _ in world.services.turns))
+
+    def asked(services: Services, number: int, work: Callable[[], object] = lambda: None) -> Response:
+        call = calls.Call(services, Context(services.store), Request({"type": "http"}), ("key", b""))
+        return call.once(lambda: calls.answer({"by": number, "then": work() is None}))
+
+    answers: list[Response] = []
+    first = asked(world.services, 1, lambda: answers.append(asked(other, 2)))
+    assert first.status_code == 200
+    assert first.body == answers[0].body == asked(other, 3).body
 
 
 def test_a_refusal_is_repeated_too(world: World) -> None:
