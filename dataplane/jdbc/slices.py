@@ -66,7 +66,7 @@ class Slice:
             "after": None if self.has_low else "1",
             "text": None if self.is_exact else "1",
         }
-        return urlencode({k: v for k, v in parts.items() if v is not None and (v or k == "value")})
+        return urlencode({k: v for k, v in parts.items() if v is not None and (v or k != "column")})
 
     @staticmethod
     def of(uri: str) -> Slice:

@@ -155,6 +155,19 @@ def test_each_refresh_adds_what_lies_above(table: Database) -> None:
     assert ((one.low, one.high), (two.low, two.high), two.has_low) == ((None, "2"), ("2", "9"), False)
 
 
+def test_nothing_above_an_empty_text_comes_twice(table: Database) -> None:
+    table.do("CREATE TABLE texts (word text)")
+    table.do("INSERT INTO texts VALUES (''), ('')")
+    job = table.reading("texts", by="incremental", column="word") | {"known": {"key": None, "objects": []}}
+    [first] = partitions(job)
+    known = {"known": {"key": first["key"], "objects": first["objects"]}}
+    assert list(partitions(job | known)) == []
+    table.do("INSERT INTO texts VALUES ('a')")
+    [second] = partitions(job | known)
+    one, two = (Slice.of(p["objects"][0]["uri"]) for p in (first, second))
+    assert ((one.low, one.high), (two.low, two.high)) == ((None, ""), ("", "a"))
+
+
 @pytest.mark.parametrize(
     ("url", "table_name", "condition"),
     [
