@@ -2,7 +2,8 @@ r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[
 any of them; and `**` as a folder of a glob stands for any number of folders.
 
 A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
-for the visible files directly in it. Links are followed, but not by `**`. Does not belong here: reading files.
+for the visible files directly in it. Links are followed, but not by `**`; one that leads nowhere is an error, wherever
+in a path it stands: what lies behind it is not known. Does not belong here: reading files.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _matches(path: str, segments: list[str], *, is_folder: bool) -> Iterator[str
     else:
         matches = re.compile(translate(head), re.DOTALL).fullmatch
         for entry in _visible(path):
-            if matches(entry.name) and ((is_folder := entry.is_dir()) or not rest):
+            if matches(entry.name) and ((is_folder := _is_folder(entry)) or not rest):
                 yield from _matches(entry.path, rest, is_folder=is_folder)
 
 
@@ -134,8 +135,14 @@ def _exists(path: str, as_folder: bool) -> bool:
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(path):
+            raise
         return False
     return stat.S_ISDIR(mode) or not as_folder
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISDIR(entry.stat().st_mode) if entry.is_symlink() else entry.is_dir()
 
 
 def _visible(folder: str) -> Iterator[os.DirEntry[str]]:

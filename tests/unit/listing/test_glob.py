@@ -101,6 +101,23 @@ def test_links_are_followed_once(root: Path) -> None:
     assert find(f"{root}/x/**", f"{root}/") == [f"{root}/x/a.csv", f"{root}/x/y/b.csv"]
 
 
+@pytest.mark.parametrize("pattern", ["*/a.csv", "*/*.csv", "linked/*.csv", "{linked,x}/a.csv", "**/linked/a.csv"])
+def test_what_lies_behind_a_link_to_nothing_is_not_just_missing(root: Path, pattern: str) -> None:
+    before = find(f"{root}/{pattern}", f"{root}/")
+    (root / "linked").symlink_to(root / "disk")
+    with pytest.raises(FileNotFoundError):
+        find(f"{root}/{pattern}", f"{root}/")
+    (root / "disk").mkdir()
+    assert find(f"{root}/{pattern}", f"{root}/") == before
+
+
+def test_a_link_to_nothing_may_have_any_other_name(root: Path) -> None:
+    (root / "linked").symlink_to(root / "disk")
+    (root / "_hidden").symlink_to(root / "disk")
+    assert find(f"{root}/[x]/*.csv", f"{root}/") == [f"{root}/x/a.csv"]
+    assert find(f"{root}/**/b.csv", f"{root}/") == [f"{root}/b.csv", f"{root}/x/y/b.csv"]
+
+
 def test_braces_with_escapes() -> None:
     assert braces(r"a\{b,c\}") == [r"a\{b,c\}"]
     assert braces("{a,b}{c,}") == ["ac", "a", "bc", "b"]
