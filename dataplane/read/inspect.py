@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from dataplane.contract import Json, SourceObject, TaskError
-from dataplane.failure import TaskFailure
+from dataplane.failure import TaskFailure, error_of
 from dataplane.read.json_values import Look
 from dataplane.read.options import users_options
 from dataplane.stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
@@ -93,7 +93,9 @@ def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> Task
         except UnicodeDecodeError as e:
             line = _lines_in(job, found, chunks) + e.object.count(b"\n", 0, e.start) + 1
             return _undecodable(path, encoding, line, e)
-        except (EOFError, OSError, zlib.error):
+        except EOFError:
+            return _cut_short(path) if path.endswith(".bz2") and found["size"] else None
+        except (OSError, zlib.error):
             return None  # broken compression: Spark says so
     if look and look.is_doubtful:
         with open_source(job, found) as file:
@@ -117,6 +119,12 @@ def plain(file: BinaryIO, path: str) -> BinaryIO:
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(_CHUNK):
         yield chunk
+
+
+def _cut_short(path: str) -> TaskError:
+    """Spark says so, too, except where a file ends between two blocks."""
+    message = f"{path} ends in the middle: it was not written, or copied, to its end"
+    return error_of(TaskFailure("file-cut-short", message, file=path))
 
 
 def _undecodable(path: str, encoding: str, line: int, error: UnicodeDecodeError) -> TaskError:

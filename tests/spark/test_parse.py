@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -261,6 +262,19 @@ def test_text_binary_and_compressed_files(lake: Lake) -> None:
     task = {"columns": schema_of(lake.spark, "a STRING"), "objects": [lake.source("a.csv.gz", packed, ["a"])]}
     (result,) = lake.run("parse", read("csv"), [task])
     assert lake.rows(result) == [{"a": "\u00e9"}]
+
+
+def test_a_file_that_ends_between_two_blocks_is_not_taken_for_a_whole_one(lake: Lake) -> None:
+    """Also one of which no block is there yet."""
+    packed = bz2.compress(b"".join(b"%d\n" % n for n in range(40_000)), compresslevel=1)
+    bits = bin(int.from_bytes(packed, "big"))[2:].zfill(8 * len(packed))
+    second = bits.index(f"{0x314159265359:048b}", 80) // 8  # begins with these digits of pi, at any bit
+    files = {"whole.txt.bz2": packed, "cut.txt.bz2": packed[: second + 2], "begun.txt.bz2": packed[:4]}
+    columns = schema_of(lake.spark, "value STRING")
+    tasks = [{"columns": columns, "objects": [lake.source(n, text, ["value"])]} for n, text in files.items()]
+    whole, *others = lake.run("parse", read("text"), tasks)
+    assert Content(*done(whole)["content"]).rows == 40_000
+    assert [failed(r)["condition"] for r in others] == ["file-cut-short"] * 2
 
 
 def test_encodings_are_the_readers(lake: Lake) -> None:
