@@ -15,6 +15,14 @@ from controlplane.ports import Tx
 from dataplane.contract import Json
 
 
+def begun(tx: Tx, tasks: Sequence[Task]) -> dict[str, Json]:
+    """What the job of tasks that write partitions says besides: where some are there already, it goes on."""
+    if not tasks or "root" in tasks[0].spec:
+        return {}
+    targets = (tx.targets(branch).get(name) for branch, name in tx.demanding(tasks[0].key))
+    return {"goes_on": True} if any(t and tree.totals(tx, t.root).content.rows for t in targets) else {}
+
+
 def with_fragments(tx: Tx, tasks: Sequence[Task]) -> list[Task]:
     """Tasks that write a whole generation, with all its fragments in place of its root."""
     return [replace(t, spec=_expanded(tx, t.spec)) if "root" in t.spec else t for t in tasks]

@@ -100,6 +100,8 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     if "fold" in job:
         tasks = runs.without_known(tx, attempt, tasks)
+    if attempt.kind == "write":
+        job |= copies.begun(tx, tasks)
     tasks = copies.with_fragments(tx, _with_parts(tx, tasks, job.pop("pairs", {})))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
@@ -425,11 +427,12 @@ class _Recording:
             listings.ask(self.tx, bytes.fromhex(id))
 
     def _gone(self, key: bytes, error: TaskError) -> None:
-        """The task ends without a result, and who still wants it wants all of the target."""
+        """The task ends without a result, and who still wants it wants all of the target: what others have under way
+        may have been written before."""
         for branch, name in self.tx.demanding(key):
-            target = self.tx.targets(branch).get(name)
-            if target is not None and target.generation:
+            if (target := self.tx.targets(branch).get(name)) is not None:
                 self.tx.put_target(anew(self.tx, target))
+            self.tx.drop_demands(branch, name)
         self.tx.finish(self.attempt.id, [key])
         self._count("task.retried", 1, {"message": error["message"]})
 

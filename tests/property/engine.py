@@ -46,8 +46,10 @@ from dataplane.contract import (
     label_of,
     next_key,
 )
+from dataplane.failure import TaskFailure, error_of
 from dataplane.listing import list_files
 from dataplane.versions import Versions
+from dataplane.write.marker import gone
 from tests.property.model import (
     KEY,
     Columns,
@@ -301,6 +303,8 @@ class Engine:
                     (self._deal if _is_dealt(claim["job"]) else self._store)(claim, task, rows, result)
                     if then := list(self._run(claim, task, result)):
                         result["then"] = then
+        except TaskFailure as e:
+            result |= {"state": "failed", "error": error_of(e)}
         except (ValueError, sqlite3.Error) as e:
             result |= {"state": "failed", "error": user_error(str(e))}
         return result
@@ -375,6 +379,8 @@ class Engine:
         result |= {"schema": schema, "content": list(fingerprint(rows)), "files": files, "outputs": outputs}
 
     def _write(self, job: Json, task: TaskSpec) -> Json:
+        if job.get("goes_on") and job["path"] not in self.targets:
+            raise gone(job["path"])
         target = self.targets.setdefault(job["path"], {})
         place, generation = (job["path"], task["partition"]), task["generation"]
         if self.fences.setdefault(place, generation) > generation:

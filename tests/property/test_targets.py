@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.operations import operate, work
 from dataplane.contract import Kind
 from tests.property.engine import Fault
 from tests.property.model import Copy, File, Read
@@ -61,6 +62,56 @@ def test_what_was_removed_is_written_again(world: World) -> None:
     until_a_write_is_silent(world)
     world.put("one", "a.csv", rows(1))
     world.settle()
+
+
+def test_what_vanished_while_it_was_written_first_is_written_as_a_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "MAX_TASKS", 1)
+    for name in ("b.csv", "c.csv"):
+        world.put("one", name, rows(2))
+    until_written(world, partitions=1)
+    world.engine.targets.clear()
+    world.settle()
+
+
+def test_what_was_written_before_it_vanished_and_told_later_is_not_taken_to_be_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("one", "b.csv", rows(2))
+    world.settle()
+    monkeypatch.setattr(work, "MAX_TASKS", 1)
+    for name in ("a.csv", "b.csv"):
+        world.put("one", name, rows(3))
+    operate.refresh(world.ctx, BRANCH, None)
+    while len(writes := claims_of_writes(world)) < 2:
+        world.once()
+    earlier, later = (world.engine._take() for _ in writes)
+    assert earlier is not None
+    assert later is not None
+    [written] = world.engine._carry_out([earlier.claim])
+    world.engine.targets.clear()
+    [gone] = world.engine._carry_out([later.claim])
+    assert [r["error"]["condition"] for r in gone] == ["target-gone"]
+    world.engine._finish(later, gone, "none")
+    world.engine._finish(earlier, written, "none")
+    world.settle()
+
+
+def until_written(world: World, partitions: int) -> None:
+    operate.refresh(world.ctx, BRANCH, None)
+    while sum(map(len, world.engine.targets.values())) < partitions:
+        world.once()
+        world.engine.step()
+
+
+def claims_of_writes(world: World) -> list[bytes]:
+    """Tasks that are queued, once there is nothing else to do."""
+    with world.store.read() as tx:
+        queued = [k for k, t in tx.demands(BRANCH, "a.to_x").items() if t.state == "queued"]
+    if not queued:
+        world.engine.step()
+    return queued
 
 
 def test_a_copy_of_another_dataset_goes_on_counting(world: World) -> None:
