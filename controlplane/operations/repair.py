@@ -51,6 +51,7 @@ def repair(store: Store, namespace: str, lake: ObjectStore) -> Repaired:
         found = list(islice(_lost(tx, lake), FRAGMENTS))
     for start in range(0, len(found), A_TIME):
         with store.begin(namespace) as tx:
+            tx.begin_collection()  # what a pass has found by now, and would commit, may be given up here
             some = found[start : start + A_TIME]
             tx.condemn([of.fragment for of in some if not of.is_pack])
             packing.forget(tx, [of.fragment for of in some if of.is_pack])

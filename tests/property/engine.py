@@ -303,10 +303,9 @@ class Engine:
                     (self._deal if _is_dealt(claim["job"]) else self._store)(claim, task, rows, result)
                     if then := list(self._run(claim, task, result)):
                         result["then"] = then
-        except TaskFailure as e:
-            result |= {"state": "failed", "error": error_of(e)}
-        except (ValueError, sqlite3.Error) as e:
-            result |= {"state": "failed", "error": user_error(str(e))}
+        except (TaskFailure, ValueError, sqlite3.Error) as e:
+            error = error_of(e) if isinstance(e, TaskFailure) else user_error(str(e))
+            result |= {"state": "failed", "error": error}
         return result
 
     def _run(self, claim: Claim, head: TaskSpec, result: TaskResult) -> Iterator[Json]:
