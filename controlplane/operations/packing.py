@@ -12,6 +12,7 @@ from itertools import islice
 from controlplane.core import packs, tree
 from controlplane.core.clustering import sorting
 from controlplane.core.dataflow import Node, Sink, Transform
+from controlplane.core.kept import Files
 from controlplane.core.model import Attempt, Event, Fragment, State, Task
 from controlplane.core.packs import Pack
 from controlplane.core.superseded import Origin
@@ -35,6 +36,12 @@ def fragments(tx: Tx, root: bytes, leaves: Container[bytes] | None = None) -> li
     wanted = {d: packs.packs_of(e, found) for d, e in by_leaf if leaves is None or d in leaves}
     found |= _there(tx, wanted.values())
     return [f for d, entries in by_leaf for f in packs.laid_out(entries, wanted.get(d, ()), found)]
+
+
+def are_there(tx: Tx, laid_out: Iterable[Fragment]) -> bool:
+    """Whether none of the packs among these fragments was given up meanwhile."""
+    ids = {f.id for f in laid_out if Files(f.id, f.attempt, f.files).is_pack}
+    return all(found.status == "stored" for found in tx.stored(ids).values())
 
 
 def files(tx: Tx, root: bytes) -> list[str]:

@@ -48,9 +48,8 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     version = publisher.publish(table)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
-        tx.put_publication(
-            Publication(state.branch, state.dataset, state.generation, state.root, schema_id(state.schema), version)
-        )
+        schema = schema_id(state.schema) if packing.are_there(tx, table.fragments) else b""  # else once more
+        tx.put_publication(Publication(state.branch, state.dataset, state.generation, state.root, schema, version))
         body = {"generation": state.generation, "version": version}
         tx.put_events([Event("dataset.published", state.dataset, 1, body)])
     return version

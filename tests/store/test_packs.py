@@ -213,6 +213,28 @@ def test_packs_are_given_up_and_made_again(place: Place) -> None:
     assert len(place.files(new)) == len(packed)
 
 
+def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(place: Place) -> None:
+    _, new = filled(place, FEW)
+    place.ask(new)
+    place.pack()
+
+    class Overtaken(DeltaPublisher):
+        def publish(self, table: Table) -> int:
+            version = super().publish(table)
+            packing.give_up(place.store, place.namespace)
+            return version
+
+    published = [publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))]
+    packing.give_up(place.store, place.namespace)
+    place.ask(new)
+    place.pack()
+    published.append(publish.publish(place.store, place.namespace, new, Overtaken(str(place.root))))
+    assert publish.behind(place.store, place.namespace, new.branch, [new]) == (new,)
+    published.append(publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root))))
+    assert publish.behind(place.store, place.namespace, new.branch, [new]) == ()
+    assert published == sorted(set(published))
+
+
 def test_a_driver_that_dies_loses_nothing(place: Place) -> None:
     _, new = filled(place, FEW)
     rows = place.rows(new)
