@@ -6,6 +6,7 @@ Does not belong here: what happens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from textwrap import indent
 
@@ -16,7 +17,7 @@ from controlplane.core.model import Size
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
 from tests.pods import node
-from tests.pods.cluster import Cluster, Json, settled
+from tests.pods.cluster import Cluster, Json, moving, settled
 
 SOURCE = """
 dataflow: source
@@ -112,6 +113,17 @@ class Gated:
 
     def let_go(self, component: str = "driver") -> None:
         self.open(self.begun(component))
+
+    def let_all_go(self) -> None:
+        """Until nothing of it moves: a pod that waits may be killed for what else it does, then another one waits."""
+
+        def look() -> bool:
+            for pod in filter(self.is_begun, self.cluster.pods("driver")):
+                with suppress(FileNotFoundError, AssertionError):  # killed just now
+                    self.open(pod)
+            return not moving(self.client, self.name)
+
+        until(look, lambda: f"{self.name} goes on: {self.client.status()['drivers']}")
 
     def open(self, pod: Json) -> None:
         """Let what waits in this pod go."""
