@@ -16,11 +16,13 @@ from dataplane.contract import Json
 
 
 def begun(tx: Tx, tasks: Sequence[Task]) -> dict[str, Json]:
-    """What the job of tasks that write partitions says besides: where some are there already, it goes on."""
+    """What the job of tasks that write partitions says besides: where it was in sync before, or some of them are there
+    already, it goes on."""
     if not tasks or "root" in tasks[0].spec:
         return {}
     targets = (tx.targets(branch).get(name) for branch, name in tx.demanding(tasks[0].key))
-    return {"goes_on": True} if any(t and tree.totals(tx, t.root).content.rows for t in targets) else {}
+    is_there = any(t and (t.generation or tree.totals(tx, t.root).content.rows) for t in targets)
+    return {"goes_on": True} if is_there else {}
 
 
 def with_fragments(tx: Tx, tasks: Sequence[Task]) -> list[Task]:

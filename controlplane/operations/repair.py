@@ -77,8 +77,9 @@ def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
 def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
     """Have all that names a fragment which is given up looked at again; true if something moved on meanwhile."""
     with store.read(namespace) as tx:
-        states = [s for branch in sorted(branches(tx)) for s in tx.states(branch).values() if s.logic != LOST]
-        halves = [half for branch in sorted(branches(tx)) for half in tx.unfinished(branch)[0].values()]
+        every = sorted(branches(tx))
+        states = [s for branch in every for s in tx.states(branch).values() if s.logic != LOST]
+        halves = [half for branch in every for half in tx.unfinished(branch)[0].values()]
         builds = list(tx.builds(math.inf))
         lost = _given_up(
             tx, chain(chain.from_iterable(map(_roots, states)), (h.root for h in halves), dict(builds).values())
@@ -94,7 +95,7 @@ def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
             tx.drop_builds(keys[start : start + A_TIME], math.inf)
         for half in halves:
             tx.drop_building(half.branch, half.dataset)
-        moved = [state for state in states if not _is_marked(tx, state)]
+        moved = [state for state in states if not _commit_lost(tx, state)]
     marked |= {f"{s.branch}/{s.dataset}" for s in states if s not in moved}
     return bool(moved)
 
@@ -146,8 +147,9 @@ def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[start : start + A_TIME] for start in range(0, len(keys), A_TIME))
 
 
-def _is_marked(tx: Tx, state: State) -> bool:
-    """The next state has the same rows, and no code: so whatever is planned, it is not up to date."""
+def _commit_lost(tx: Tx, state: State) -> bool:
+    """The next state has the same rows, and no code: so whatever is planned, it is not up to date. False where somebody
+    was faster."""
     inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(parts.NAMES)}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())

@@ -136,15 +136,15 @@ def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
     world: World, lake: MemoryLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose(lake, 300)
-    is_marked = repairing._is_marked
+    commit_lost = repairing._commit_lost
 
     def overtaken(tx: Tx, seen: State) -> bool:
         """Somebody commits just before the first mark is written."""
-        monkeypatch.setattr(repairing, "_is_marked", is_marked)
+        monkeypatch.setattr(repairing, "_commit_lost", commit_lost)
         tx.commit_state(replace(seen, seq=seen.seq + 1), seen.seq)
-        return is_marked(tx, seen)
+        return commit_lost(tx, seen)
 
-    monkeypatch.setattr(repairing, "_is_marked", overtaken)
+    monkeypatch.setattr(repairing, "_commit_lost", overtaken)
     assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.daily", "main/flights.daily")
     assert sorted(heads(world, branch)["flights.daily"].seq for branch in ("main", "dev")) == [2, 3]
 

@@ -106,8 +106,6 @@ def _sync(
     }
     if not connecting.is_files(node.write):
         job["keyed"] = list(node.keyed)
-    if target.generation and not connecting.is_whole(node.write):
-        job["goes_on"] = True
     ordered = _ordered(node, state, target)
     if changes and connecting.is_whole(node.write):
         tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), ordered, state, len(changes)),)
