@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from controlplane.core.model import Driver
     from controlplane.drivers.pools import Cluster
     from controlplane.operations.context import Context
+    from controlplane.operations.troubles import Troubles
     from controlplane.ports import DriverPool, Publisher, Store
     from controlplane.reconciler.leading import Fenced
     from controlplane.reconciler.loop import Progress, Reconciler
@@ -206,7 +207,8 @@ class Server:
 
         logs.tame()
         lake = open_lake(self.settings.lake)
-        return Reconciler(store, lake, publisher, pool, self.wake, packages=self._forget, **options)
+        options = {"packages": self._forget, "troubles": self.troubles, **options}
+        return Reconciler(store, lake, publisher, pool, self.wake, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -223,7 +225,8 @@ class Server:
             self._log,
             self.counters,
             stopping=self.stopping,
-            is_ready=self._is_working,
+            unready=self._unready,
+            troubles=self.troubles,
             packages=self._forget,
         )
 
@@ -239,8 +242,17 @@ class Server:
 
         return Counters()
 
-    def _is_working(self) -> bool:
-        return self._loop is None or self._loop.is_alive()
+    def _unready(self) -> str:
+        if self._loop is not None and not self._loop.is_alive():
+            return "the loop has ended"
+        return self.troubles.stuck
+
+    @cached_property
+    def troubles(self) -> Troubles:
+        """Of the loop, which outlive its terms."""
+        from controlplane.operations.troubles import Troubles
+
+        return Troubles()
 
     def _stand(self) -> threading.Thread:
         """For leader: a thread that has the loop while no other process has it."""

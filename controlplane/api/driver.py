@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
@@ -29,15 +28,13 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.model import SIZES, Size, Token
 from controlplane.operations import work
 from controlplane.operations.context import Context
-from dataplane.contract import Claim, Kind, TaskResult
+from dataplane.contract import Claim, Kind
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
 CLAIMS = 256  # at a time; each holds a thread while it waits, and no other request waits for those
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
 KINDS = get_args(Kind)
-TASK = re.compile(r"[0-9a-f]{64}")
-STATES = ("done", "failed", "void")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +141,8 @@ def _heartbeat(call: Call) -> Response:
 def _report(call: Call) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
     attempt = call.take("attempt", lambda v: isinstance(v, str))
-    results = call.take("results", lambda v: isinstance(v, list) and all(map(_is_result, v)))
-    found = cast("list[TaskResult]", results)
-    return JSONResponse(work.report(call.context, call.driver, attempt, found, lake=call.services.lake))
-
-
-def _is_result(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("task"), str)
-        and TASK.fullmatch(value["task"]) is not None
-        and _is_count(value.get("epoch"))
-        and value.get("state") in STATES
-    )
+    results = call.take("results", lambda v: isinstance(v, list))
+    return JSONResponse(work.report(call.context, call.driver, attempt, results, lake=call.services.lake))
 
 
 def _is_count(value: Any) -> bool:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
 from controlplane.core.leases import LOOP
+from controlplane.operations.troubles import Troubles
 from controlplane.ports import Store
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
 
@@ -24,12 +25,12 @@ COUNTED = {  # name -> words, label
 }
 
 
-def render(store: Store, counters: Counters, states: Mapping[str, int]) -> bytes:
+def render(store: Store, counters: Counters, states: Mapping[str, int], troubles: Troubles) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states))
+    registry.register(_Gauges(store, states, troubles))
     return generate_latest(registry)
 
 
@@ -58,8 +59,8 @@ NOBODY = {"driver": 0, "worker": 0}
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
-    def __init__(self, store: Store, states: Mapping[str, int]) -> None:
-        self._store, self._states = store, states
+    def __init__(self, store: Store, states: Mapping[str, int], troubles: Troubles) -> None:
+        self._store, self._states, self._troubles = store, states, troubles
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
@@ -72,6 +73,8 @@ class _Gauges(Collector):
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
         yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
+        failing = Counter(unit.partition(" ")[0] for unit in self._troubles.units)
+        yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
         yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
         yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 

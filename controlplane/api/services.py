@@ -15,6 +15,7 @@ from controlplane.core.model import Token
 from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
 from controlplane.operations.planner import Planners
+from controlplane.operations.troubles import Troubles
 from controlplane.ports import ObjectStore, Store
 from dataplane.contract import Schema
 
@@ -73,7 +74,8 @@ class Services:
     log: Log
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
-    is_ready: Callable[[], bool] = lambda: True
+    unready: Callable[[], str] = lambda: ""  # why this process does not do its work; empty if it does
+    troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))

@@ -30,7 +30,8 @@ def status(value: Json) -> View:
     parts: list[Table | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
-        parts += [Lines((title,)), *_things(flow["datasets"], flow["targets"])]
+        told = (title, flow["problem"]) if "problem" in flow else (title,)
+        parts += [Lines(told), *_things(flow["datasets"], flow["targets"])]
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
     parts += [Lines((_leader(value["leader"]),))] if value.get("leader") else []

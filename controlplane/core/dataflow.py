@@ -168,6 +168,7 @@ class Desired:
     graph: Graph
     depth: Mapping[str, int]  # longest way from a source
     texts: Mapping[str, Text] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)  # dataflows that do not compile, and why
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
         """The datasets and sinks of these dataflows and everything upstream of them."""

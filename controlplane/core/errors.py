@@ -22,6 +22,11 @@ class Problem:
     message: str
     hint: str = ""
 
+    @property
+    def summary(self) -> str:
+        """Without its file and the hint."""
+        return f"{self.code}: {self.message} (line {self.line}, column {self.column})"
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.code}: {self.message}" + (
             f" ({self.hint})" if self.hint else ""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from controlplane.core import packs
 from controlplane.core.blueprint import Blueprint, parse
-from controlplane.core.dataflow import NOTHING, Desired
+from controlplane.core.dataflow import Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import Change, Event, Revision
 from controlplane.core.notices import notices
 from controlplane.operations import listings, pins, views
 from controlplane.operations.context import Context
-from controlplane.operations.world import compile_cached, plan_now
+from controlplane.operations.world import compile_cached, compile_live, plan_now
 from controlplane.ports import Tx
 from dataplane.contract import Json
 
@@ -123,12 +123,12 @@ def apply(
         if dry_run and expected is not None:
             _check_expected(live, revisions, expected)
         together = {**live, **{r.dataflow: r for r in revisions}}
-        proposed = compile_cached(together.values(), ctx.namespace, _by_flow(blueprints))
+        proposed = _proposed(live, together, ctx.namespace, blueprints)
         pins.check(tx, live, revisions, proposed)
         if not dry_run:
             for revision in revisions:
                 _store(ctx, tx, revision, live.get(revision.dataflow), expected)
-            before = _compiled(live, ctx.namespace)
+            before = compile_live(live.values(), ctx.namespace)
             _end_demands(tx, branch, before, proposed)
             listings.request_taken_up(tx, before, proposed)
         flows = [r.dataflow for r in revisions]
@@ -140,12 +140,19 @@ def apply(
     return answer
 
 
-def _compiled(live: Mapping[str, Revision], namespace: str) -> Desired:
-    """What was wished for; nothing, if it is no longer accepted."""
+def _proposed(
+    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, blueprints: Sequence[Blueprint]
+) -> Desired:
+    """What is wanted after an edit. Raises InvalidBlueprint for problems of the edit; a stored dataflow that does not
+    compile is no problem of it, unless the edit reads it."""
     try:
-        return compile_cached(live.values(), namespace)
+        return compile_cached(together.values(), namespace, _by_flow(blueprints))
     except InvalidBlueprint:
-        return NOTHING
+        broken = compile_live(live.values(), namespace).left_out.keys() - _by_flow(blueprints).keys()
+        if not broken:
+            raise
+    sound = [r for name, r in together.items() if name not in broken]
+    return compile_cached(sound, namespace, _by_flow(blueprints))
 
 
 def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
@@ -228,6 +235,12 @@ def dataflow(ctx: Context, branch: str, name: str) -> Json:
     return {**_summary(revision), "file": revision.file, "text": revision.text, "files": files}
 
 
+def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> None:
+    """Raises InvalidBlueprint if another dataflow reads this one."""
+    broken = compile_live(live.values(), namespace).left_out
+    compile_cached([r for r in live.values() if r.dataflow != name and r.dataflow not in broken], namespace)
+
+
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> Json:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -236,7 +249,7 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
             raise NotFound(f"there is no dataflow {name} in branch {branch}")
         if expected is not None and live[name].number != expected:
             raise StaleRevision(name, expected, live[name].number)
-        compile_cached([r for r in live.values() if r.dataflow != name], ctx.namespace)  # others must not miss it
+        _require_unread(live, name, ctx.namespace)
         tx.delete_dataflow(branch, name)
         _audit(ctx, tx, "delete", name, live[name].number, None)
         tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor})])

@@ -28,8 +28,8 @@ from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.blueprint.model import PythonTransform
-from controlplane.core.dataflow import Transform
-from controlplane.core.errors import CorruptNode, InvalidBlueprint
+from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.errors import CorruptNode
 from controlplane.core.expectations import record_key
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.core.plan import RECENT
@@ -174,11 +174,10 @@ def _expired(tx: Tx, namespace: str, spans: Sequence[Span], default: Kept, now: 
 
 def _declared(tx: Tx, namespace: str, branch: str) -> Mapping[str, Kept] | None:
     """What blueprints say; None if they cannot be read, and nothing may be dropped."""
-    try:
-        nodes = desired(tx, branch, namespace=namespace).nodes
-    except InvalidBlueprint:
+    wanted = desired(tx, branch, namespace=namespace)
+    if wanted.left_out:
         return None
-    found = ((name, node.component.retention) for name, node in nodes.items())
+    found = ((name, node.component.retention) for name, node in wanted.nodes.items())
     return {name: Kept(retention.generations, retention.days) for name, retention in found}
 
 
@@ -266,15 +265,14 @@ def _pieces(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def _forget(store: Store, namespace: str, packages: Forget) -> int:
     """What no live blueprint of any branch requires. Nothing, where one cannot be read."""
     with store.read(namespace) as tx:
-        try:
-            needed = {line for branch in branches(tx) for line in _required(tx, namespace, branch)}
-        except InvalidBlueprint:
-            return 0
-    return packages(needed)
+        wanted = [desired(tx, branch, namespace=namespace) for branch in branches(tx)]
+    if any(one.left_out for one in wanted):
+        return 0
+    return packages({line for one in wanted for line in _required(one)})
 
 
-def _required(tx: Tx, namespace: str, branch: str) -> Iterator[str]:
-    for node in desired(tx, branch, namespace=namespace).nodes.values():
+def _required(wanted: Desired) -> Iterator[str]:
+    for node in wanted.nodes.values():
         if isinstance(node, Transform) and isinstance(node.body, PythonTransform):
             yield " ".join(sorted(node.body.requirements))
 

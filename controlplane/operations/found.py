@@ -18,7 +18,7 @@ from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import IO, TypeAlias
 
-from controlplane.core import tree
+from controlplane.core import tree, wire
 from controlplane.core.errors import NotFound
 from controlplane.core.model import Listing, SourcePartition
 from controlplane.ports import ObjectStore
@@ -28,6 +28,8 @@ from dataplane.contract import Content, ListingResult, listing_head, listing_lin
 IN_MEMORY_BYTES = 1 << 20  # of a temporary file
 SOURCES_AT_A_TIME = 500_000
 BLOCK_BYTES = 1 << 16  # of text at a time
+LINE_BYTES = 64 << 20  # of one line: a partition of some 100,000 objects
+LONGEST_PROBLEM = 1_000  # characters
 _GZIP = 31
 
 Lines: TypeAlias = Callable[[], Iterator[bytes]]
@@ -67,11 +69,10 @@ class Difference:
             yield (json.loads(record), None) if _is_gone(record) else _edit(record)
 
     def partitions(self) -> Iterator[SourcePartition]:
-        """Those that came or changed."""
+        """Those that came or changed. Raises Damaged."""
         for record in self._all():
             if not _is_gone(record):
-                line = json.loads(record)
-                yield SourcePartition(line["key"], bytes.fromhex(line["source"]), tuple(line["objects"]))
+                yield _partition(record)
 
     def gone_keys(self) -> Iterator[str]:
         return (json.loads(record) for record in self._all() if _is_gone(record))
@@ -190,12 +191,17 @@ def _unzipped(lake: ObjectStore, path: str) -> Iterator[bytes]:
 
 def _lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     begun: list[bytes] = []
+    size = 0
     for block in blocks:
         *ends, rest = block.split(b"\n")
         for end in ends:
             yield b"".join((*begun, end, b"\n"))
             begun.clear()
+            size = 0
         begun.append(rest)
+        size += len(rest)
+        if size > LINE_BYTES:
+            raise Damaged(f"a line of it has more than {LINE_BYTES} bytes")
     if any(begun):
         raise Damaged("its last line has no end")
 
@@ -220,8 +226,22 @@ def _checked(lines: Iterator[bytes], digest: bytes) -> Iterator[bytes]:
 
 
 def _edit(line: bytes) -> tuple[str, tree.Entry]:
-    key, source, content = listing_head(line)
+    try:
+        key, source, content = listing_head(line)
+        wire.listed_head(key, source, content)
+    except (ValueError, TypeError, AttributeError, RecursionError) as e:
+        raise Damaged(f"a line of it is none of a listing: {e}"[:LONGEST_PROBLEM]) from e
     return key, tree.Entry(key, source, content)
+
+
+def _partition(line: bytes) -> SourcePartition:
+    key, source, _ = listing_head(line)
+    try:
+        objects = json.loads(line)["objects"]
+        found = tuple(wire.source_object(one, f"an object of {key!r}") for one in objects)
+    except (ValueError, TypeError, RecursionError) as e:
+        raise Damaged(str(e)) from e
+    return SourcePartition(key, source, found)
 
 
 def _is_gone(record: bytes) -> bool:

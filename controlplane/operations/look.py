@@ -71,14 +71,24 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
                 "name": name,
                 "branch": branch,
                 "revision": revisions[name].number,
-                "state": views.state_of(decisions),
+                "state": "failed" if name in facts.desired.left_out else views.state_of(decisions),
+                **_problem(facts.desired.left_out.get(name)),
                 **_parts(ctx, tx, facts, decisions),
             }
             for name, decisions in sorted(by_flow.items())
         ]
         drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
         leader = views.leader(tx.lease(LOOP), tx.now())
-    return {"state": views.state_of(chosen), "dataflows": flows, "drivers": drivers, "leader": leader}
+    is_broken = any("problem" in flow for flow in flows)
+    state = "failed" if is_broken else views.state_of(chosen)
+    return {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+
+
+def _problem(reason: str | None) -> Json:
+    """Of a stored dataflow that does not compile: nothing of it is computed until it is applied anew."""
+    if reason is None:
+        return {}
+    return {"problem": f"this dataflow does not compile and is left out until it is applied anew: {reason}"}
 
 
 def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> Json:

@@ -18,7 +18,7 @@ from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
-from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_cached
+from controlplane.operations.world import CACHE_BYTES, Facts, Known, compile_live
 from controlplane.ports import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
@@ -118,7 +118,7 @@ class Planner:
         """Everything from nothing."""
         seen, _ = tx.marked(self._branch, 0)
         memory = _Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
-        memory.desired = compile_cached(memory.revisions.values(), self._namespace)
+        memory.desired = compile_live(memory.revisions.values(), self._namespace)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
@@ -154,7 +154,7 @@ class Planner:
         for flow in flows:
             memory.revisions.pop(flow, None)
         memory.revisions.update(tx.revisions(self._branch, flows))
-        before, memory.desired = memory.desired, compile_cached(memory.revisions.values(), self._namespace)
+        before, memory.desired = memory.desired, compile_live(memory.revisions.values(), self._namespace)
         memory.kinds = salts.kinds(memory.desired)
         assert before is not None
         for gone in before.nodes.keys() - memory.desired.nodes.keys():

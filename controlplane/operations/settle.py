@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import marks
 from controlplane.core.errors import StaleState
+from controlplane.core.leases import Deposed
 from controlplane.core.model import Asked, Event, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
 from controlplane.operations.planner import Planner
+from controlplane.operations.troubles import Troubles
 from controlplane.operations.world import Facts
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, failpoint
@@ -32,9 +34,19 @@ class Settling:
     Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count as adopted.
     """
 
-    def __init__(self, store: Store, planner: Planner, namespace: str, branch: str, *, since_trace: int = 0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        namespace: str,
+        branch: str,
+        *,
+        since_trace: int = 0,
+        troubles: Troubles | None = None,
+    ) -> None:
         self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
         self._since_trace = since_trace
+        self._troubles = troubles or Troubles()
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
@@ -47,24 +59,90 @@ class Settling:
 
     def _pass(self) -> Pass:
         with self._planner.looking() as (plan, facts):
-            steps = [d for d in plan.decisions if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
+            held = self._held(plan, facts)
+            decided = [d for d in plan.decisions if d.dataset not in held]
+            steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
             demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
-            collections, seen = facts.tx.collections() if todo else 0, self._planner.seen
+            collections = facts.tx.collections() if todo else 0
+            carrying = _Carrying(facts, demands, collections, self._planner.seen)
+        changed = self._carry_out(carrying, todo) if todo else 0
+        failing = self._held(plan, facts) if self._troubles.units else ()
+        return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
+
+    def _held(self, plan: Plan, facts: Facts) -> set[str]:
+        """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
+        failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(_unit(d.dataset))}
+        return failing | facts.desired.graph.downstream(failing) if failing else failing
+
+    def _carry_out(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
+        """In one transaction; each dataset in its own where that fails, so that one cannot stop the others."""
+        try:
+            changed = self._together(carrying, todo)
+        except (Deposed, OSError):
+            raise
+        except Exception as e:  # noqa: BLE001  # told with the dataset that it is about
+            if len(todo) == 1:
+                self._fail(todo[0].dataset, e)
+                return 0
+            self._planner.forget()
+            return self._apart(carrying, todo)
+        if self._troubles.units:
+            for decision in todo:
+                self._troubles.succeeded(_unit(decision.dataset))
+        return changed
+
+    def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
+        """Inputs come first; what is downstream of one that fails is left for a later pass."""
+        changed, spoiled = 0, set[str]()
+        for decision in todo:
+            if decision.dataset in spoiled:
+                continue
+            try:
+                changed += self._together(carrying, [decision])
+            except (Deposed, OSError):
+                raise
+            except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
+                self._fail(decision.dataset, e)
+                spoiled |= carrying.facts.desired.graph.downstream([decision.dataset])
+        return changed
+
+    def _fail(self, dataset: str, error: Exception) -> None:
+        self._planner.forget()
+        trouble = self._troubles.failed(_unit(dataset), error)
+        body = {"message": trouble.message, "failures": trouble.failures}
+        with self._store.begin(self._namespace) as tx:
+            tx.put_events([Event("dataset.failing", dataset, 1, body)])
+
+    def _together(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
+        facts, demands = carrying.facts, carrying.demands
         changed = 0
-        if todo:
-            with self._store.begin(self._namespace) as tx:
-                if tx.collections() != collections:  # what the plan found may be gone: look again
-                    self._planner.forget()
-                    return Pass(plan, 1, _under_way(demands, steps))
-                if any(map(marks.is_wish, tx.marked(self._branch, seen)[1])):  # it may be of what nobody wants any more
-                    return Pass(plan, 1, _under_way(demands, steps))
-                tx.put_nodes(facts.overlay.staged)
-                for decision in todo:
-                    demanded = demands.get(decision.dataset, {})
-                    changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
-            failpoint("after-commit")
-        return Pass(plan, changed, _under_way(demands, steps))
+        with self._store.begin(self._namespace) as tx:
+            if tx.collections() != carrying.collections:  # what the plan found may be gone: look again
+                self._planner.forget()
+                return 1
+            if any(map(marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # nobody may want it any more
+                return 1
+            tx.put_nodes(facts.overlay.staged)
+            for decision in todo:
+                demanded = demands.get(decision.dataset, {})
+                changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
+        failpoint("after-commit")
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrying:
+    """A plan that is carried out, and the snapshot that it rests on."""
+
+    facts: Facts
+    demands: Mapping[str, Mapping[bytes, Asked]]
+    collections: int
+    seen: int  # the newest mark that the plan knows of
+
+
+def _unit(dataset: str) -> str:
+    return f"dataset {dataset}"
 
 
 def _is_given_up(decision: Decision, facts: Facts) -> bool:

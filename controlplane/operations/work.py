@@ -5,7 +5,6 @@ Does not belong here: deciding what is to be computed (plan) or when attempts ar
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections import Counter
@@ -15,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from controlplane.core import tree
+from controlplane import logs
+from controlplane.core import tree, wire
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import CLAIMED, SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
@@ -33,7 +33,6 @@ from dataplane.contract import (
     FileEntry,
     Json,
     Kind,
-    Manifest,
     Output,
     TaskError,
     TaskResult,
@@ -52,13 +51,21 @@ MAX_BYTES = 256 << 20
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 BUDGET = 4  # infrastructure failures that a task may have
 BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
+MANIFEST_BYTES = 256 << 20  # of a manifest: 500 tasks with thousands of files each have less
 LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driver-deadline"}
+log = logs.get("work")
 
 
 class UnknownContract(HeadgateError):
     """A driver or worker of a version that this control plane cannot talk to."""
 
     code = "unknown-contract"
+
+
+class BadReport(HeadgateError):
+    """A report is not what docs/protocol.md says. Nothing of it was taken in."""
+
+    code = "invalid-request"
 
 
 class Busy(HeadgateError):
@@ -184,16 +191,20 @@ class Outcome:
     fenced: tuple[str, ...]
 
 
-def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult], *, lake: ObjectStore) -> Json:
-    """Commit what an attempt computed, task by task. Raises Fenced if the attempt is not live or not this driver's."""
+def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Json:
+    """Commit what an attempt computed, task by task; `results` are as they were sent. Raises Fenced if the attempt is
+    not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
         known = tx.attempts([attempt]).get(attempt)
     if known is None or known.driver != driver:
         raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
+    decoded = wire.results(results, known.kind, known.prefix)
+    if decoded.problems:
+        raise BadReport(f"body.{decoded.problems[0]}")
     failpoint("before-commit")
     failpoint(f"before-commit-{known.kind}")
     with _once(attempt):
-        outcome = take_in(ctx, known, results, lake, by="executed")
+        outcome = take_in(ctx, known, decoded.results, lake, by="executed")
     ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
@@ -216,6 +227,13 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
 
     A task without a result goes back to the queue; the attempt ends.
     """
+    try:
+        return _take_in(ctx, attempt, results, lake, by)
+    except Damaged as e:  # seen late: objects of a listing are read in the transaction that keeps them
+        return _take_in(ctx, attempt, [_damaged(result, e) for result in results], lake, by)
+
+
+def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, by: By) -> Outcome:
     checked = _verified(lake, attempt, results)
     with _listings(ctx, attempt, checked, lake) as found, ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
@@ -266,8 +284,7 @@ def _listings(
                     one = _listing(ctx, attempt, result, lake)
                     found[result["task"]] = files.enter_context(closing(one))
                 except Damaged as e:
-                    message = f"what the worker found arrived damaged: {e}"
-                    results[i] = _failure(result, infrastructure_error("listing-damaged", message))
+                    results[i] = _damaged(result, e)
         yield found
 
 
@@ -277,6 +294,11 @@ def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectSto
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
     return listings.read(ctx.store, ctx.namespace, job, result.get("result"), lake, attempt.prefix)
+
+
+def _damaged(result: TaskResult, error: Damaged) -> TaskResult:
+    message = f"what the worker found arrived damaged: {error}"
+    return _failure(result, infrastructure_error("listing-damaged", message))
 
 
 def _failure(result: TaskResult, error: TaskError) -> TaskResult:
@@ -460,8 +482,7 @@ class _Recording:
 
 def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
     """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
-    manifest = read_manifest(lake, attempt)
-    results = manifest["results"] if manifest and manifest["attempt"] == attempt.id else []
+    results = read_manifest(lake, attempt)
     if not results:
         if _abandon(ctx, attempt, reason, fault):
             lake.delete_prefix(attempt.prefix)
@@ -472,12 +493,32 @@ def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fau
         return False  # its own report came first
 
 
-def read_manifest(lake: ObjectStore, attempt: Attempt) -> Manifest | None:
+def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "crashed") -> bool:
+    """End an attempt without a look at its manifest. Its files stay until orphans are swept. False if it ended."""
+    return _abandon(ctx, attempt, reason, fault)
+
+
+def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
+    """The results that the attempt's manifest proves; none where there is no manifest, or one that nobody can read."""
+    path = f"{attempt.prefix}/{MANIFEST}"
     try:
-        found: Manifest = json.loads(lake.read(f"{attempt.prefix}/{MANIFEST}"))
-    except (NotFound, ValueError):
-        return None
-    return found
+        raw = _bounded(lake, path)
+    except NotFound:
+        return []
+    decoded = wire.manifest(raw, attempt.id, attempt.kind, attempt.prefix)
+    if decoded.problems:
+        log.warning("manifest damaged", path=path, problems=decoded.problems[:10], count=len(decoded.problems))
+    return decoded.results
+
+
+def _bounded(lake: ObjectStore, path: str) -> bytes:
+    """The bytes of a manifest; of one that is too large so many that it cannot be read as JSON."""
+    found = bytearray()
+    for piece in lake.stream(path):
+        found += piece
+        if len(found) > MANIFEST_BYTES:
+            break
+    return bytes(found[:MANIFEST_BYTES])
 
 
 def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.compiling import compile_revisions
 from controlplane.core.dataflow import Desired, Node, Sink, Source, is_paused
+from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import (
     Begun,
     Building,
@@ -33,21 +34,81 @@ T = TypeVar("T")
 
 CACHED = 16
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
+LONGEST_REASON = 1_000  # characters
 _compiled: dict[tuple[str, int, object], Desired] = {}
+_partial: dict[tuple[str, int, object], Desired] = {}  # of sets of which some do not compile
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
 
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
-    """All live dataflows of a branch, compiled."""
-    return compile_cached(tx.revisions(branch).values(), namespace)
+    """All live dataflows of a branch, compiled; but those that do not compile."""
+    return compile_live(tx.revisions(branch).values(), namespace)
+
+
+def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
+    """Compile what is stored. A dataflow that does not compile (any more: a release may refuse what an earlier one
+    took) is left out with those that read it, and stops no other one."""
+    live = {r.dataflow: r for r in revisions}
+    try:
+        return compile_cached(live.values(), namespace)
+    except Exception as e:  # noqa: BLE001  # a dataflow that crashes the compiler is left out, too
+        error = e
+    key = (namespace, _semantics(), tuple(map(_identity, _ordered(live.values()))))
+    if key not in _partial:
+        if len(_partial) >= CACHED:
+            _partial.clear()
+        _partial[key] = _without_broken(live, namespace, error)
+    return _partial[key]
+
+
+def _without_broken(live: Mapping[str, Revision], namespace: str, error: Exception) -> Desired:
+    kept, left_out = dict(live), dict[str, str]()
+    while True:
+        for flow, reason in _guilty(kept, namespace, error).items():
+            left_out[flow] = reason
+            del kept[flow]
+        try:
+            return replace(compile_cached(kept.values(), namespace), left_out=left_out)
+        except Exception as e:  # noqa: BLE001  # ends: each round leaves one out
+            error = e
+
+
+def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> dict[str, str]:
+    """Dataflows that a compilation failed for, with a reason; all of them where they cannot be told apart."""
+    named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
+    try:
+        compile_revisions(_ordered(named.values()), namespace=namespace, semantics=_semantics())
+    except InvalidBlueprint as e:
+        places = {p.file: p for p in reversed(e.problems)}
+        found = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
+        if found:
+            return found
+    except Exception:  # noqa: BLE001  # each is tried alone, below
+        pass
+    alone = {flow: reason for flow, r in live.items() if (reason := _crash(r, namespace))}
+    return alone or dict.fromkeys(live, _in_words(error))
+
+
+def _crash(revision: Revision, namespace: str) -> str:
+    """What is wrong with one dataflow by itself, apart from datasets of others that it reads; empty if nothing is."""
+    try:
+        compile_revisions([revision], namespace=namespace, semantics=_semantics())
+    except InvalidBlueprint as e:
+        return next((p.summary for p in e.problems if p.code != "missing-input"), "")
+    except Exception as e:  # noqa: BLE001  # told, and left out
+        return _in_words(e)
+    return ""
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:LONGEST_REASON]
 
 
 def compile_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
 ) -> Desired:
     """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
-    ordered = sorted(revisions, key=lambda r: r.dataflow)
-    semantics = int(os.environ.get("HEADGATE_SEMANTICS", "1"))  # an operator's number that re-keys on purpose
+    ordered, semantics = _ordered(revisions), _semantics()
     key = (namespace, semantics, tuple(map(_identity, ordered)))
     with _compiling:
         found = _compiled.get(key)
@@ -59,6 +120,15 @@ def compile_cached(
             _compiled.pop(next(iter(_compiled)), None)
         _compiled[key] = found
         return found
+
+
+def _ordered(revisions: Iterable[Revision]) -> list[Revision]:
+    return sorted(revisions, key=lambda r: r.dataflow)
+
+
+def _semantics() -> int:
+    """An operator's number that re-keys on purpose."""
+    return int(os.environ.get("HEADGATE_SEMANTICS", "1"))
 
 
 def _identity(revision: Revision) -> tuple[object, ...]:

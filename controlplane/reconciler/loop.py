@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from controlplane import logs
 from controlplane.core import ends
 from controlplane.core.dataflow import Desired, Source, is_paused
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, PoolUnavailable
+from controlplane.core.errors import PoolUnavailable
 from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
 from controlplane.core.plan import Compute, Learn, Status, worst
@@ -26,6 +27,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
 from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.sweep import sweep
+from controlplane.operations.troubles import Troubles
 from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.packing import Packing
@@ -36,6 +38,7 @@ IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 WINDOW = 20_000  # tasks that are asked for at a time of one dataset
+RESCUE_TRIES = 3  # after which what an attempt finished is computed anew
 PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
 log = logs.get("reconciler")
 
@@ -66,17 +69,21 @@ class Reconciler:
         flows: frozenset[str] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
+        self.troubles = troubles or Troubles()
         self.store, self.lake, self.publisher, self.pool, self.wake = store, lake, publisher, pool, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self.on_progress = on_progress
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, branch, flows=flows, window=WINDOW)
-        self._settling = Settling(store, self._planner, namespace, branch, since_trace=self._newest_trace())
+        since = self._newest_trace()
+        self._settling = Settling(store, self._planner, namespace, branch, since_trace=since, troubles=self.troubles)
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._known_drivers: dict[str, Driver] = {}
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
+        self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
@@ -99,13 +106,15 @@ class Reconciler:
             seen = self.wake.count
             try:
                 changed = self.tick()
-                self._pack(is_idle=not changed)
-                _collect(self._collecting)
+                self._packed(is_idle=not changed)
+                self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
+                self.troubles.pass_succeeded()
             except Deposed as e:
                 log.warning("deposed", reason=str(e))
                 return
-            except Exception as e:
+            except Exception as e:  # the next pass tries again; /readyz tells if none succeeds
                 log.exception("pass failed", error=str(e))
+                self.troubles.pass_failed(e)
                 changed = False
             if not changed:
                 self.wake.wait(BUSY_S if self.last and self.last.under_way else self._until_due(), seen)
@@ -117,12 +126,15 @@ class Reconciler:
         """
         while not stop.is_set():
             seen = self.wake.count
-            if not self.tick() and self._is_over() and not again() and not self._pack(is_idle=True):
+            if not self.tick() and self._is_over() and not again() and not self._packed(is_idle=True):
                 break
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
-            _collect(self._collecting)
+            self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
         return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
+
+    def _packed(self, *, is_idle: bool) -> bool:
+        return self.troubles.attempt("compaction", lambda: self._pack(is_idle=is_idle), False)
 
     def _pack(self, *, is_idle: bool) -> bool:
         """Where nothing else is to be done; True while packs are being made. No Spark is started for it by a run."""
@@ -160,21 +172,25 @@ class Reconciler:
         """One pass; True if it changed anything that may allow more."""
         self._was_looking = False
         self._look_after_drivers()
-        try:
-            nodes, _ = self._wished()
-            listed = self._list()  # first: a worker is at work while we plan
-            self.last = self._settling.settle()
-            if self._wished()[0] is not nodes:
-                listed += self._list()
-        except InvalidBlueprint as e:
-            log.error("stored blueprints do not compile", problems=[str(p) for p in e.problems])
-            return False
+        nodes, _ = self._wished()
+        listed = self._list()  # first: a worker is at work while we plan
+        self.last = self._settling.settle()
+        if self._wished()[0] is not nodes:
+            listed += self._list()
+        self._tell_broken(self._wished()[0])
         self._scale()
         self._publishing.nudge(self._states())
         self._report()
         if self.last.changed:
             self.wake.notify()  # claims wait for new tasks
         return bool(listed or self.last.changed)
+
+    def _tell_broken(self, nodes: Desired) -> None:
+        """Log what does not compile, once."""
+        if nodes is not self._told:
+            self._told = nodes
+            for flow, reason in nodes.left_out.items():
+                log.error("a stored dataflow does not compile and is left out", dataflow=flow, reason=reason)
 
     def _report(self) -> None:
         if self.on_progress is not None and self.last is not None:
@@ -222,12 +238,30 @@ class Reconciler:
         if not due and not is_open:
             return 0
         self._was_looking = True
-        with self.store.begin(self.namespace) as tx:
-            listings.request(tx, due)
-            listed = listings.dispatch(tx, self.branch, reads)
+        listed = self._dispatch(due, reads)
         if listed:
             self.wake.notify()  # a worker waits for it
         return listed
+
+    def _dispatch(self, due: Sequence[Source], reads: Sequence[Source]) -> int:
+        """Queue listings in one transaction; where that fails, those of each dataset in its own."""
+        try:
+            return self._dispatched(due, reads)
+        except (Deposed, OSError):
+            raise
+        except Exception as e:  # noqa: BLE001  # told below, with the dataset that it is about
+            log.warning("listings are queued one by one", reason=str(e))
+        listed = 0
+        for node in reads:
+            mine = [node] if node in due else []
+            queue = partial(self._dispatched, mine, [node])
+            listed += self.troubles.attempt(f"listing of {node.dataset}", queue, 0)
+        return listed
+
+    def _dispatched(self, due: Sequence[Source], reads: Sequence[Source]) -> int:
+        with self.store.begin(self.namespace) as tx:
+            listings.request(tx, due)
+            return listings.dispatch(tx, self.branch, reads)
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
         """Growing listings of which a reader computes what is there, as of the last pass, and nothing of it has failed.
@@ -278,11 +312,19 @@ class Reconciler:
         for attempt in attempts.values():
             its = present.get(attempt.driver) or self._gone(attempt.driver)
             if reason := self._lost(attempt, its, now):
-                work.adopt(self.context, attempt, self.lake, reason=reason, fault=_fault(its))
-                log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
+                self._rescue(attempt, its, reason)
         if self._first and (gone or attempts):  # the last process here did not end in order
-            sweep(self.store, self.namespace, self.lake)
+            self.troubles.attempt("orphans", lambda: sweep(self.store, self.namespace, self.lake), None)
         self._first = False
+
+    def _rescue(self, attempt: Attempt, driver: Driver | None, reason: str) -> None:
+        """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
+        unit, fault = f"attempt {attempt.id} of {attempt.dataset}", _fault(driver)
+        end = partial(work.adopt, self.context, attempt, self.lake, reason=reason, fault=fault)
+        if self.troubles.failures(unit) >= RESCUE_TRIES:
+            end = partial(work.abandon, self.context, attempt, reason=reason, fault=fault)
+        if self.troubles.attempt(unit, end, None) is not None:
+            log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
 
     def _gone(self, id: str) -> Driver | None:
         """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
@@ -304,10 +346,8 @@ class Reconciler:
         with self.store.read(self.namespace) as tx:
             backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
         for share in self.pool.shares:
-            try:
-                self._fit(share, backlog[share.serves])
-            except PoolUnavailable as e:
-                log.warning("the pool cannot be scaled", kind=share.kind, size=share.size, reason=str(e))
+            fit = partial(self._fit, share, backlog[share.serves])
+            self.troubles.attempt(f"pool of {share.kind} {share.size}", fit, None)
 
     def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
         """At first as many are kept as there are."""
@@ -335,14 +375,9 @@ def _fault(driver: Driver | None) -> Fault:
 
 
 def _collect(collecting: Collecting) -> None:
-    """If it is time. What goes wrong is tried again another time, and fails nothing else."""
-    try:
-        if collected := collecting.step(time.monotonic()):
-            log.info("collected", **asdict(collected))
-    except Deposed:
-        raise
-    except Exception as e:
-        log.exception("collection failed", error=str(e))
+    """If it is time."""
+    if collected := collecting.step(time.monotonic()):
+        log.info("collected", **asdict(collected))
 
 
 def _ended(driver: Driver) -> Driver:
@@ -415,9 +450,11 @@ class _Publishing:
                 self._failures.pop(state.dataset, None)
                 done += 1
                 self.count -= 1
-            except (OSError, HeadgateError) as e:
+            except Deposed:
+                raise
+            except Exception as e:  # noqa: BLE001  # whatever it is, it is this table's alone
                 publish.note_failure(loop.store, loop.namespace, state, str(e))
-                self._failures[state.dataset] = (failures + 1, now + BUSY_S * 2**failures)
+                self._failures[state.dataset] = (failures + 1, now + BUSY_S * 2 ** min(failures, 8))
                 log.warning("publishing failed", dataset=state.dataset, error=str(e))
         return done
 

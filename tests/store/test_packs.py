@@ -256,7 +256,7 @@ def test_rows_of_something_else_are_no_pack(place: Place) -> None:
     while claim := place.claim():
         results = [place.packed(claim, t) for t in claim["tasks"]]
         wrong = [{**r, "content": [r["content"][0], 1, 1]} for r in results]
-        work.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))  # type: ignore[arg-type]
+        work.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))
     assert place.rows(new) == rows
     assert len(place.files(new)) == FEW + 1
 

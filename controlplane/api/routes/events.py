@@ -75,4 +75,6 @@ def metrics(call: Called) -> Response:
     status = look.status(call.context, "main")
     things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     states = Counter(thing["state"] for thing in things)
-    return Response(render(call.services.store, call.services.counters, states), media_type=CONTENT_TYPE)
+    found = call.services
+    text = render(found.store, found.counters, states, found.troubles)
+    return Response(text, media_type=CONTENT_TYPE)

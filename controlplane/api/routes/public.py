@@ -19,10 +19,11 @@ def livez() -> Response:
 
 @router.get("/readyz")
 def readyz(request: Request) -> Response:
-    """The database answers and the loop runs; 503 otherwise."""
+    """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
     found = services(request)
-    if found.stopping.is_set() or not found.is_ready():
-        raise Refused("unavailable", "not ready")
+    reason = "the control plane is ending" if found.stopping.is_set() else found.unready()
+    if reason:
+        raise Refused("unavailable", f"not ready: {reason}")
     with found.store.read() as tx:
         tx.now()
     return answer({"status": "ok"})

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from controlplane.core import tree
 from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
 from controlplane.core.folding import Fold
 from controlplane.core.plan import begun, expect, fold, sink, source, transform
-from controlplane.core.plan.asking import Deciding, decide_all
+from controlplane.core.plan.asking import Deciding, decide_all, prefetch
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.values import (
     EXACT,
@@ -88,7 +87,7 @@ def plan(
     planning.decisions.update(known or {})
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
     half_built = (found.root for dataset in chosen if (found := world.building(dataset)))
-    tree.warm(world.nodes, [(root, ()) for root in half_built])  # at once, and not again in each layer
+    prefetch(half_built, world)  # at once, and not again in each layer
     for layer in _layers(desired, chosen):
         deciding = {dataset: _decide(planning, dataset, desired.nodes[dataset]) for dataset in layer}
         for decision in decide_all(deciding, world).values():

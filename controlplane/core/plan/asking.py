@@ -7,13 +7,15 @@ Each function here is used with `yield from`. Does not belong here: what is deci
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from controlplane.core import tree
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Fragment, SourcePartition, State, Task, Trace
-from controlplane.core.plan.values import Decision, World
+from controlplane.core.plan.values import Decision, World, broken
 from dataplane.contract import Json, Schema
 
 T = TypeVar("T")
@@ -82,33 +84,76 @@ def settled(states: Sequence[tuple[str, int]]) -> Deciding[Mapping[tuple[str, in
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Unanswered:
+    """A question that cannot be answered."""
+
+    reason: Exception
+
+
+Answer: TypeAlias = Any  # what was asked for, or _Unanswered
+
+
 # --- answering ------------------------------------------------------------------------------------
 
 
+def prefetch(roots: Iterable[bytes], world: World) -> None:
+    """Have the nodes of these roots at hand. One that is damaged is told to the decision that needs it."""
+    with suppress(CorruptNode):
+        tree.warm(world.nodes, [(root, ()) for root in roots])
+
+
 def decide_all(deciding: Mapping[str, Deciding[Decision]], world: World) -> dict[str, Decision]:
-    """Run all of them in step; what they ask for at the same time is looked up together."""
+    """Run all of them in step; what they ask for at the same time is looked up together.
+
+    Each stands by itself: one that raises is decided to have failed, and no other one notices. Only what befalls the
+    database (OSError) ends all of them.
+    """
     running, decided = dict(deciding), {}
-    answers: dict[str, Any] = dict.fromkeys(running)
+    answers: dict[str, Answer] = dict.fromkeys(running)
     while running:
         asked: dict[str, Ask] = {}
         for dataset, one in list(running.items()):
             try:
-                asked[dataset] = one.send(answers[dataset])
+                asked[dataset] = _resume(one, answers[dataset])
             except StopIteration as end:
                 decided[dataset] = end.value
+                del running[dataset]
+            except OSError:
+                raise
+            except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
+                decided[dataset] = broken(dataset, e)
                 del running[dataset]
         answers = _answers(asked, world)
     return {dataset: decided[dataset] for dataset in deciding}
 
 
-def _answers(asked: Mapping[str, Ask], world: World) -> dict[str, Any]:
+def _resume(one: Deciding[Decision], answer: Answer) -> Ask:
+    return one.throw(answer.reason) if isinstance(answer, _Unanswered) else one.send(answer)
+
+
+def _answers(asked: Mapping[str, Ask], world: World) -> dict[str, Answer]:
     by_kind: dict[What, dict[str, Any]] = {}
     for dataset, ask in asked.items():
         by_kind.setdefault(ask.what, {})[dataset] = ask.about
-    answers: dict[str, Any] = {}
+    answers: dict[str, Answer] = {}
     for what, about in by_kind.items():
-        found = _ANSWERING[what](world, list(about.values()))
-        answers.update(zip(about, found, strict=True))
+        answers |= _together_or_apart(what, about, world)
+    return answers
+
+
+def _together_or_apart(what: What, about: Mapping[str, Any], world: World) -> dict[str, Answer]:
+    """One look-up for all; where it fails, one for each, so that only the one that made it fail is told."""
+    try:
+        return dict(zip(about, _ANSWERING[what](world, list(about.values())), strict=True))
+    except OSError:
+        raise
+    except Exception as e:  # noqa: BLE001  # thrown into the decision that asked
+        if len(about) == 1:
+            return dict.fromkeys(about, _Unanswered(e))
+    answers: dict[str, Answer] = {}
+    for dataset, one in about.items():
+        answers |= _together_or_apart(what, {dataset: one}, world)
     return answers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
@@ -280,6 +281,19 @@ def next_state(
         at=planning.now,
         lineage=node.lineage,
     )
+
+
+INTERNAL = "internal-error"  # the condition of what Headgate itself could not do
+
+
+def broken(dataset: str, error: Exception) -> Decision:
+    """Looking at a dataset raised, so nothing can be said of it. It is decided again with its next change, or sweep."""
+    told = f"Headgate could not plan this dataset: {type(error).__name__}: {error}"[:LONGEST_INTERNAL]
+    trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
+    return Decision(dataset, "failed", error={**user_error(INTERNAL, told), "kind": "infrastructure", "detail": trace})
+
+
+LONGEST_INTERNAL = 1_000  # characters
 
 
 def user_error(condition: str, message: str) -> TaskError:

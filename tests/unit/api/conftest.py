@@ -23,19 +23,19 @@ def world(tmp_path: Path) -> Iterator[World]:
     wake = TellingWake()
     faults: list[Exception] = []
 
-    def is_ready() -> bool:
+    def unready() -> str:
         if faults:
             raise faults[0]
-        return True
+        return ""
 
     pool = LocalPool("http://127.0.0.1:1", tmp_path, str)  # nothing is started in it
 
     def log(driver: str, lines: int) -> str:
-        is_ready()
+        unready()
         return pool.log(driver, lines)
 
     services = Services(
-        open_store("memory:"), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, is_ready=is_ready
+        open_store("memory:"), open_lake(str(tmp_path)), wake, render, log, stopping=stopping, unready=unready
     )
     context = Context(services.store)
     admin, _ = tokens.create(context, "test", ("admin",))

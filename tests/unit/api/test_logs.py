@@ -38,7 +38,7 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
     claim = work.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
     failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}
-    work.report(ctx, driver, claim["attempt"], [failed], lake=world.services.lake)  # type: ignore[list-item]  # as JSON
+    work.report(ctx, driver, claim["attempt"], [failed], lake=world.services.lake)  # as JSON
     return claim["attempt"]
 
 

@@ -5,6 +5,7 @@ Does not belong here: how that is found out (`tests/cluster`, `tests/unit/driver
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,9 @@ class Reporting(LocalObjects):
         self.file = f"{attempt.prefix}/0.parquet"
         self.put_if_absent(self.file, b"rows")
 
-    def read(self, path: str) -> bytes:
+    def stream(self, path: str) -> Iterator[bytes]:
         try:
-            return super().read(path)
+            yield from super().stream(path)
         finally:
             if path.endswith(MANIFEST):
                 work.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)

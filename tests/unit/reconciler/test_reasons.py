@@ -82,7 +82,7 @@ class Place:
         (task,) = claim["tasks"]
         found = list_files(claim["job"], Versions())
         result = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
-        work.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)  # type: ignore[list-item]  # it is one
+        work.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)
         self.loop.tick()
 
     def told(self) -> list[Json]:

@@ -23,7 +23,7 @@ components:
   messages: {read: {connector: kafka, servers: "h:1", topic: t, schema: n BIGINT, refresh: continuous}}
 """
 COLUMNS = ("n", "_key", "_headers", "_partition", "_offset", "_timestamp")
-ERROR = {"kind": "user", "condition": "X", "message": "no", "detail": ""}
+ERROR = {**work.infrastructure_error("X", "no"), "kind": "user"}
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Place:
     def report(self, claim: Claim, result: Json) -> None:
         [task] = claim["tasks"]
         done = {"task": task["task"], "epoch": task["epoch"], "state": "done", **result}
-        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # type: ignore[list-item]  # it is one
+        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # it is one
 
 
 @pytest.fixture

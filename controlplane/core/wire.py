@@ -1,0 +1,363 @@
+"""Decoding what drivers and workers write: manifests, reports and lines of listings.
+
+A process that runs users' code wrote them, so nothing in them is believed before it was looked at. Everything that
+later code relies on is checked here: types, ranges, depth, and that texts can be stored. Does not belong here: whether
+what they say is true (files are compared in `operations`, keys of folds in `operations.runs`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult
+
+Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
+
+DEEPEST: Final = 64  # levels of nesting: schemas of people have some five
+LONGEST_MESSAGE: Final = 4_000  # characters of an error's message
+LONGEST_DETAIL: Final = 64_000  # characters of an error's trace
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
+_LARGEST: Final = 10**40  # of any number: decimals have 38 digits
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Malformed(ValueError):
+    """A value is not what docs/protocol.md says. The message names the place and what was expected there."""
+
+
+class Decoded(NamedTuple):
+    """The results that name their tasks, and what is wrong with those that do not."""
+
+    results: list[TaskResult]
+    problems: list[str]
+
+
+def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str) -> Decoded:
+    """The results of a `manifest.json`. One that is no manifest of this attempt has a problem and no results."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError) as e:
+        return Decoded([], [f"it is not JSON: {e}"[:LONGEST_MESSAGE]])
+    if not isinstance(found, dict) or not isinstance(found.get("results"), list):
+        return Decoded([], ["it is not an object with a list of results"])
+    if found.get("attempt") != attempt:
+        return Decoded([], ["it names another attempt"])
+    return results(found["results"], kind, prefix)
+
+
+def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
+    """Task results of an attempt of this kind, whose files lie below `prefix`.
+
+    One that names its task and is malformed otherwise stands for a failure of that task, so that its owner is told.
+    """
+    decoded = Decoded([], [])
+    for number, value in enumerate(values):
+        place = f"results[{number}]"
+        try:
+            _HEAD(value, place)
+        except Malformed as e:
+            decoded.problems.append(str(e))
+            continue
+        found = cast("TaskResult", value)
+        try:
+            decoded.results.append(_result(found, kind, prefix, place))
+        except Malformed as e:
+            decoded.results.append(_damaged(found, kind, str(e)))
+    return decoded
+
+
+def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
+    condition = "listing-damaged" if kind == "list" else "result-damaged"
+    message = _shortened(_printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
+    told: TaskError = {
+        "kind": "infrastructure",
+        "condition": condition,
+        "sqlstate": None,
+        "message": message,
+        "file": None,
+        "line": None,
+        "column": None,
+        "detail": "",
+    }
+    return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": told}
+
+
+def _result(found: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResult:
+    plain(found, place)
+    match found["state"]:
+        case "done":
+            _done(found, kind, prefix, place)
+        case "failed":
+            _record({"error": error})(found, place)
+            if kind == "parse" and found.get("result") is not None:
+                _record({"result": _record({"schema": schema})})(found, place)
+            return {**found, "error": readable(found["error"])}
+        case "void":
+            """Nothing more is looked at."""
+    return found
+
+
+def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
+    match kind:
+        case "parse" | "transform" | "pack":
+            output = _output(prefix)
+            output(found, place)
+            _record(
+                optional={
+                    "quarantine": _nullable(output),
+                    "outputs": _nullable(_mapping(output)),
+                    "then": _nullable(_list(_following(prefix))),
+                    "metrics": _nullable(_METRICS),
+                }
+            )(found, place)
+        case _:
+            _record({"result": _RESULTS[kind]})(found, place)
+
+
+def source_object(value: object, place: str = "object") -> SourceObject:
+    """One object of a listed partition."""
+    plain(value, place)
+    _OBJECT(value, place)
+    return cast("SourceObject", value)
+
+
+def listed_head(key: object, source: bytes, content: Content) -> None:
+    """What a listing's tree holds of one partition. Raises Malformed."""
+    _TEXT(key, "key")
+    plain(key, "key")
+    if len(source) != 32:
+        raise Malformed("source: expected 64 hexadecimal digits")
+    _CONTENT(list(content), "content")
+
+
+def readable(told: TaskError) -> TaskError:
+    """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates."""
+    texts = {name: _printable(text) for name in ("condition", "sqlstate", "file") if (text := told[name]) is not None}
+    message = _shortened(_printable(told["message"]), LONGEST_MESSAGE)
+    detail = _shortened(_printable(told["detail"]), LONGEST_DETAIL)
+    return cast("TaskError", {**told, **texts, "message": message, "detail": detail})
+
+
+def _printable(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", text).replace("\0", "\ufffd")
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest] + " ..."
+
+
+# --- checks of plain values -----------------------------------------------------------------------
+
+
+def plain(value: object, place: str, depth: int = 0) -> None:
+    """A JSON value that every store and every reader of JSON takes: bounded depth and numbers, encodable texts.
+
+    Texts of errors are made readable later; they alone may hold what cannot be encoded.
+    """
+    if depth > DEEPEST:
+        raise Malformed(f"{place}: more than {DEEPEST} levels of nesting")
+    match value:
+        case None | bool():
+            return
+        case str():
+            if _SURROGATE.search(value) and not place.endswith(_OF_ERRORS):
+                raise Malformed(f"{place}: the text holds a lone surrogate")
+        case int() | float():
+            if not -_LARGEST < value < _LARGEST:  # false for NaN, too
+                raise Malformed(f"{place}: the number is out of range")
+        case list():
+            for at, one in enumerate(value):
+                plain(one, f"{place}[{at}]", depth + 1)
+        case dict():
+            for name, one in value.items():
+                plain(name, place, depth + 1)
+                plain(one, f"{place}.{_printable(name)[:100]}", depth + 1)
+        case _:
+            raise Malformed(f"{place}: not a value of JSON")
+
+
+_OF_ERRORS: Final = tuple(f"error.{name}" for name in ("message", "detail", "file", "condition", "sqlstate"))
+
+
+def _expected(what: str, test: Callable[[object], bool]) -> Check:
+    def check(value: object, place: str) -> None:
+        if not test(value):
+            raise Malformed(f"{place}: expected {what}")
+
+    return check
+
+
+def _is_whole(value: object, below: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
+
+
+_TEXT: Final = _expected("a text", lambda v: isinstance(v, str))
+_FLAG: Final = _expected("true or false", lambda v: isinstance(v, bool))
+_COUNT: Final = _expected("a whole number from 0 to 2^63", lambda v: _is_whole(v, 1 << 63))
+_TASK: Final = _expected("64 hexadecimal digits", lambda v: isinstance(v, str) and bool(_DIGEST.fullmatch(v)))
+_STATE: Final = _expected("done, failed or void", lambda v: v in ("done", "failed", "void"))
+_FAULT: Final = _expected("user or infrastructure", lambda v: v in ("user", "infrastructure"))
+_NAME: Final = _expected("a file's name", lambda v: isinstance(v, str) and bool(_FILE_NAME.fullmatch(v)))
+_DICT: Final = _expected("an object", lambda v: isinstance(v, dict))
+
+
+def _is_content(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    return _is_whole(value[0], 1 << 63) and all(_is_whole(part, 1 << 64) for part in value[1:])
+
+
+_CONTENT: Final = _expected("a content: the number of rows and two sums", _is_content)
+
+
+def _nullable(check: Check) -> Check:
+    def checked(value: object, place: str) -> None:
+        if value is not None:
+            check(value, place)
+
+    return checked
+
+
+def _list(item: Check) -> Check:
+    def check(value: object, place: str) -> None:
+        if not isinstance(value, list):
+            raise Malformed(f"{place}: expected a list")
+        for at, one in enumerate(value):
+            item(one, f"{place}[{at}]")
+
+    return check
+
+
+def _mapping(item: Check) -> Check:
+    def check(value: object, place: str) -> None:
+        if not isinstance(value, dict):
+            raise Malformed(f"{place}: expected an object")
+        for name, one in value.items():
+            item(one, f"{place}.{name}")
+
+    return check
+
+
+def _record(required: Mapping[str, Check] | None = None, optional: Mapping[str, Check] | None = None) -> Check:
+    """An object with these fields; others are let through, as later versions may have them."""
+
+    def check(value: object, place: str) -> None:
+        if not isinstance(value, dict):
+            raise Malformed(f"{place}: expected an object")
+        for name, one in (required or {}).items():
+            if name not in value:
+                raise Malformed(f"{place}.{name}: missing")
+            one(value[name], f"{place}.{name}")
+        for name, one in (optional or {}).items():
+            if name in value:
+                one(value[name], f"{place}.{name}")
+
+    return check
+
+
+# --- checks of records ----------------------------------------------------------------------------
+
+
+def schema(value: object, place: str) -> None:
+    """Spark's JSON of a struct type, as `canonical_schema` takes it."""
+    if not isinstance(value, dict) or value.get("type") != "struct" or not isinstance(value.get("fields"), list):
+        raise Malformed(f"{place}: expected the JSON of a struct type")
+    for at, field in enumerate(value["fields"]):
+        _FIELD(field, f"{place}.fields[{at}]")
+
+
+def _type(value: object, place: str) -> None:
+    match value:
+        case str():
+            return
+        case {"type": "struct"}:
+            schema(value, place)
+        case {"type": "array"}:
+            _record({"elementType": _type})(value, place)
+        case {"type": "map"}:
+            _record({"keyType": _type, "valueType": _type})(value, place)
+        case {"type": str()}:
+            return  # a type of the user's own, which is kept as it is
+        case _:
+            raise Malformed(f"{place}: expected a type")
+
+
+_FIELD: Final = _record({"name": _TEXT, "type": _type})
+_PLACE: Final = _nullable(_COUNT)
+
+error: Final = _record(
+    {
+        "kind": _FAULT,
+        "condition": _nullable(_TEXT),
+        "sqlstate": _nullable(_TEXT),
+        "message": _TEXT,
+        "file": _nullable(_TEXT),
+        "line": _PLACE,
+        "column": _PLACE,
+        "detail": _TEXT,
+    }
+)
+_HEAD: Final = _record({"task": _TASK, "epoch": _COUNT, "state": _STATE})
+_METRICS: Final = _record(optional={"dropped_rows": _COUNT, "dropped": _mapping(_COUNT)})
+
+
+def _path_below(prefix: str) -> Check:
+    def is_below(value: object) -> bool:
+        if not isinstance(value, str) or not value.startswith(prefix + "/"):
+            return False
+        return not any(part in ("", ".", "..") for part in value.split("/"))
+
+    return _expected("a path below the attempt's prefix", is_below)
+
+
+def _file(prefix: str) -> Check:
+    return _record({"path": _path_below(prefix), "size": _COUNT, "rows": _COUNT, "stats": _nullable(_DICT)})
+
+
+def _output(prefix: str) -> Check:
+    return _record({"files": _list(_file(prefix)), "content": _CONTENT, "schema": schema})
+
+
+def _following(prefix: str) -> Check:
+    def check(value: object, place: str) -> None:
+        _record({"task": _TASK}, {"metrics": _nullable(_METRICS)})(value, place)
+        _output(prefix)(value, place)
+
+    return check
+
+
+_OBJECT: Final = _record(
+    {
+        "name": _TEXT,
+        "uri": _TEXT,
+        "size": _COUNT,
+        "modified_ms": _expected("a whole number", lambda v: isinstance(v, int) and not isinstance(v, bool)),
+        "version": _TEXT,
+        "columns": _nullable(_list(_TEXT)),
+    }
+)
+_PARTITION: Final = _record({"key": _TEXT, "source": _TASK, "content": _CONTENT, "objects": _list(_OBJECT)})
+_LISTING: Final = _record(
+    {
+        "digest": _TASK,
+        "objects": _COUNT,
+        "bytes": _COUNT,
+        "columns": _list(_nullable(_list(_TEXT))),
+        "all_columns": _FLAG,
+    },
+    {"partitions": _list(_PARTITION), "file": _NAME, "after": _nullable(_TEXT)},
+)
+
+_RESULTS: Final[Mapping[Kind, Check]] = {
+    "list": _LISTING,
+    "infer": _record({"schema": schema}),
+    "analyse": _record({"schema": _nullable(schema)}),
+    "index": _record({"keys": _mapping(_CONTENT)}),
+    "check": _record({"rows": _COUNT, "failing": _COUNT, "examples": _list(_TEXT)}),
+    "write": _nullable(_record(optional={"rows": _COUNT, "bytes": _COUNT})),
+    "connect": _record({"connector": _TEXT, "place": _TEXT, "error": _nullable(error)}),
+}

@@ -1,0 +1,115 @@
+"""What fails of the loop's work, unit by unit: an attempt, a dataset, a table, a listing, the pool.
+
+A unit that fails is told with its name, left alone for a while that grows, and delays no other one. Does not belong
+here: what a unit does, faults of the database (they end a pass, which is tried again).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from controlplane import logs
+from controlplane.core.leases import Deposed
+
+FIRST_S = 1.0  # after the first failure; doubled with each
+LONGEST_S = 300.0
+STUCK_AFTER = 3  # passes that failed in a row
+LONGEST_MESSAGE = 300  # characters
+T = TypeVar("T")
+log = logs.get("troubles")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One unit that failed so many times in a row, and when it is tried again, by the clock of `Troubles`."""
+
+    failures: int
+    until: float
+    message: str
+
+
+class Troubles:
+    """Safe to use from many threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._units: dict[str, Trouble] = {}
+        self._passes = 0  # that failed in a row
+        self._reason = ""
+
+    # --- units
+
+    def attempt(self, unit: str, work: Callable[[], T], otherwise: T) -> T:
+        """The result of `work`; `otherwise` where it fails, or failed a moment ago. Deposed is let through."""
+        if self.is_waiting(unit):
+            return otherwise
+        try:
+            result = work()
+        except Deposed:
+            raise
+        except Exception as e:  # noqa: BLE001  # whatever it is, it is this unit's alone
+            self.failed(unit, e)
+            return otherwise
+        self.succeeded(unit)
+        return result
+
+    def is_waiting(self, unit: str) -> bool:
+        """It failed, and is not to be tried yet."""
+        with self._lock:
+            trouble = self._units.get(unit)
+            return trouble is not None and trouble.until > self._clock()
+
+    def failures(self, unit: str) -> int:
+        """In a row."""
+        with self._lock:
+            trouble = self._units.get(unit)
+            return trouble.failures if trouble is not None else 0
+
+    def failed(self, unit: str, error: Exception) -> Trouble:
+        """Note and log a failure of the unit."""
+        with self._lock:
+            before = self._units.get(unit)
+            failures = before.failures + 1 if before else 1
+            wait_s = min(FIRST_S * 2 ** min(failures - 1, 20), LONGEST_S)
+            trouble = self._units[unit] = Trouble(failures, self._clock() + wait_s, in_words(error))
+        log.error("unit failed", unit=unit, failures=failures, again_in_s=wait_s, exc_info=error)
+        return trouble
+
+    def succeeded(self, unit: str) -> None:
+        if self._units:
+            with self._lock:
+                self._units.pop(unit, None)
+
+    @property
+    def units(self) -> dict[str, Trouble]:
+        """Units whose last try failed."""
+        with self._lock:
+            return dict(self._units)
+
+    # --- passes
+
+    def pass_failed(self, error: Exception) -> None:
+        with self._lock:
+            self._passes += 1
+            self._reason = in_words(error)
+
+    def pass_succeeded(self) -> None:
+        if self._passes:
+            with self._lock:
+                self._passes, self._reason = 0, ""
+
+    @property
+    def stuck(self) -> str:
+        """Why no pass succeeds any more; empty while some do."""
+        with self._lock:
+            if self._passes < STUCK_AFTER:
+                return ""
+            return f"the last {self._passes} passes of the loop failed: {self._reason}"
+
+
+def in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
