@@ -286,6 +286,9 @@ class Watched:
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         self._hand.submit(self._pool.scale, kind, wanted, size, busy).result()
 
+    def end(self, driver: str, reason: str) -> None:
+        self._pool.end(driver, reason)
+
     def poll(self) -> tuple[Driver, ...]:
         found = self._pool.poll()
         self.drivers.update(d.id for d in found if d.kind == "driver")
@@ -308,6 +311,9 @@ class Elsewhere:
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """Not ours to start."""
+
+    def end(self, driver: str, reason: str) -> None:
+        """Not ours to end."""
 
     def poll(self) -> tuple[Driver, ...]:
         return ()

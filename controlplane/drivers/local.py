@@ -43,7 +43,7 @@ SHARES: tuple[Share, ...] = (  # one session serves all sizes
 
 @dataclass(slots=True)
 class Child:
-    """A started process. `stopping` once it was told to end."""
+    """A started process. `stopping` once it was told to end; `killed` says why we killed it."""
 
     driver: Driver
     process: subprocess.Popen[bytes]
@@ -51,6 +51,7 @@ class Child:
     log: Path
     began: float
     stopping: bool = False
+    killed: str = ""
 
 
 class LocalPool:
@@ -87,7 +88,8 @@ class LocalPool:
         if size != "standard":
             return
         with self._lock:
-            running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
+            of_kind = [c for c in self._children.values() if c.driver.kind == kind and _lives(c)]
+            running = [c for c in of_kind if not c.stopping and not c.killed]
             idle = [c for c in running if c.driver.id not in busy]
             for child in surplus(idle, len(running), wanted):
                 child.stopping = True
@@ -95,6 +97,11 @@ class LocalPool:
             if not self._closed and self._monotonic() >= self._backoff[kind].until:
                 for _ in range(wanted - len(running)):
                     self._start(cast("Kind", kind))
+
+    def end(self, driver: str, reason: str) -> None:
+        with self._lock:
+            if (child := self._children.get(driver)) is not None:
+                _kill(child, reason)
 
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
@@ -184,6 +191,13 @@ def _spawn(command: list[str], environment: dict[str, str], log: Path) -> subpro
         )
 
 
+def _kill(child: Child, reason: str) -> None:
+    """Its whole group, and at once: a process that is stopped or hangs heeds nothing else. `poll` reaps it."""
+    child.killed = child.killed or reason
+    with suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
+
+
 def _lives(child: Child) -> bool:
     """Whether it runs; one that has ended stays unreaped."""
     if child.process.returncode is not None:
@@ -204,6 +218,8 @@ def _wait_for_end(child: Child, deadline: float) -> None:
 def reason(status: int, child: Child) -> str:
     """Why a child ended, for people."""
     tail = _tail(child.log)
+    if child.killed:
+        return child.killed
     if child.stopping:
         return ends.AS_ASKED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:

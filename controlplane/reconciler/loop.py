@@ -49,6 +49,14 @@ class Progress:
     publishing: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why an attempt is over without a report, and what its tasks have to do with it."""
+
+    reason: str
+    fault: Fault
+
+
 class Reconciler:
     """The loop over one branch of one namespace. With `flows`, only these dataflows and their upstream are touched,
     and nothing is listed unless somebody asks for it."""
@@ -66,6 +74,7 @@ class Reconciler:
         flows: frozenset[str] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
+        silent_s: float = SILENT_S,
     ) -> None:
         self.store, self.lake, self.publisher, self.pool, self.wake = store, lake, publisher, pool, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
@@ -77,6 +86,8 @@ class Reconciler:
         self._known_drivers: dict[str, Driver] = {}
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
+        self._silent_s = silent_s
+        self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
@@ -254,8 +265,7 @@ class Reconciler:
         except PoolUnavailable as e:
             log.warning("the pool cannot be looked at", reason=str(e))
             return
-        with self.store.read(self.namespace) as tx:
-            attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        attempts, stored, now = self._noted()
         if not self._first:  # ends are told once, perhaps in a pass that failed before they were kept
             missing = {id: replace(d, seen=now, ended=True, reason=ends.GONE) for id, d in stored.items()}
             present = missing | present
@@ -277,9 +287,10 @@ class Reconciler:
                 log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
         for attempt in attempts.values():
             its = present.get(attempt.driver) or self._gone(attempt.driver)
-            if reason := self._lost(attempt, its, now):
-                work.adopt(self.context, attempt, self.lake, reason=reason, fault=_fault(its))
-                log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
+            if lost := self._lost(attempt, its, now):
+                work.adopt(self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
+                log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
+                self._replace(attempt, its)
         if self._first and (gone or attempts):  # the last process here did not end in order
             sweep(self.store, self.namespace, self.lake)
         self._first = False
@@ -289,15 +300,41 @@ class Reconciler:
         driver = self._known_drivers.get(id)
         return driver if driver is not None and driver.ended else None
 
-    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> str:
-        """Why an attempt is over although nobody reported it; empty if it may go on."""
+    def _noted(self) -> tuple[dict[str, Attempt], dict[str, Driver], float]:
+        """Attempts and drivers as the database has them, and its time. While it is away, no driver can be heard."""
+        try:
+            with self.store.read(self.namespace) as tx:
+                found = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        except OSError:
+            self._hears_since = None
+            raise
+        if self._hears_since is None:
+            self._hears_since = found[2]
+        return found
+
+    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
+        """Why an attempt is over although nobody reported it; None if it may go on.
+
+        The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
+        """
         if driver is None and not self.pool.outlives:
-            return "its driver belonged to an earlier control plane"
+            return Lost("its driver belonged to an earlier control plane", "disrupted")
         if driver is not None and driver.ended:
-            return f"its driver ended: {driver.reason}"
-        if attempt.lease_until + SILENT_S < now or (driver is None and attempt.lease_until < now):
-            return "its driver fell silent"
-        return ""
+            return Lost(f"its driver ended: {driver.reason}", _fault(driver))
+        began = now if self._hears_since is None else self._hears_since
+        silent_from = max(attempt.lease_until, began + work.LEASE_S)
+        if silent_from + (self._silent_s if driver else 0.0) < now:
+            return Lost("its driver fell silent", "crashed")
+        return None
+
+    def _replace(self, attempt: Attempt, driver: Driver | None) -> None:
+        """A driver that is there and silent would keep its slot: the pool ends it, and starts another one."""
+        if driver is None or driver.ended:
+            return
+        try:
+            self.pool.end(driver.id, ends.SILENT)
+        except PoolUnavailable as e:
+            log.warning("a silent driver cannot be ended", driver=driver.id, attempt=attempt.id, reason=str(e))
 
     def _scale(self) -> None:
         """As many workers and drivers as what waits and runs is worth."""
@@ -327,11 +364,11 @@ def _told(driver: Driver) -> Event:
     return Event("driver.ended", "", 1, body | {"fault": driver.fault})
 
 
-def _fault(driver: Driver | None) -> Fault:
+def _fault(driver: Driver) -> Fault:
     """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
-    if driver is not None and driver.reason == ends.AS_ASKED:
+    if driver.reason in (ends.AS_ASKED, ends.WITH_ITS_MAKER):
         return "disrupted"
-    return driver.fault if driver is not None and driver.fault else "crashed"
+    return driver.fault or "crashed"
 
 
 def _collect(collecting: Collecting) -> None:
