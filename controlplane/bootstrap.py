@@ -6,6 +6,7 @@ Does not belong here: any decision.
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import threading
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["look", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
+ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
+log = logs.get("server")
 
 
 class Server:
@@ -53,7 +56,9 @@ class Server:
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None
         self._serving: Serving | None = None
+        self.failure: Exception | None = None  # why this process has to end
         self.stopping = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         try:
@@ -99,13 +104,34 @@ class Server:
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
 
-        self._serving = Serving(self._services(), bound, self.interrupt, eager=self.role != "run")
+        self._serving = Serving(self._services(), bound, self._without_api, eager=self.role != "run")
         self._serving.start()
 
     def _end_api(self) -> None:
         """After the pool, whose last reports it takes. After a run nobody is left who waits for an answer."""
         if self._serving is not None:
             self._serving.stop(at_once=self.role == "run")
+
+    def _guarded(self, part: str, work: Callable[[], None]) -> None:
+        """A thread that must not end before it is told to: whatever ends it ends the process, with a reason."""
+        from controlplane.core.errors import Broken
+
+        try:
+            work()
+            if self.stopping.is_set():
+                return
+            reason = "it returned"
+        except BaseException as e:  # noqa: BLE001  # SystemExit too: in a thread it ends nothing else
+            reason = f"{type(e).__name__}: {e}"
+        log.error("a part of the control plane ended", which=part, reason=reason)
+        self.failure = Broken(f"{part} ended ({reason}); start the service again")
+        _end_at_last(self._ended)
+        self.interrupt()
+
+    def _without_api(self) -> None:
+        """`stop` tells why."""
+        _end_at_last(self._ended)
+        self.interrupt()
 
     def interrupt(self) -> None:
         """Begin to end: claims, streams and the loop return soon. Any thread may call it."""
@@ -118,7 +144,10 @@ class Server:
 
     def stop(self) -> None:
         """Claims and streams return, the loop stops, the pool drains; then the API, publisher and store close."""
-        self._ends.close()
+        try:
+            self._ends.close()
+        finally:
+            self._ended.set()
 
     @cached_property
     def wake(self) -> Wake:
@@ -224,6 +253,7 @@ class Server:
             self.counters,
             stopping=self.stopping,
             is_ready=self._is_working,
+            is_alive=lambda: self.failure is None and self._is_working(),
             packages=self._forget,
         )
 
@@ -249,7 +279,12 @@ class Server:
         if self.settings.pool == "kubernetes":
             _read_pools(self.settings)  # one that cannot be used is told now
         candidate = Candidate(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
-        self._loop = threading.Thread(target=partial(candidate.run, self.stopping), name="reconciler", daemon=True)
+        self._loop = threading.Thread(
+            target=self._guarded,
+            args=["the loop", partial(candidate.run, self.stopping)],
+            name="reconciler",
+            daemon=True,
+        )
         self._loop.start()
         return self._loop
 
@@ -270,6 +305,16 @@ class Server:
             loop = self._reconciler(store, publisher, pool, on_progress=lambda _: self.counters.add("ticks"))
             ends.callback(loop.close)
             loop.run(over)
+
+
+def _end_at_last(ended: threading.Event) -> None:
+    """What is broken may not get to its end in order; it ends all the same."""
+
+    def watch() -> None:
+        if not ended.wait(ENDS_WITHIN_S):
+            os._exit(1)
+
+    threading.Thread(target=watch, name="end", daemon=True).start()
 
 
 class Watched:

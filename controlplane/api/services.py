@@ -74,6 +74,7 @@ class Services:
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
     is_ready: Callable[[], bool] = lambda: True
+    is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
@@ -320,9 +319,13 @@ class KubernetesPool:
     def _watch(self, nudge: Callable[[], None]) -> None:
         """A hint only: what is lost here, the next look finds."""
         while not self._closed.is_set():
-            with suppress(PoolUnavailable, Refused):
+            try:
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
                     nudge()
+            except (PoolUnavailable, Refused):
+                """It is asked again."""
+            except Exception as e:
+                log.exception("watching pods failed", error=str(e))
             self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 

@@ -431,7 +431,7 @@ class _Publishing:
                 done = self._round()
             except Deposed:
                 return  # the loop is told the same
-            except Exception as e:
+            except BaseException as e:  # the thread must not end unseen: no table would follow any more
                 log.exception("publishing failed", error=str(e))
                 done = 0
             if done:
