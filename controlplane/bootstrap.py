@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
     from controlplane.core.model import Driver
+    from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.operations.context import Context
     from controlplane.ports import DriverPool, Publisher, Store
@@ -182,7 +183,7 @@ class Server:
             return self._kubernetes(nudge)
         from controlplane.drivers.local import LocalPool
 
-        return LocalPool(self.url, self.home.path, self._mint)
+        return LocalPool(self.url, self.home.path, self._mint, hearing=self._hearing, silent_s=self.settings.silent_s)
 
     def _log(self, driver: str, lines: int) -> str:
         """Any process can tell, also one that has no pool: by one that starts nothing, ends nothing and is not told to
@@ -231,11 +232,13 @@ class Server:
 
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
+        from controlplane.operations.work import LEASE_S
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
         lake = open_lake(self.settings.lake)
-        return Reconciler(store, lake, publisher, pool, self.wake, packages=self._forget, **options)
+        options |= {"packages": self._forget, "silent_s": max(0.0, self.settings.silent_s - LEASE_S)}
+        return Reconciler(store, lake, publisher, pool, self.wake, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -255,7 +258,15 @@ class Server:
             is_ready=self._is_working,
             is_alive=lambda: self.failure is None and self._is_working(),
             packages=self._forget,
+            heard=self._hearing.note,
+            deaf=self._hearing.note_deaf,
         )
+
+    @cached_property
+    def _hearing(self) -> Hearing:
+        from controlplane.drivers.hearing import Hearing
+
+        return Hearing()
 
     def _forget(self, needed: Collection[str]) -> int:
         """Of packages that drivers of this home installed."""

@@ -101,8 +101,8 @@ class Enduring(io.TextIOBase):
 
 def endure() -> None:
     """From now on, nothing that this process says on its standard streams can end it."""
-    sys.stdout = Enduring(sys.stdout)  # type: ignore[assignment]  # all that is asked of it
-    sys.stderr = Enduring(sys.stderr)  # type: ignore[assignment]
+    sys.stdout = Enduring(sys.stdout)
+    sys.stderr = Enduring(sys.stderr)
 
 
 def get(name: str) -> Log:

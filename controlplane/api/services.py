@@ -77,6 +77,8 @@ class Services:
     is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
+    heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
+    deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:
