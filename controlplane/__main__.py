@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from controlplane.cli.main import run
@@ -19,8 +19,9 @@ def main() -> None:
     collect_rarely()
     os.environ |= _mounted()
     code = run(sys.argv[1:], Bootstrap())
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read them has left
+            stream.flush()
     os._exit(code)  # all that we began is ended; taking every module apart would cost a short run a tenth of its time
 
 

@@ -6,6 +6,7 @@ Does not belong here: any decision.
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import threading
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
     from controlplane.core.model import Driver
+    from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["look", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
+ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
+log = logs.get("server")
 
 
 class Server:
@@ -54,7 +58,9 @@ class Server:
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None
         self._serving: Serving | None = None
+        self.failure: Exception | None = None  # why this process has to end
         self.stopping = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
         try:
@@ -100,13 +106,34 @@ class Server:
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
 
-        self._serving = Serving(self._services(), bound, self.interrupt, eager=self.role != "run")
+        self._serving = Serving(self._services(), bound, self._without_api, eager=self.role != "run")
         self._serving.start()
 
     def _end_api(self) -> None:
         """After the pool, whose last reports it takes. After a run nobody is left who waits for an answer."""
         if self._serving is not None:
             self._serving.stop(at_once=self.role == "run")
+
+    def _guarded(self, part: str, work: Callable[[], None]) -> None:
+        """A thread that must not end before it is told to: whatever ends it ends the process, with a reason."""
+        from controlplane.core.errors import Broken
+
+        try:
+            work()
+            if self.stopping.is_set():
+                return
+            reason = "it returned"
+        except BaseException as e:  # noqa: BLE001  # SystemExit too: in a thread it ends nothing else
+            reason = f"{type(e).__name__}: {e}"
+        log.error("a part of the control plane ended", which=part, reason=reason)
+        self.failure = Broken(f"{part} ended ({reason}); start the service again")
+        _end_at_last(self._ended)
+        self.interrupt()
+
+    def _without_api(self) -> None:
+        """`stop` tells why."""
+        _end_at_last(self._ended)
+        self.interrupt()
 
     def interrupt(self) -> None:
         """Begin to end: claims, streams and the loop return soon. Any thread may call it."""
@@ -119,7 +146,10 @@ class Server:
 
     def stop(self) -> None:
         """Claims and streams return, the loop stops, the pool drains; then the API, publisher and store close."""
-        self._ends.close()
+        try:
+            self._ends.close()
+        finally:
+            self._ended.set()
 
     @cached_property
     def wake(self) -> Wake:
@@ -154,7 +184,7 @@ class Server:
             return self._kubernetes(nudge)
         from controlplane.drivers.local import LocalPool
 
-        return LocalPool(self.url, self.home.path, self._mint)
+        return LocalPool(self.url, self.home.path, self._mint, hearing=self._hearing, silent_s=self.settings.silent_s)
 
     def _log(self, driver: str, lines: int) -> str:
         """Any process can tell, also one that has no pool: by one that starts nothing, ends nothing and is not told to
@@ -203,11 +233,13 @@ class Server:
 
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
+        from controlplane.operations.work import LEASE_S
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
         lake = open_lake(self.settings.lake)
-        options = {"packages": self._forget, "troubles": self.troubles, **options}
+        options |= {"packages": self._forget, "troubles": self.troubles}
+        options["silent_s"] = max(0.0, self.settings.silent_s - LEASE_S)
         return Reconciler(store, lake, publisher, pool, self.wake, **options)
 
     def _services(self) -> Services:
@@ -226,9 +258,18 @@ class Server:
             self.counters,
             stopping=self.stopping,
             unready=self._unready,
+            is_alive=lambda: self.failure is None and self._is_working(),
             troubles=self.troubles,
             packages=self._forget,
+            heard=self._hearing.note,
+            deaf=self._hearing.note_deaf,
         )
+
+    @cached_property
+    def _hearing(self) -> Hearing:
+        from controlplane.drivers.hearing import Hearing
+
+        return Hearing()
 
     def _forget(self, needed: Collection[str]) -> int:
         """Of packages that drivers of this home installed."""
@@ -242,10 +283,11 @@ class Server:
 
         return Counters()
 
+    def _is_working(self) -> bool:
+        return self._loop is None or self._loop.is_alive()
+
     def _unready(self) -> str:
-        if self._loop is not None and not self._loop.is_alive():
-            return "the loop has ended"
-        return self.troubles.stuck
+        return self.troubles.stuck if self._is_working() else "the loop has ended"
 
     @cached_property
     def troubles(self) -> Troubles:
@@ -261,7 +303,12 @@ class Server:
         if self.settings.pool == "kubernetes":
             _read_pools(self.settings)  # one that cannot be used is told now
         candidate = Candidate(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
-        self._loop = threading.Thread(target=partial(candidate.run, self.stopping), name="reconciler", daemon=True)
+        self._loop = threading.Thread(
+            target=self._guarded,
+            args=["the loop", partial(candidate.run, self.stopping)],
+            name="reconciler",
+            daemon=True,
+        )
         self._loop.start()
         return self._loop
 
@@ -284,6 +331,16 @@ class Server:
             loop.run(over)
 
 
+def _end_at_last(ended: threading.Event) -> None:
+    """What is broken may not get to its end in order; it ends all the same."""
+
+    def watch() -> None:
+        if not ended.wait(ENDS_WITHIN_S):
+            os._exit(1)
+
+    threading.Thread(target=watch, name="end", daemon=True).start()
+
+
 class Watched:
     """A pool that remembers which Spark drivers it has seen.
 
@@ -297,6 +354,9 @@ class Watched:
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         self._hand.submit(self._pool.scale, kind, wanted, size, busy).result()
+
+    def end(self, driver: str, reason: str) -> None:
+        self._pool.end(driver, reason)
 
     def poll(self) -> tuple[Driver, ...]:
         found = self._pool.poll()
@@ -320,6 +380,9 @@ class Elsewhere:
 
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """Not ours to start."""
+
+    def end(self, driver: str, reason: str) -> None:
+        """Not ours to end."""
 
     def poll(self) -> tuple[Driver, ...]:
         return ()

@@ -428,6 +428,10 @@ class DriverPool(Protocol):
         """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those
         whose ids are in `busy` go on, if they are more than that."""
 
+    def end(self, driver: str, reason: str) -> None:
+        """End one that is of no use any more, as hard as it takes, so that another one has its slot. `poll` tells of it
+        with this reason. Repeating is harmless, and so is an id that no driver of this pool has."""
+
     def poll(self) -> tuple[Driver, ...]:
         """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
 

@@ -11,6 +11,10 @@ from urllib.parse import quote, urlsplit
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
+SILENT_S, SHORTEST_SILENT_S = (
+    90.0,
+    30,
+)  # after which a driver that does not call is given up; an idle one calls every 20
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
 
 
@@ -31,6 +35,7 @@ class Settings:
     secrets: Path | None = None
     semantics: int = 0
     lease_s: float = LEASE_S
+    silent_s: float = SILENT_S
     admin_token: str | None = None
     url: str | None = None
     token: str | None = None
@@ -51,7 +56,8 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
-        lease_s=_lease(given["LEASE_S"]) if "LEASE_S" in given else LEASE_S,
+        lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
+        silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
@@ -130,10 +136,12 @@ def _one_of(value: str, name: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _lease(value: str) -> float:
-    seconds = _number(value, "HEADGATE_LEASE_S")
-    if seconds < SHORTEST_LEASE_S:
-        raise BadSetting(f"HEADGATE_LEASE_S is {value!r}; it must be {SHORTEST_LEASE_S} seconds or more")
+def _seconds(given: Mapping[str, str], name: str, default: float, least: int) -> float:
+    if name not in given:
+        return default
+    seconds = _number(given[name], f"HEADGATE_{name}")
+    if seconds < least:
+        raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be {least} seconds or more")
     return float(seconds)
 
 

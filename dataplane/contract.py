@@ -384,6 +384,7 @@ class TaskError(TypedDict):
     column: int | None
     detail: str  # the full trace
     attempt: NotRequired[str]  # added by the control plane: the one that it came of
+    disrupted: NotRequired[int]  # likewise: how often something else ended the task's driver before
 
 
 class Manifest(TypedDict):

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import quote, quote_plus
@@ -86,8 +87,14 @@ class Printing(io.TextIOWrapper):
         super().__init__(stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)
 
     def write(self, text: str, /) -> int:
-        super().write(hidden(text))
+        """A line that a full disk does not take is lost: it must fail no task."""
+        with suppress(OSError, ValueError):
+            super().write(hidden(text))
         return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            super().flush()
 
 
 class Hiding(logging.Formatter):

@@ -71,12 +71,14 @@ class DriverApp:
         except HTTPException as error:
             response = problems.of_http(error, request)
         except OSError as error:
+            self._services.deaf()
             response = problems.of_outage(error, request)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         token = await run_in_threadpool(authenticate, self._services, request)
         require(self._services, token, "driver")
+        self._services.heard(token.subject)
         handle = ROUTES.get(request.url.path)
         if handle is None:
             raise HTTPException(404, "Not Found")

@@ -76,8 +76,11 @@ class Services:
     stopping: threading.Event = field(default_factory=threading.Event)
     unready: Callable[[], str] = lambda: ""  # why this process does not do its work; empty if it does
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
+    is_alive: Callable[[], bool] = lambda: True  # False: this process is to be replaced by another one
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
+    heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
+    deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:

@@ -16,6 +16,7 @@ import uvicorn
 
 from controlplane.api.edge import Edge
 from controlplane.api.services import Services
+from controlplane.core.errors import Broken
 
 THREADS = 256  # each stream of events that waits holds one
 TICK_S = 1.0
@@ -83,14 +84,16 @@ class Serving(threading.Thread):
                 timeout_graceful_shutdown=GRACE_S,
             )
         )
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     def run(self) -> None:
         try:
             if self._eager:
                 self._edge.load()
             self._listener.run(sockets=[self._bound])
-        except Exception as error:  # noqa: BLE001  # handed to who waits for us
+            if not self._listener.should_exit:
+                raise RuntimeError("the API ended although nobody asked for it")
+        except BaseException as error:  # noqa: BLE001  # handed to who waits for us
             self.failure = error
             self._on_failure()
 
@@ -100,4 +103,4 @@ class Serving(threading.Thread):
         if self.ident is not None:
             self.join()
         if self.failure is not None:
-            raise self.failure
+            raise Broken(f"the API ended ({type(self.failure).__name__}: {self.failure})") from self.failure

@@ -70,11 +70,14 @@ def serve(
     from controlplane.cli.signals import ending, outlast
 
     session = options.session(ctx)
+    logs.endure()
     logs.configure()
     found = settings.read(home)
     with session.means.start(found, "serve" if loop else "look", host, port) as server, ending(server.interrupt):
         sys.stderr.write(f"headgate serves {server.url}; its token is in {found.home / 'token'}\n")
         outlast(server.stopping.wait)
+        if server.failure is not None:
+            raise server.failure
         sys.stderr.write("headgate ends: work under way is finished or left for the next start\n")
 
 

@@ -44,6 +44,7 @@ class Running(Protocol):
     url: str
     token: str
     stopping: threading.Event
+    failure: Exception | None  # why it ends, if nobody asked it to
 
     @property
     def store(self) -> Store: ...

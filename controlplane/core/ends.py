@@ -10,6 +10,7 @@ BY_ITSELF = "exited with code 0"
 WITH_ITS_MAKER = "the control plane that started it ended"
 GONE = "it is not there any more"  # and nobody noted what of
 LAUNCHED = "launched after all"
+SILENT = "fell silent: killed"  # it ran, and did not call for longer than its lease
 ENDING = "is being ended"  # of one that has not ended yet
 
 UNREMARKABLE = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})

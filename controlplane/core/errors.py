@@ -43,6 +43,12 @@ class InvalidBlueprint(HeadgateError):
         self.problems = problems
 
 
+class Broken(HeadgateError):
+    """A part of the control plane ended that must not; the process ends, and another one is to be started."""
+
+    code = "control-plane-broken"
+
+
 class NotFound(HeadgateError):
     """A dataflow, dataset, partition or attempt that does not exist."""
 

@@ -135,11 +135,13 @@ def listed_head(key: object, source: bytes, content: Content) -> None:
 
 
 def readable(told: TaskError) -> TaskError:
-    """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates."""
+    """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates. What the
+    control plane itself adds to errors is no driver's to say."""
     texts = {name: _printable(text) for name in ("condition", "sqlstate", "file") if (text := told[name]) is not None}
     message = _shortened(_printable(told["message"]), LONGEST_MESSAGE)
     detail = _shortened(_printable(told["detail"]), LONGEST_DETAIL)
-    return cast("TaskError", {**told, **texts, "message": message, "detail": detail})
+    kept = {name: told[name] for name in _ERROR_FIELDS}  # type: ignore[literal-required]  # its own keys
+    return cast("TaskError", {**kept, **texts, "message": message, "detail": detail})
 
 
 def _printable(text: str) -> str:
@@ -289,18 +291,18 @@ def _type(value: object, place: str) -> None:
 _FIELD: Final = _record({"name": _TEXT, "type": _type})
 _PLACE: Final = _nullable(_COUNT)
 
-error: Final = _record(
-    {
-        "kind": _FAULT,
-        "condition": _nullable(_TEXT),
-        "sqlstate": _nullable(_TEXT),
-        "message": _TEXT,
-        "file": _nullable(_TEXT),
-        "line": _PLACE,
-        "column": _PLACE,
-        "detail": _TEXT,
-    }
-)
+_ERROR: Final[Mapping[str, Check]] = {
+    "kind": _FAULT,
+    "condition": _nullable(_TEXT),
+    "sqlstate": _nullable(_TEXT),
+    "message": _TEXT,
+    "file": _nullable(_TEXT),
+    "line": _PLACE,
+    "column": _PLACE,
+    "detail": _TEXT,
+}
+_ERROR_FIELDS: Final = tuple(_ERROR)
+error: Final = _record(_ERROR)
 _HEAD: Final = _record({"task": _TASK, "epoch": _COUNT, "state": _STATE})
 _METRICS: Final = _record(optional={"dropped_rows": _COUNT, "dropped": _mapping(_COUNT)})
 

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
@@ -99,7 +98,7 @@ class KubernetesPool:
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
-        self._asked: set[str] = set()  # uids of Jobs that were told to end
+        self._asked: dict[str, str] = {}  # by uid of a Job: why it was told to end
         self._refused: dict[str, Driver] = {}  # by pool: a launch that the cluster does not take
         self._since: dict[str, float] = {}  # uid -> since when it waits for somebody's help
         self._backoff: dict[str, Backoff] = defaultdict(Backoff)
@@ -122,6 +121,13 @@ class KubernetesPool:
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
                     self._launch(pool, slot)
+
+    def end(self, driver: str, reason: str) -> None:
+        """The kubelet kills what does not heed its signal, once `grace_s` is over."""
+        with self._lock:
+            for seen in list(self._known().values()):
+                if seen.launch.driver == driver and seen.is_wanted:
+                    self._end(seen, reason)
 
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
@@ -236,13 +242,13 @@ class KubernetesPool:
 
     def _gone(self, seen: Seen) -> Driver:
         asked = seen.uid in self._asked or seen.verdict.state == "ending"
-        reason = ends.AS_ASKED if asked else "its Job was deleted"
+        reason = self._asked.get(seen.uid, ends.AS_ASKED) if asked else "its Job was deleted"
         return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
 
     def _forget(self) -> None:
         present = set(self._seen or ())
         self._given &= present
-        self._asked &= present
+        self._asked = {uid: reason for uid, reason in self._asked.items() if uid in present}
         self._tokens = {uid: token for uid, token in self._tokens.items() if uid in present}
         self._since = {uid: since for uid, since in self._since.items() if uid in present}
 
@@ -286,9 +292,9 @@ class KubernetesPool:
             self._given.add(seen.uid)
             del self._tokens[seen.uid]
 
-    def _end(self, seen: Seen) -> None:
+    def _end(self, seen: Seen, reason: str = ends.AS_ASKED) -> None:
         self._api.delete(JOBS, seen.job, seen.uid)
-        self._asked.add(seen.uid)
+        self._asked.setdefault(seen.uid, reason)
         self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
@@ -313,9 +319,13 @@ class KubernetesPool:
     def _watch(self, nudge: Callable[[], None]) -> None:
         """A hint only: what is lost here, the next look finds."""
         while not self._closed.is_set():
-            with suppress(PoolUnavailable, Refused):
+            try:
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
                     nudge()
+            except (PoolUnavailable, Refused):
+                """It is asked again."""
+            except Exception as e:
+                log.exception("watching pods failed", error=str(e))
             self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 

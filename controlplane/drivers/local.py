@@ -26,12 +26,15 @@ from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.scaling import Limits, Share, surplus
 from controlplane.drivers.backoff import Backoff
+from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.tails import end_of, last_lines
 from controlplane.ports import LOG_BYTES
 
 Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from
 LOG_TAIL_BYTES = 8192
+START_S = 300.0  # a child that never called may take so long to
+AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked for so long
 ID = re.compile(r"(driver|worker)-[0-9a-f]{12}")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
@@ -43,7 +46,7 @@ SHARES: tuple[Share, ...] = (  # one session serves all sizes
 
 @dataclass(slots=True)
 class Child:
-    """A started process. `stopping` once it was told to end."""
+    """A started process. `stopping` once it was told to end; `killed` says why we killed it."""
 
     driver: Driver
     process: subprocess.Popen[bytes]
@@ -51,6 +54,7 @@ class Child:
     log: Path
     began: float
     stopping: bool = False
+    killed: str = ""
 
 
 class LocalPool:
@@ -70,8 +74,12 @@ class LocalPool:
         environment: Mapping[str, str] = os.environ,
         monotonic: Callable[[], float] = time.monotonic,
         grace_s: float = 10.0,
+        hearing: Hearing | None = None,
+        silent_s: float = 90.0,
     ) -> None:
-        """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing."""
+        """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing. A child
+        that `hearing` has not heard for `silent_s` is killed; an idle one calls every 20 s."""
+        self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
         self._environment = inherited(environment)
@@ -87,7 +95,8 @@ class LocalPool:
         if size != "standard":
             return
         with self._lock:
-            running = [c for c in self._children.values() if c.driver.kind == kind and not c.stopping and _lives(c)]
+            of_kind = [c for c in self._children.values() if c.driver.kind == kind and _lives(c)]
+            running = [c for c in of_kind if not c.stopping and not c.killed]
             idle = [c for c in running if c.driver.id not in busy]
             for child in surplus(idle, len(running), wanted):
                 child.stopping = True
@@ -96,9 +105,27 @@ class LocalPool:
                 for _ in range(wanted - len(running)):
                     self._start(cast("Kind", kind))
 
+    def end(self, driver: str, reason: str) -> None:
+        with self._lock:
+            if (child := self._children.get(driver)) is not None:
+                _kill(child, reason)
+
     def poll(self) -> tuple[Driver, ...]:
         with self._lock:
+            self._kill_silent()
             return tuple(self._observe(child) for child in list(self._children.values()))
+
+    def _kill_silent(self) -> None:
+        """Also those that are idle or were told to end. Calls that came while we were away are not answered yet."""
+        if self._hearing is None:
+            return
+        now = self._monotonic()
+        if now - self._looked > AWAY_S:
+            self._hearing.note_deaf()
+        self._looked = now
+        for child in self._children.values():
+            if self._hearing.silence_s(child.driver.id, child.began, START_S) > self._silent_s and _lives(child):
+                _kill(child, ends.SILENT)
 
     def log(self, driver: str, lines: int) -> str:
         try:
@@ -156,6 +183,8 @@ class LocalPool:
             return Driver(driver.id, driver.pool, driver.kind, driver.at, time.time())
         status = self._bury(child)
         del self._children[driver.id]
+        if self._hearing is not None:
+            self._hearing.forget(driver.id)
         now = self._monotonic()
         if not child.stopping:
             self._backoff[driver.kind].after(now - child.began, now)
@@ -184,6 +213,13 @@ def _spawn(command: list[str], environment: dict[str, str], log: Path) -> subpro
         )
 
 
+def _kill(child: Child, reason: str) -> None:
+    """Its whole group, and at once: a process that is stopped or hangs heeds nothing else. `poll` reaps it."""
+    child.killed = child.killed or reason
+    with suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
+
+
 def _lives(child: Child) -> bool:
     """Whether it runs; one that has ended stays unreaped."""
     if child.process.returncode is not None:
@@ -204,6 +240,8 @@ def _wait_for_end(child: Child, deadline: float) -> None:
 def reason(status: int, child: Child) -> str:
     """Why a child ended, for people."""
     tail = _tail(child.log)
+    if child.killed:
+        return child.killed
     if child.stopping:
         return ends.AS_ASKED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:

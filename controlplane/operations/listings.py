@@ -163,11 +163,19 @@ def read(store: Store, namespace: str, job: Json, result: Json, lake: ObjectStor
         listing = _listing(tx, job)
         found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
     if listing.root is None and isinstance(found, Difference):
-        partitions = found.partitions()
-        while some := list(islice(partitions, AHEAD)):
-            with store.begin(namespace) as tx:
-                tx.put_source_partitions(listing.id, some, ())
+        try:
+            _write_ahead(store, namespace, listing, found)
+        except BaseException:
+            found.close()
+            raise
     return found
+
+
+def _write_ahead(store: Store, namespace: str, listing: Listing, found: Difference) -> None:
+    partitions = found.partitions()
+    while some := list(islice(partitions, AHEAD)):
+        with store.begin(namespace) as tx:
+            tx.put_source_partitions(listing.id, some, ())
 
 
 def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:

@@ -460,12 +460,16 @@ class _Recording:
 
     def _release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
         for key in keys:
-            failures = self.tasks[key].failures
-            if burn and failures + 1 >= BUDGET:
+            task = self.tasks[key]
+            if burn and task.failures + 1 >= BUDGET:
                 self._give_up(key, error)
             else:
-                later = self.tx.now() + BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
-                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=self._here(error), burn=burn)
+                disrupted = _disrupted(task)
+                later = self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
+                told = self._here(error)
+                if disrupted or not burn:
+                    told["disrupted"] = disrupted + (not burn)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=told, burn=burn)
                 self._count("task.retried", 1, {"message": error["message"]})
 
     def _here(self, error: TaskError) -> TaskError:
@@ -475,6 +479,12 @@ class _Recording:
     def _count(self, kind: str, n: int, body: Json = None) -> None:
         if n:
             self.events.append(Event(kind, self.attempt.dataset, n, body or {}))
+
+
+def _disrupted(task: Task) -> int:
+    """How often in its present life this task lost its driver to something else. It delays the next try, no more: a
+    task that takes the whole machine down each time must not keep the others from their turn."""
+    return task.error.get("disrupted", 0) if task.error else 0
 
 
 # --- rescue ---------------------------------------------------------------------------------------

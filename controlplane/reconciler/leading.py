@@ -87,6 +87,9 @@ class Candidate:
         except OSError as e:
             log.warning("the lease cannot be asked for", reason=str(e))
             return None
+        except Exception as e:
+            log.exception("the lease cannot be asked for", error=str(e))
+            return None
         return lease if lease.holder == self.holder else None
 
     def _lead(self, lease: Lease, stop: threading.Event) -> bool:
@@ -109,7 +112,16 @@ class Candidate:
         return True
 
     def _renew(self, lease: Lease, over: Over, done: threading.Event) -> None:
-        """Only an answer ends a term: while the database is away, nobody else can take the lease either."""
+        """Only an answer ends a term: while the database is away, nobody else can take the lease either. So does what
+        nobody foresaw: a term whose lease is not renewed is not to go on."""
+        try:
+            self._keep(lease, over, done)
+        except BaseException as e:  # nobody waits for this thread to fail
+            log.exception("the lease is not renewed any more", error=str(e))
+            over.lose()
+            self.nudge()
+
+    def _keep(self, lease: Lease, over: Over, done: threading.Event) -> None:
         while not done.wait(self.lease_s / 3):
             try:
                 with self.store.begin(self.namespace) as tx:
@@ -126,5 +138,5 @@ class Candidate:
         try:
             with self.store.begin(self.namespace) as tx:
                 tx.end_lease(LOOP, lease.epoch)
-        except OSError as e:
+        except Exception as e:  # noqa: BLE001  # it runs out by itself
             log.warning("the lease is not handed back: it runs out", reason=str(e))

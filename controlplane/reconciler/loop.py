@@ -52,6 +52,14 @@ class Progress:
     publishing: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why an attempt is over without a report, and what its tasks have to do with it."""
+
+    reason: str
+    fault: Fault
+
+
 class Reconciler:
     """The loop over one branch of one namespace. With `flows`, only these dataflows and their upstream are touched,
     and nothing is listed unless somebody asks for it."""
@@ -70,6 +78,7 @@ class Reconciler:
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
         troubles: Troubles | None = None,
+        silent_s: float = SILENT_S,
     ) -> None:
         self.troubles = troubles or Troubles()
         self.store, self.lake, self.publisher, self.pool, self.wake = store, lake, publisher, pool, wake
@@ -84,6 +93,8 @@ class Reconciler:
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
+        self._silent_s = silent_s
+        self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = _Publishing(self)
@@ -288,8 +299,7 @@ class Reconciler:
         except PoolUnavailable as e:
             log.warning("the pool cannot be looked at", reason=str(e))
             return
-        with self.store.read(self.namespace) as tx:
-            attempts, stored, now = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        attempts, stored, now = self._noted()
         if not self._first:  # ends are told once, perhaps in a pass that failed before they were kept
             missing = {id: replace(d, seen=now, ended=True, reason=ends.GONE) for id, d in stored.items()}
             present = missing | present
@@ -311,35 +321,62 @@ class Reconciler:
                 log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
         for attempt in attempts.values():
             its = present.get(attempt.driver) or self._gone(attempt.driver)
-            if reason := self._lost(attempt, its, now):
-                self._rescue(attempt, its, reason)
+            if lost := self._lost(attempt, its, now):
+                self._rescue(attempt, its, lost)
         if self._first and (gone or attempts):  # the last process here did not end in order
             self.troubles.attempt("orphans", lambda: sweep(self.store, self.namespace, self.lake), None)
         self._first = False
 
-    def _rescue(self, attempt: Attempt, driver: Driver | None, reason: str) -> None:
+    def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
         """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
-        unit, fault = f"attempt {attempt.id} of {attempt.dataset}", _fault(driver)
-        end = partial(work.adopt, self.context, attempt, self.lake, reason=reason, fault=fault)
+        unit = f"attempt {attempt.id} of {attempt.dataset}"
+        end = partial(work.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self.troubles.failures(unit) >= RESCUE_TRIES:
-            end = partial(work.abandon, self.context, attempt, reason=reason, fault=fault)
+            end = partial(work.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault)
         if self.troubles.attempt(unit, end, None) is not None:
-            log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=reason)
+            log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
+            self._replace(attempt, driver)
 
     def _gone(self, id: str) -> Driver | None:
         """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
         driver = self._known_drivers.get(id)
         return driver if driver is not None and driver.ended else None
 
-    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> str:
-        """Why an attempt is over although nobody reported it; empty if it may go on."""
+    def _noted(self) -> tuple[dict[str, Attempt], dict[str, Driver], float]:
+        """Attempts and drivers as the database has them, and its time. While it is away, no driver can be heard."""
+        try:
+            with self.store.read(self.namespace) as tx:
+                found = tx.attempts(), {d.id: d for d in tx.drivers()}, tx.now()
+        except OSError:
+            self._hears_since = None
+            raise
+        if self._hears_since is None:
+            self._hears_since = found[2]
+        return found
+
+    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
+        """Why an attempt is over although nobody reported it; None if it may go on.
+
+        The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
+        """
         if driver is None and not self.pool.outlives:
-            return "its driver belonged to an earlier control plane"
+            return Lost("its driver belonged to an earlier control plane", "disrupted")
         if driver is not None and driver.ended:
-            return f"its driver ended: {driver.reason}"
-        if attempt.lease_until + SILENT_S < now or (driver is None and attempt.lease_until < now):
-            return "its driver fell silent"
-        return ""
+            return Lost(f"its driver ended: {driver.reason}", _fault(driver))
+        began = now if self._hears_since is None else self._hears_since
+        silent_from = max(attempt.lease_until, began + work.LEASE_S)
+        if silent_from + (self._silent_s if driver else 0.0) < now:
+            return Lost("its driver fell silent", "crashed")
+        return None
+
+    def _replace(self, attempt: Attempt, driver: Driver | None) -> None:
+        """A driver that is there and silent would keep its slot: the pool ends it, and starts another one."""
+        if driver is None or driver.ended:
+            return
+        try:
+            self.pool.end(driver.id, ends.SILENT)
+        except PoolUnavailable as e:
+            log.warning("a silent driver cannot be ended", driver=driver.id, attempt=attempt.id, reason=str(e))
 
     def _scale(self) -> None:
         """As many workers and drivers as what waits and runs is worth."""
@@ -367,11 +404,11 @@ def _told(driver: Driver) -> Event:
     return Event("driver.ended", "", 1, body | {"fault": driver.fault})
 
 
-def _fault(driver: Driver | None) -> Fault:
+def _fault(driver: Driver) -> Fault:
     """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
-    if driver is not None and driver.reason == ends.AS_ASKED:
+    if driver.reason in (ends.AS_ASKED, ends.WITH_ITS_MAKER):
         return "disrupted"
-    return driver.fault if driver is not None and driver.fault else "crashed"
+    return driver.fault or "crashed"
 
 
 def _collect(collecting: Collecting) -> None:
@@ -429,7 +466,7 @@ class _Publishing:
                 done = self._round()
             except Deposed:
                 return  # the loop is told the same
-            except Exception as e:
+            except BaseException as e:  # the thread must not end unseen: no table would follow any more
                 log.exception("publishing failed", error=str(e))
                 done = 0
             if done:

@@ -73,6 +73,9 @@ class Pool:
     def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
         """They are always there."""
 
+    def end(self, driver: str, reason: str) -> None:
+        """None of them is a process."""
+
     def poll(self) -> tuple[Driver, ...]:
         self.polls.release()
         try:

@@ -12,8 +12,10 @@ router = APIRouter()
 
 
 @router.get("/livez")
-def livez() -> Response:
-    """The process answers."""
+def livez(request: Request) -> Response:
+    """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
+    if not services(request).is_alive():
+        raise Refused("unavailable", "a part of this process has ended; it is to be started again")
     return answer({"status": "ok"})
 
 

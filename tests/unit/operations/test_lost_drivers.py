@@ -100,3 +100,10 @@ def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> Non
     with losing.ctx.store.read() as tx:
         (fragment,) = tx.fragments(tx.traces([d(1)])[d(1)].outputs.values()).values()
     assert [lake.read(file["path"]) for file in fragment.files] == [b"rows"]
+
+
+def test_what_is_nobodys_doing_waits_longer_each_time(tmp_path: Path) -> None:
+    """A task that takes the whole machine down each time leaves the others their turn."""
+    losing = Losing(tmp_path)
+    waits = [losing.lose("disrupted").not_before - losing.now for _ in range(len(work.BACKOFF_S) + 1)]
+    assert waits == [*work.BACKOFF_S, work.BACKOFF_S[-1]]

@@ -52,6 +52,9 @@ class Pool:
         """As many as there are."""
         self.busy = set(busy)
 
+    def end(self, driver: str, reason: str) -> None:
+        """None of them is a process."""
+
     def poll(self) -> tuple[Driver, ...]:
         return self.drivers
 

@@ -1,0 +1,34 @@
+"""When each child last called, as the API of this process noted it. In memory: children call no other process.
+
+Does not belong here: what follows from silence (`local`); leases, which are in the database and are about attempts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Hearing:
+    """Written by threads of the API, read by the pool."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._heard: dict[str, float] = {}
+        self._deaf = float("-inf")
+
+    def note(self, driver: str) -> None:
+        self._heard[driver] = self._monotonic()
+
+    def note_deaf(self) -> None:
+        """Calls cannot be told apart, or were not listened to: until now, silence says nothing about any driver."""
+        self._deaf = self._monotonic()
+
+    def silence_s(self, driver: str, began: float, start_s: float) -> float:
+        """How long it has said nothing; of one that never has, what exceeds the time that it may take to start."""
+        now = self._monotonic()
+        heard = self._heard.get(driver, began + start_s)
+        return now - max(heard, self._deaf)
+
+    def forget(self, driver: str) -> None:
+        self._heard.pop(driver, None)
