@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -9,12 +10,13 @@ from math import inf
 
 from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import AWAITED, Event, Listing, Task
+from controlplane.core.model import AWAITED, Asked, Event, Listing, Task
 from controlplane.operations.found import Difference, Found, Same, compare, is_too_much, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
+TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time
 AHEAD = 2000  # partitions that are written in one transaction before their listing is there
 
 
@@ -93,22 +95,34 @@ def is_open(listing: Listing | None) -> bool:
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
     """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
-    share the task, and what was demanded for an earlier request is demanded no more."""
+    share the task, and what was demanded for an earlier request is demanded no more. What is queued already costs
+    nothing but the look. A dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for
+    the few of another one that are queued later."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
         by_listing.setdefault(node.listing, []).append(node)
-    queued, known = 0, tx.listings(by_listing)
+    known = {id: listing for id, listing in tx.listings(by_listing).items() if listing.is_open}
     later = [listing for listing in known.values() if listing.requested > listing.served + 1]
     begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else ()
-    for id, listing in known.items():
-        if is_open(listing) and id not in begun:
-            group = sorted(by_listing[id], key=lambda n: n.dataset)
-            task, job = _task(listing, group)
-            name = demand_of(group[0].dataset)
+    groups = {id: sorted(by_listing[id], key=lambda n: n.dataset) for id in known if id not in begun}
+    names = {id: demand_of(group[0].dataset) for id, group in groups.items()}
+    asked = tx.demanded(branch, names.values()) if names else {}
+    queued, turns = 0, Counter[str]()
+    for id, group in groups.items():
+        task, job = _task(known[id], group)
+        flow = task.dataset.partition(".")[0]
+        if not _is_under_way(asked.get(names[id], {}), task):
             tx.put_job(task.job, job)
-            tx.drop_demands(branch, name, [task.key])
-            queued += tx.enqueue(branch, name, [task])
+            tx.drop_demands(branch, names[id], [task.key])
+            queued += tx.enqueue(branch, names[id], [task], after_s=TURN_S * turns[flow])
+        turns[flow] += 1
     return queued
+
+
+def _is_under_way(asked: Mapping[bytes, Asked], task: Task) -> bool:
+    """Whether just this task is demanded, and will be done as it is asked for."""
+    found = asked.get(task.key)
+    return found is not None and len(asked) == 1 and found.state in ("queued", "running") and found.covers(task)
 
 
 def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:

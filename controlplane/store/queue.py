@@ -36,12 +36,13 @@ class Queue(Part):
         self._lock_queue()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         self._lock_queue()
         asked = {task.key: task for task in tasks}
         found = self._states(asked)
         queued_us = max(int(self.now() * 1e6), self._next_us)
         self._next_us = queued_us + len(asked)
+        queued_us += int(after_s * 1e6)
         rows = {k: _queued_row(task, queued_us + i) for i, (k, task) in enumerate(asked.items())}
         writes = [k for k, state in found.items() if state == "running" and asked[k].kind == "write"]
         again = [k for k, state in found.items() if state == "done"] + self._undemanded(writes)
