@@ -182,6 +182,7 @@ class Outcome:
 
     accepted: tuple[str, ...]
     fenced: tuple[str, ...]
+    is_news: bool = True
 
 
 def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult], *, lake: ObjectStore) -> Json:
@@ -194,7 +195,8 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult
     failpoint(f"before-commit-{known.kind}")
     with _once(attempt):
         outcome = take_in(ctx, known, results, lake, by="executed")
-    ctx.wake()
+    if outcome.is_news:  # a pass for each of thousands of listings that found nothing new would leave time for little else
+        ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
 
@@ -228,7 +230,8 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
     if attempt.kind in ("parse", "index", "transform", "pack", "list") and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
-    return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
+    fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
+    return Outcome(accepted, fenced, recording.is_news)
 
 
 def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
@@ -302,6 +305,7 @@ class _Recording:
     def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
+        self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self.job = tx.jobs([attempt.job]).get(attempt.job)
 
     @cached_property
@@ -351,7 +355,10 @@ class _Recording:
             case "list":
                 for r in kept:
                     request = self.tasks[bytes.fromhex(r["task"])].spec["request"]
-                    self.events.append(listings.take_in(self.tx, self.job, request, self.found[r["task"]]))
+                    taken = listings.take_in(self.tx, self.job, request, self.found[r["task"]])
+                    self.events.append(taken.event)
+                    self.is_news |= taken.is_news
+                self.is_news |= len(kept) < len(self.attempt.tasks)
                 self._count("task.other", len(kept))
             case "write":
                 self._synced([bytes.fromhex(r["task"]) for r in kept])
