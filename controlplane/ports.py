@@ -291,6 +291,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
         job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this

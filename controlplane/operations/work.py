@@ -75,14 +75,21 @@ _under_way: set[str] = set()  # attempts whose reports this process is taking in
 
 
 def claim(
-    ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, sizes: Sequence[Size] = SIZES, lake: str = ""
+    ctx: Context,
+    driver: str,
+    contract: int,
+    kinds: Sequence[Kind],
+    *,
+    sizes: Sequence[Size] = SIZES,
+    without: Sequence[str] = (),
+    lake: str = "",
 ) -> Claim | None:
-    """Hand out a batch of queued tasks with all that it takes to run them, or None."""
+    """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of no such dataflow."""
     if contract != CONTRACT:
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
     with ctx.store.begin(ctx.namespace) as tx:
         limits = {"max_tasks": MAX_TASKS, "max_bytes": MAX_BYTES}
-        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes)
+        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without)
         if attempt is None:
             return None
         answer = _claim(tx, attempt, lake)

@@ -162,9 +162,12 @@ class MemoryQueue(MemoryPart):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
-        head = next((task for task in due if task.kind in kinds and task.size in sizes), None)
+        left_out = tuple(flow + "." for flow in without)
+        heads = (task for task in due if task.kind in kinds and task.size in sizes)
+        head = next((task for task in heads if not task.dataset.startswith(left_out)), None)
         if head is None:
             return None
         alike = (head.job, head.dataset, head.kind, head.size)

@@ -180,9 +180,13 @@ class Queue(Part):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         stored = [kind_text(kind, size) for kind in kinds for size in sizes]
-        head = self._row(self._due().where(db.tasks.c.kind.in_(stored)).limit(1))
+        heads = self._due().where(db.tasks.c.kind.in_(stored))
+        for flow in without:
+            heads = heads.where(func.substr(db.tasks.c.dataset, 1, len(flow) + 1) != flow + ".")
+        head = self._row(heads.limit(1))
         if head is None:
             return None
         task = db.tasks.c
