@@ -296,7 +296,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
         """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
         job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this
         attempt. The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`.
-        None: nothing to do."""
+        `without`: of none of these dataflows. None: nothing to do."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""

@@ -70,9 +70,7 @@ class Client:
         token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         return cls(os.environ["HEADGATE_URL"], token, [s for s in os.environ.get("HEADGATE_SIZES", "").split(",") if s])
 
-    def claim(
-        self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()
-    ) -> Claim | None:
+    def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()) -> Claim | None:
         """The next attempt of one of these kinds, and of none of the dataflows `without`; None if there was none within
         `wait_s`. Raises Ended."""
         body = {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes}

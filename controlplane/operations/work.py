@@ -202,7 +202,9 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[TaskResult
     failpoint(f"before-commit-{known.kind}")
     with _once(attempt):
         outcome = take_in(ctx, known, results, lake, by="executed")
-    if outcome.is_news:  # a pass for each of thousands of listings that found nothing new would leave time for little else
+    if (
+        outcome.is_news
+    ):  # a pass for each of thousands of listings that found nothing new would leave time for little else
         ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
@@ -233,7 +235,7 @@ def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake:
         recording.record([r for r in checked if recording.is_own(r)])
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
-        is_kept = bool(tx.referenced_attempts([attempt.id]))
+        is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
     if attempt.kind in ("parse", "index", "transform", "pack", "list") and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
