@@ -260,7 +260,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
         """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
         demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
         So is a running write that nobody demanded any more: something else may have been written since it was claimed.
-        What becomes queued stands in the order of claims as if it had been queued `after_s` later; it waits for nothing.
+        What becomes queued stands in the order of claims as if queued `after_s` later, and waits for nothing.
         Returns how many became queued that were not there, done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:

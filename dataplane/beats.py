@@ -98,7 +98,8 @@ class Beats:
         try:
             answer = self._client.heartbeat(beaten)
         except Ended:
-            return self.end()
+            self.end()
+            return
         except Exception as e:  # noqa: BLE001  # one that fails is followed by another
             log.warning("a heartbeat failed: %s", e)
             return

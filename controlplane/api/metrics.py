@@ -24,12 +24,13 @@ COUNTED = {  # name -> words, label
 }
 
 
-def render(store: Store, counters: Counters, states: Mapping[str, int]) -> bytes:
-    """The text of all counters and gauges; `states` counts datasets and targets by state."""
+def render(store: Store, counters: Counters, states: Mapping[str, int], late_s: float = 0.0) -> bytes:
+    """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
+    listing that is the latest is behind."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states))
+    registry.register(_Gauges(store, states, late_s))
     return generate_latest(registry)
 
 
@@ -58,8 +59,8 @@ NOBODY = {"driver": 0, "worker": 0}
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
-    def __init__(self, store: Store, states: Mapping[str, int]) -> None:
-        self._store, self._states = store, states
+    def __init__(self, store: Store, states: Mapping[str, int], late_s: float) -> None:
+        self._store, self._states, self._late_s = store, states, late_s
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
@@ -72,6 +73,8 @@ class _Gauges(Collector):
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
         yield _gauge("headgate_drivers", "Drivers and workers that have not ended.", "kind", drivers)
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
+        lateness = "Of the listing that is furthest behind its period."
+        yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)
         yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
         yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.bootstrap import Elsewhere
+from controlplane.cli import views
 from controlplane.lake.objects import open_lake
-from controlplane.operations import work
+from controlplane.operations import look, operate, work
 from controlplane.operations.blueprints import Source, apply
 from controlplane.operations.context import Context
 from controlplane.ports import Store
@@ -273,6 +274,27 @@ def test_one_dataflow_with_many_sources_does_not_delay_another(tmp_path: Path) -
     order = [claim["dataset"].partition(".")[0] for claim in place.claims()]
     assert order.count("many") == 195
     assert [i for i, flow in enumerate(order) if flow == "few"] == [5, 7]
+    place.store.close()
+
+
+def test_status_tells_how_late_listings_are(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.apply(("flow", 2))
+    place.loop.tick()
+    place.now += 100
+    [first, *_] = place.claims()
+    place.serve(first)
+    place.now += 65
+    datasets = look.status(place.ctx, "main")["dataflows"][0]["datasets"]
+    late = {d["name"]: d["listing"]["behind_s"] for d in datasets}
+    served = first["dataset"]
+    assert {name: late[name] for name in sorted(late)} == {n: 60.0 if n == served else 165.0 for n in sorted(late)}
+    lines = [line for part in views.status({**look.status(place.ctx, "main")}) for line in getattr(part, "lines", ())]
+    [other] = late.keys() - {served}
+    assert any(f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x for x in lines)
+    operate.pause(place.ctx, "main", "flow")
+    datasets = look.status(place.ctx, "main")["dataflows"][0]["datasets"]
+    assert [d["listing"]["behind_s"] for d in datasets] == [0.0, 0.0]
     place.store.close()
 
 

@@ -75,4 +75,5 @@ def metrics(call: Called) -> Response:
     status = look.status(call.context, "main")
     things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     states = Counter(thing["state"] for thing in things)
-    return Response(render(call.services.store, call.services.counters, states), media_type=CONTENT_TYPE)
+    late_s = max((t["listing"]["behind_s"] for t in things if "listing" in t), default=0.0)
+    return Response(render(call.services.store, call.services.counters, states, late_s), media_type=CONTENT_TYPE)

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from dataplane.beats import Orders
 from dataplane.client import Ended, Fenced, Heartbeat, Reported
 from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
-from dataplane.versions import Versions, cache_file
-from dataplane.beats import Orders
 from dataplane.slots import Slots
+from dataplane.versions import Versions, cache_file
 from dataplane.worker import LOOKS, WRITES, Work, perform, run
-
 
 HANGS_S = 60.0
 
