@@ -6,20 +6,21 @@ of the rest, and so on: of 16 slots four dataflows can hang without taking the l
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+
+log = logging.getLogger(__name__)
 
 
 class Slots:
-    """Threads that do one thing at a time each. Things are started by one thread."""
+    """A thread for each thing that is done; they end with the process. Things are started by one thread."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._taken: Counter[str] = Counter()
         self._changed = threading.Condition()
-        self._threads = ThreadPoolExecutor(count, "slot")
 
     def wait_for_one(self) -> None:
         """Until a slot is free."""
@@ -35,11 +36,12 @@ class Slots:
     def start(self, flow: str, work: Callable[[], None]) -> None:
         with self._changed:
             self._taken[flow] += 1
-        self._threads.submit(self._do, flow, work)
+        threading.Thread(target=self._do, args=(flow, work), name=f"slot of {flow}", daemon=True).start()
 
     def join(self) -> None:
-        """Until nothing is under way; nothing is started any more."""
-        self._threads.shutdown()
+        """Until nothing is under way."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken)
 
     def _free(self) -> int:
         return self._count - self._taken.total()
@@ -47,6 +49,8 @@ class Slots:
     def _do(self, flow: str, work: Callable[[], None]) -> None:
         try:
             work()
+        except Exception:
+            log.exception("an attempt could not be brought to its end: its lease runs out")
         finally:
             with self._changed:
                 self._taken[flow] -= 1

@@ -69,10 +69,14 @@ class Work:
 
     def write(self) -> None:
         """Write attempts, one after the other, until the end."""
-        with suppress(Ended):
+        try:
             while not self.beats.is_over:
                 if claim := self.client.claim(WRITES, WAIT_S):
                     self.do(claim)
+        except Ended:
+            """The other thread is told the same."""
+        finally:
+            self.beats.is_over = True  # a worker that does not write is none
 
     def look(self) -> None:
         """Listings and tries, as many at a time as there are slots, until the end. Only one claim waits at a time."""
