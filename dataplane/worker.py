@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -86,7 +87,7 @@ class Work:
                 without = self.slots.full()
                 claim = self.client.claim(LOOKS, AGAIN_S if without else WAIT_S, without)
                 if claim is not None:
-                    self.slots.start(claim["dataset"].partition(".")[0], lambda claim=claim: self.do(claim))
+                    self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:
             self.beats.end()  # nobody takes a report any more: what hangs is not waited for
         else:

@@ -247,7 +247,7 @@ class Place:
         return work.claim(self.ctx, "worker", CONTRACT, sorted(LOOKS), lake=self.lake.uri)
 
     def claims(self) -> list[Claim]:
-        return list(iter(self.claim, None))  # type: ignore[arg-type]  # the end is None
+        return list(iter(self.claim, None))
 
     def serve(self, claim: Claim) -> None:
         work.report(self.ctx, "worker", claim["attempt"], perform(claim, self.cache, Orders()), lake=self.lake)
