@@ -242,5 +242,6 @@ _SHARED = (
     "HEADGATE_JVM",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
+    "HEADGATE_WORKER_SLOTS",
     "HEADGATE_FAILPOINTS",
 )
