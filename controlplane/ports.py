@@ -256,10 +256,11 @@ class Tx(Upkeep, Leases, Remains, Protocol):
 
     def put_job(self, digest: bytes, body: Json) -> None: ...
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
         demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
         So is a running write that nobody demanded any more: something else may have been written since it was claimed.
+        What becomes queued stands in the order of claims as if queued `after_s` later, and waits for nothing.
         Returns how many became queued that were not there, done, or such writes."""
 
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
@@ -290,11 +291,12 @@ class Tx(Upkeep, Leases, Remains, Protocol):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
         job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this
         attempt. The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`.
-        None: nothing to do."""
+        `without`: of none of these dataflows. None: nothing to do."""
 
     def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
         """Live attempts (all, or those named)."""

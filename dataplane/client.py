@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,11 @@ class Client:
         token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         return cls(os.environ["HEADGATE_URL"], token, [s for s in os.environ.get("HEADGATE_SIZES", "").split(",") if s])
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S) -> Claim | None:
-        """The next attempt of one of these kinds; None if there was none within `wait_s`. Raises Ended."""
-        answer = self._post("claim", {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes})
+    def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()) -> Claim | None:
+        """The next attempt of one of these kinds, and of none of the dataflows `without`; None if there was none within
+        `wait_s`. Raises Ended."""
+        body = {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes}
+        answer = self._post("claim", body | ({"without": sorted(without)} if without else {}))
         claim: Claim | None = None if answer.status_code == 204 else answer.json()
         return claim
 

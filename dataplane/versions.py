@@ -106,7 +106,9 @@ class Versions:
             return
         try:
             self._store(table, insert, rows)
-        except sqlite3.DatabaseError:  # not a database, or broken: it is only a cache
+        except sqlite3.DatabaseError as e:  # not a database, or broken: it is only a cache
+            if getattr(e, "sqlite_errorname", "") == "SQLITE_BUSY":
+                return  # others write there
             with suppress(OSError):
                 self._database.unlink()
 

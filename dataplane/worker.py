@@ -1,17 +1,22 @@
 """A worker: claims work that needs no JVM, does it, reports it. Starts fast; loads Arrow only where a task needs it.
 
-Does not belong here: HTTP (the client's), Spark (the driver's).
+Listings and tries of connections are done side by side: most of their time is waiting. Writes are done one after the
+other, by a thread of their own, as not every target bears two at a time. Does not belong here: HTTP (the client's),
+how slots are shared between dataflows (slots), Spark (the driver's), a user's own code (aside).
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from dataplane import aside
+from dataplane.beats import Beats, Orders
 from dataplane.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
 from dataplane.connectors import checker, lister, writer
 from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, failpoint, label_of
@@ -20,54 +25,96 @@ from dataplane.lake import open_lake
 from dataplane.listing import list_files
 from dataplane.secrets import without_secrets_in
 from dataplane.sheet import Sheet
+from dataplane.slots import Slots
 from dataplane.versions import Versions, cache_file
+
+LOOKS: frozenset[Kind] = frozenset({"list", "connect"})
+WRITES = WORKER_KINDS - LOOKS
+SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
+AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
 
 
 class Pulls(Protocol):
     """What a worker needs of `dataplane.client.Client`."""
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float) -> Claim | None: ...
+    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None: ...
 
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat: ...
 
     def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported: ...
 
 
-def run(client: Pulls) -> None:
-    """Work until told to drain, or until the control plane does not know this worker any more."""
-    cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
-    with suppress(Ended):
-        while not step(client, cache):
-            pass
+def run(client: Pulls, slots: int = 0) -> None:
+    """Work until told to drain, or until the control plane does not know this worker any more. What is under way is
+    finished first. `slots`: looks at a time."""
+    work = Work(client, Versions(cache_file(os.environ.get("HEADGATE_HOME"))), Slots(slots or _slots()))
+    with closing(work.beats):
+        writing = threading.Thread(target=work.write, name="writing", daemon=True)
+        writing.start()
+        work.look()
+        writing.join()
 
 
-def step(client: Pulls, cache: Versions) -> bool:
-    """One claim, if there is one, from end to end. True when the worker is to end."""
-    claim = client.claim(WORKER_KINDS, WAIT_S)
-    if claim is None:
-        return False
-    with beating(client, claim) as orders:  # to the end: taking in a large listing may outlast a lease
-        results = perform(claim, cache, orders)
-        failpoint(f"worker-before-report-{claim['kind']}")
-        if not orders.fenced:
-            with suppress(Fenced):
-                client.report(claim["attempt"], results)
-    return orders.drain
+def _slots() -> int:
+    text = os.environ.get("HEADGATE_WORKER_SLOTS") or str(SLOTS)
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise SystemExit(f"HEADGATE_WORKER_SLOTS is a number of listings at a time from 1 to 256, not {text[:40]!r}")
+    return int(text)
+
+
+class Work:
+    """What the threads of one worker share."""
+
+    def __init__(self, client: Pulls, cache: Versions, slots: Slots) -> None:
+        self.client, self.cache, self.slots, self.beats = client, cache, slots, Beats(client)
+
+    def write(self) -> None:
+        """Write attempts, one after the other, until the end."""
+        try:
+            while not self.beats.is_over:
+                if claim := self.client.claim(WRITES, WAIT_S):
+                    self.do(claim)
+        except Ended:
+            """The other thread is told the same."""
+        finally:
+            self.beats.is_over = True  # a worker that does not write is none
+
+    def look(self) -> None:
+        """Listings and tries, as many at a time as there are slots, until the end. Only one claim waits at a time."""
+        try:
+            while not self.beats.is_over:
+                self.slots.wait_for_one()
+                without = self.slots.full()
+                claim = self.client.claim(LOOKS, AGAIN_S if without else WAIT_S, without)
+                if claim is not None:
+                    self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
+        except Ended:
+            self.beats.end()  # nobody takes a report any more: what hangs is not waited for
+        else:
+            self.slots.join()
+
+    def do(self, claim: Claim) -> None:
+        """One claim from end to end."""
+        with suppress(Ended), self.beats.kept(claim) as orders:  # to the end: taking in may outlast a lease
+            results = perform(claim, self.cache, orders)
+            failpoint(f"worker-before-report-{claim['kind']}")
+            if not orders.fenced:
+                with suppress(Fenced):
+                    self.client.report(claim["attempt"], results)
 
 
 # --- tasks --------------------------------------------------------------------------------------
 
 
-class Orders:
-    """What heartbeats were answered about one attempt."""
-
-    def __init__(self) -> None:
-        self.fenced = False
-        self.drain = False
-
-
 def perform(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
     """The results of a claim's tasks; it stops between tasks once the attempt is fenced."""
+    if aside.is_users_code(claim):
+        return aside.perform(claim, orders)
+    return perform_here(claim, cache, orders)
+
+
+def perform_here(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
+    """The same, in this process whatever it is."""
     try:
         with _work(claim, cache) as work:
             return [result_of(task, work) for task in claim["tasks"] if not orders.fenced]
@@ -127,30 +174,3 @@ def _placed(claim: Claim, task: TaskSpec, work: Callable[[Callable[[], Path]], L
     path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
     with open_lake(claim["lake"]).new_file(path) as file:
         return work(lambda: file)
-
-
-# --- heartbeats ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def beating(client: Pulls, claim: Claim) -> Iterator[Orders]:
-    """Heartbeats three times a lease while the body runs; their answers go to the orders."""
-    orders, done = Orders(), threading.Event()
-    thread = threading.Thread(target=_beat, args=(client, claim, orders, done), daemon=True)
-    thread.start()
-    try:
-        yield orders
-    finally:
-        done.set()
-        thread.join()
-
-
-def _beat(client: Pulls, claim: Claim, orders: Orders, done: threading.Event) -> None:
-    while not done.wait(claim["lease_s"] / 3):
-        try:
-            answer = client.heartbeat([claim["attempt"]])
-        except Ended:
-            orders.fenced = True
-            return
-        orders.fenced |= claim["attempt"] in answer.fenced
-        orders.drain |= answer.drain

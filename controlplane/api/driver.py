@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 from anyio import CapacityLimiter, to_thread
@@ -34,6 +35,7 @@ PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
 CLAIMS = 256  # at a time; each holds a thread while it waits, and no other request waits for those
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
+WITHOUT = 256  # dataflows that a claim may leave out
 KINDS = get_args(Kind)
 
 
@@ -115,18 +117,24 @@ def _claim(call: Call) -> Response:
     kinds = call.take("kinds", lambda v: isinstance(v, list) and bool(v) and all(k in KINDS for k in v))
     wait_s = call.take("wait_s", lambda v: isinstance(v, int | float) and 0 <= v <= WAIT_LIMIT_S, 0)
     sizes = call.take("sizes", lambda v: isinstance(v, list) and bool(v) and all(s in SIZES for s in v), list(SIZES))
-    found = _wait_for(call, contract, kinds, sizes, wait_s)
+    without = call.take("without", _are_names, [])
+    found = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
     call.services.counters.add("claims", "work" if found else "nothing")
     return JSONResponse(found) if found else Response(status_code=204)
 
 
-def _wait_for(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], wait_s: float) -> Claim | None:
+def _look(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
+    lake = call.services.lake.uri
+    return work.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
+
+
+def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
     end = call.at + wait_s
     wake, stopping = call.services.wake, call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count
-        found = work.claim(call.context, call.driver, contract, kinds, sizes=sizes, lake=call.services.lake.uri)
+        found = look()
         left = end - time.monotonic()
         if found is not None or left <= 0:
             return found
@@ -145,6 +153,10 @@ def _report(call: Call) -> Response:
     attempt = call.take("attempt", lambda v: isinstance(v, str))
     results = call.take("results", lambda v: isinstance(v, list))
     return JSONResponse(work.report(call.context, call.driver, attempt, results, lake=call.services.lake))
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= WITHOUT and all(isinstance(v, str) for v in value)
 
 
 def _is_count(value: Any) -> bool:

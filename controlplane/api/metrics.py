@@ -25,12 +25,15 @@ COUNTED = {  # name -> words, label
 }
 
 
-def render(store: Store, counters: Counters, states: Mapping[str, int], troubles: Troubles) -> bytes:
-    """The text of all counters and gauges; `states` counts datasets and targets by state."""
+def render(
+    store: Store, counters: Counters, states: Mapping[str, int], troubles: Troubles, late_s: float = 0.0
+) -> bytes:
+    """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
+    listing that is the latest is behind."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states, troubles))
+    registry.register(_Gauges(store, states, troubles, late_s))
     return generate_latest(registry)
 
 
@@ -59,8 +62,8 @@ NOBODY = {"driver": 0, "worker": 0}
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
-    def __init__(self, store: Store, states: Mapping[str, int], troubles: Troubles) -> None:
-        self._store, self._states, self._troubles = store, states, troubles
+    def __init__(self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float) -> None:
+        self._store, self._states, self._troubles, self._late_s = store, states, troubles, late_s
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
@@ -75,6 +78,8 @@ class _Gauges(Collector):
         yield _gauge("headgate_datasets", "Datasets and targets by state.", "state", self._states)
         failing = Counter(unit.partition(" ")[0] for unit in self._troubles.units)
         yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
+        lateness = "Of the listing that is furthest behind its period."
+        yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)
         yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
         yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 

@@ -14,6 +14,7 @@ TARGET_COLUMNS = ("name", "state", "synced_generation", "target")
 PARTITIONS_SHOWN = 3
 MESSAGE_LINES = 12
 HELD_UP = ("waiting", "held", "blocked")  # states that say nothing of what would end them
+SHORTEST_LATENESS_S = 10.0  # less is not worth a line
 
 
 def summary(value: Json) -> View:
@@ -50,6 +51,8 @@ def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | L
         found.append(_table("", DATASET_COLUMNS, datasets))
     if warnings := [d for d in datasets if d.get("checks")]:
         found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
+    if late := [line for d in datasets for line in _late_lines(d)]:
+        found.append(Lines(tuple(late)))
     if targets:
         found.append(_table("", TARGET_COLUMNS, targets))
     if reasons := _reasons([*datasets, *targets]):
@@ -67,6 +70,16 @@ def _reasons(things: Sequence[Json]) -> list[str]:
 
 def _check_lines(dataset: Json) -> list[str]:
     return [f"{state}: {dataset['name']}: {name}" for state, names in dataset["checks"].items() for name in names]
+
+
+def _late_lines(dataset: Json) -> list[str]:
+    """Of a source whose listing is late by more than a period."""
+    listing = dataset.get("listing")
+    if listing is None or listing["behind_s"] <= max(listing["refresh_s"] or 0.0, SHORTEST_LATENESS_S):
+        return []
+    last = f"last listed {listing['at']}" if listing["at"] else "never listed"
+    state = f"a worker is at it since {listing['since']}" if listing["since"] else "no worker is at it"
+    return [f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"]
 
 
 def _errors(errors: Sequence[Json]) -> list[Table | Lines]:

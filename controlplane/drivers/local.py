@@ -38,8 +38,9 @@ AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked f
 ID = re.compile(r"(driver|worker)-[0-9a-f]{12}")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
+WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
 SHARES: tuple[Share, ...] = (  # one session serves all sizes
-    Share("worker", "standard", SIZES, Limits(1, 1)),
+    Share("worker", "standard", SIZES, Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS)),
     Share("driver", "standard", SIZES, Limits(0, 1, idle_s=900.0, tasks_each=1)),
 )
 
@@ -279,5 +280,6 @@ _SHARED = (
     "HEADGATE_JVM",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
+    "HEADGATE_WORKER_SLOTS",
     "HEADGATE_FAILPOINTS",
 )

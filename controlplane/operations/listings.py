@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
 from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import AWAITED, Event, Listing, Task
+from controlplane.core.model import AWAITED, Asked, Event, Listing, Task
 from controlplane.operations.found import Difference, Found, Same, compare, is_too_much, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
+TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time
 AHEAD = 2000  # partitions that are written in one transaction before their listing is there
 
 
@@ -93,22 +95,53 @@ def is_open(listing: Listing | None) -> bool:
 
 def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
     """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
-    share the task, and what was demanded for an earlier request is demanded no more."""
+    share the task, and what was demanded for an earlier request is demanded no more. What is queued already costs
+    nothing but the look. A dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for
+    the few of another one that are queued later."""
+    nodes = list(nodes)
+    wanted = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes))
+    queued = 0
+    for one in wanted:
+        tx.put_job(one.task.job, one.job)
+        tx.drop_demands(branch, one.demand, [one.task.key])
+        queued += tx.enqueue(branch, one.demand, [one.task], after_s=TURN_S * one.turn)
+    return queued
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A listing that is to be queued: `turn` counts those of its dataflow before it that are not over."""
+
+    demand: str
+    task: Task
+    job: Json
+    turn: int
+
+
+def to_queue(tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes, Listing]) -> list[Wanted]:
+    """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
-        by_listing.setdefault(node.listing, []).append(node)
-    queued, known = 0, tx.listings(by_listing)
-    later = [listing for listing in known.values() if listing.requested > listing.served + 1]
-    begun = _begun(tx, {_key(listing.id, listing.requested - 1): listing.id for listing in later}) if later else ()
-    for id, listing in known.items():
-        if is_open(listing) and id not in begun:
-            group = sorted(by_listing[id], key=lambda n: n.dataset)
-            task, job = _task(listing, group)
-            name = demand_of(group[0].dataset)
-            tx.put_job(task.job, job)
-            tx.drop_demands(branch, name, [task.key])
-            queued += tx.enqueue(branch, name, [task])
-    return queued
+        if is_open(known.get(node.listing)):
+            by_listing.setdefault(node.listing, []).append(node)
+    later = [known[id] for id in by_listing if known[id].requested > known[id].served + 1]
+    begun = _begun(tx, {_key(one.id, one.requested - 1): one.id for one in later}) if later else set()
+    groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in begun}
+    asked = tx.demanded(branch, [demand_of(group[0].dataset) for group in groups.values()]) if groups else {}
+    found, turns = [], Counter[str]()
+    for id, group in groups.items():
+        task, job = _task(known[id], group)
+        demand, flow = demand_of(task.dataset), task.dataset.partition(".")[0]
+        if not _is_under_way(asked.get(demand, {}), task):
+            found.append(Wanted(demand, task, job, turns[flow]))
+        turns[flow] += 1
+    return found
+
+
+def _is_under_way(asked: Mapping[bytes, Asked], task: Task) -> bool:
+    """Whether just this task is demanded, and will be done as it is asked for."""
+    found = asked.get(task.key)
+    return found is not None and len(asked) == 1 and found.state in ("queued", "running") and found.covers(task)
 
 
 def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
@@ -178,20 +211,30 @@ def _write_ahead(store: Store, namespace: str, listing: Listing, found: Differen
             tx.put_source_partitions(listing.id, some, ())
 
 
-def take_in(tx: Tx, job: Json, request: int, found: Found) -> Event:
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a finished listing. `is_news`: there may be something to plan, or to list once more."""
+
+    event: Event
+    is_news: bool = True
+
+
+def take_in(tx: Tx, job: Json, request: int, found: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
     listing = _listing(tx, job)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
-        return Event("listing.repeated", body={"location": job["location"]})
+        return Taken(Event("listing.repeated", body={"location": job["location"]}))
     if isinstance(found, Same):
-        if listing.error is None and listing.held is None:
+        is_as_before = listing.error is None and listing.held is None
+        if is_as_before:
             tx.confirm_listing(listing.id, request)
         else:
             tx.put_listing(replace(served, held=_still_awaited(served) or None))
-        return Event("listing.done", n=listing.objects, body={"location": job["location"], "changed": 0})
-    return _move(tx, job, served, found)
+        event = Event("listing.done", n=listing.objects, body={"location": job["location"], "changed": 0})
+        return Taken(event, is_news=served.is_open or not is_as_before)
+    return Taken(_move(tx, job, served, found))
 
 
 def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 
 from controlplane.core import explain, tree
-from controlplane.core.dataflow import Sink
+from controlplane.core.dataflow import Sink, Source
 from controlplane.core.ends import ENDING
 from controlplane.core.errors import NotFound
 from controlplane.core.expectations import record_key
 from controlplane.core.leases import LOOP
-from controlplane.core.model import Publication, State, Task
+from controlplane.core.model import Publication, Revision, State, Task
 from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
-from controlplane.operations import views
+from controlplane.operations import lateness, views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
 from controlplane.operations.publish import is_published
@@ -35,6 +36,7 @@ COUNTERS = {
 
 ENDS_SHOWN = 10  # of drivers
 STATES_A_TIME = 50
+NOT_LISTED: Mapping[str, Json] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
         wanted = set(targeted(facts.desired, target))
         chosen = _with_tables(tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
+        listed = _listed(tx, facts, chosen, revisions)
         by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
         for decision in chosen:
             by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
@@ -73,7 +76,7 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
                 "revision": revisions[name].number,
                 "state": "failed" if name in facts.desired.left_out else views.state_of(decisions),
                 **_problem(facts.desired.left_out.get(name)),
-                **_parts(ctx, tx, facts, decisions),
+                **_parts(ctx, tx, facts, decisions, listed),
             }
             for name, decisions in sorted(by_flow.items())
         ]
@@ -91,7 +94,15 @@ def _problem(reason: str | None) -> Json:
     return {"problem": f"this dataflow does not compile and is left out until it is applied anew: {reason}"}
 
 
-def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> Json:
+def _listed(tx: Tx, facts: Facts, decisions: Iterable[Decision], revisions: Mapping[str, Revision]) -> dict[str, Json]:
+    """How late the listings of sources are, by dataset."""
+    sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
+    return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
+
+
+def _parts(
+    ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision], listed: Mapping[str, Json] = NOT_LISTED
+) -> Json:
     publications = tx.publications(facts.branch)
     datasets, targets = [], []
     for decision in decisions:
@@ -100,7 +111,9 @@ def _parts(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) ->
             targets.append(views.target(decision, facts.target(decision.dataset), node))
         else:
             state, published = facts.state(decision.dataset), publications.get(decision.dataset)
-            datasets.append(views.dataset(decision, state, published, ctx.lake, ctx.namespace, node))
+            shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+            late = listed.get(decision.dataset)
+            datasets.append(shown if late is None else {**shown, "listing": late})
     return {"datasets": datasets, "targets": targets}
 
 

@@ -82,14 +82,21 @@ _under_way: set[str] = set()  # attempts whose reports this process is taking in
 
 
 def claim(
-    ctx: Context, driver: str, contract: int, kinds: Sequence[Kind], *, sizes: Sequence[Size] = SIZES, lake: str = ""
+    ctx: Context,
+    driver: str,
+    contract: int,
+    kinds: Sequence[Kind],
+    *,
+    sizes: Sequence[Size] = SIZES,
+    without: Sequence[str] = (),
+    lake: str = "",
 ) -> Claim | None:
-    """Hand out a batch of queued tasks with all that it takes to run them, or None."""
+    """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of no such dataflow."""
     if contract != CONTRACT:
         raise UnknownContract(f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}")
     with ctx.store.begin(ctx.namespace) as tx:
         limits = {"max_tasks": MAX_TASKS, "max_bytes": MAX_BYTES}
-        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes)
+        attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without)
         if attempt is None:
             return None
         answer = _claim(tx, attempt, lake)
@@ -189,6 +196,7 @@ class Outcome:
 
     accepted: tuple[str, ...]
     fenced: tuple[str, ...]
+    is_news: bool = True
 
 
 def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Json:
@@ -205,7 +213,9 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *
     failpoint(f"before-commit-{known.kind}")
     with _once(attempt):
         outcome = take_in(ctx, known, decoded.results, lake, by="executed")
-    ctx.wake()
+    # A pass for each of thousands of listings that found nothing new would leave time for little else.
+    if outcome.is_news:
+        ctx.wake()
     return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
 
 
@@ -242,11 +252,12 @@ def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake
         recording.record([r for r in checked if recording.is_own(r)])
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
-        is_kept = bool(tx.referenced_attempts([attempt.id]))
+        is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
     if attempt.kind in ("parse", "index", "transform", "pack", "list") and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
-    return Outcome(accepted, tuple(r["task"] for r in checked if not recording.is_own(r)))
+    fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
+    return Outcome(accepted, fenced, recording.is_news)
 
 
 def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
@@ -324,6 +335,7 @@ class _Recording:
     def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
+        self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self.job = tx.jobs([attempt.job]).get(attempt.job)
 
     @cached_property
@@ -373,7 +385,10 @@ class _Recording:
             case "list":
                 for r in kept:
                     request = self.tasks[bytes.fromhex(r["task"])].spec["request"]
-                    self.events.append(listings.take_in(self.tx, self.job, request, self.found[r["task"]]))
+                    taken = listings.take_in(self.tx, self.job, request, self.found[r["task"]])
+                    self.events.append(taken.event)
+                    self.is_news |= taken.is_news
+                self.is_news |= len(kept) < len(self.attempt.tasks)
                 self._count("task.other", len(kept))
             case "write":
                 self._synced([bytes.fromhex(r["task"]) for r in kept])

@@ -240,15 +240,16 @@ class Reconciler:
             return 0
         with self.store.read(self.namespace) as tx:
             known, now = tx.listings(n.listing for n in reads), tx.now()
+            waiting = listings.to_queue(tx, self.branch, reads, known)  # without the lock that writing takes
         periodic = self.flows is None
         held = self._in_hand(reads)
         free = [n for n in reads if n.listing not in held]
         due = [n for n in free if listings.is_due(n, known.get(n.listing), now, periodic=periodic)]
         self._idle_s = min((listings.due_in(n, known.get(n.listing), now) for n in reads), default=IDLE_S)
         is_open = any(listings.is_open(known.get(n.listing)) for n in reads)
-        if not due and not is_open:
+        self._was_looking = bool(due or is_open)
+        if not due and not waiting:
             return 0
-        self._was_looking = True
         listed = self._dispatch(due, reads)
         if listed:
             self.wake.notify()  # a worker waits for it

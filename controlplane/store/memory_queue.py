@@ -48,10 +48,11 @@ class MemoryQueue(MemoryPart):
     def put_job(self, digest: bytes, body: Json) -> None:
         self._space.jobs.setdefault(digest, body)
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         asked = {task.key: task for task in tasks}
         first_us = max(int(self._now * 1e6), self._next_us)
         self._next_us = first_us + len(asked)
+        first_us += int(after_s * 1e6)
         queued = [self._ask(task, first_us + i) for i, task in enumerate(asked.values())]
         for key in asked:
             self._space.demands[key] = self._space.demands.get(key, frozenset()) | {(branch, dataset)}
@@ -161,9 +162,12 @@ class MemoryQueue(MemoryPart):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
-        head = next((task for task in due if task.kind in kinds and task.size in sizes), None)
+        left_out = tuple(flow + "." for flow in without)
+        heads = (task for task in due if task.kind in kinds and task.size in sizes)
+        head = next((task for task in heads if not task.dataset.startswith(left_out)), None)
         if head is None:
             return None
         alike = (head.job, head.dataset, head.kind, head.size)

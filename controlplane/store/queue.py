@@ -36,12 +36,13 @@ class Queue(Part):
         self._lock_queue()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 
-    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task]) -> int:
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         self._lock_queue()
         asked = {task.key: task for task in tasks}
         found = self._states(asked)
         queued_us = max(int(self.now() * 1e6), self._next_us)
         self._next_us = queued_us + len(asked)
+        queued_us += int(after_s * 1e6)
         rows = {k: _queued_row(task, queued_us + i) for i, (k, task) in enumerate(asked.items())}
         writes = [k for k, state in found.items() if state == "running" and asked[k].kind == "write"]
         again = [k for k, state in found.items() if state == "done"] + self._undemanded(writes)
@@ -179,9 +180,13 @@ class Queue(Part):
         max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
     ) -> Attempt | None:
         stored = [kind_text(kind, size) for kind in kinds for size in sizes]
-        head = self._row(self._due().where(db.tasks.c.kind.in_(stored)).limit(1))
+        heads = self._due().where(db.tasks.c.kind.in_(stored))
+        for flow in without:
+            heads = heads.where(func.substr(db.tasks.c.dataset, 1, len(flow) + 1) != flow + ".")
+        head = self._row(heads.limit(1))
         if head is None:
             return None
         task = db.tasks.c

@@ -44,9 +44,11 @@ class Object:
 def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     """Each object is a partition; its key is its name, as that of a file is."""
     objects = sorted(objects_of(job), key=lambda one: one[0])
-    for (key, found), (after, _) in zip(objects, [*objects[1:], ("", None)], strict=True):
-        if key == after:
+    before: str | None = None
+    for key, found in objects:
+        if key == before:
             raise TaskFailure("invalid-object", f"list named {found['name']!r} twice", file=job["settings"]["main"])
+        before = key
         yield listed(key, [found], ())
 
 

@@ -155,6 +155,7 @@ class Ended:
         return self.drivers
 
     def scale(self, *_: Any) -> None: ...
+    def end(self, *_: Any) -> None: ...
     def log(self, driver: str, lines: int) -> str:
         return ""
 

@@ -148,7 +148,7 @@ def test_a_stopped_worker_is_replaced_and_its_listing_done(tmp_path: Path) -> No
             os.kill(worker, signal.SIGSTOP)
             workspace.ask("refresh", "shop")
             until(lambda: workspace.listed() >= 2, lambda: "the listing is never done")
-            assert not Path(f"/proc/{worker}").exists()
+            until(lambda: not Path(f"/proc/{worker}").exists(), lambda: "the stopped worker stays")
             ended = "SELECT reason FROM drivers WHERE ended"
             until(lambda: (ends.SILENT,) in workspace.query(ended), lambda: "its end is not shown")
             assert service.stop(signal.SIGTERM) == 0

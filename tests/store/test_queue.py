@@ -399,3 +399,26 @@ def test_a_large_window_is_a_few_statements(world: World) -> None:
         assert tx.drop_demands("main", DAILY) == 3000
         assert world.store.statements - before < 12
         assert tx.tasks([t.key for t in tasks]) == {}
+
+
+# --- fairness
+
+
+def test_a_claim_leaves_out_dataflows(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1, dataset=DAILY)])
+        tx.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
+        left_out = ["flights", "other"]
+        made = [
+            tx.claim(f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out)
+            for i in range(2)
+        ]
+        assert [set(found.tasks) if found else None for found in made] == [{d(2)}, None]
+        assert claim(tx, "a3") is not None
+
+
+def test_tasks_may_stand_further_back_in_the_queue(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)], after_s=60.0)
+        tx.enqueue("main", DAILY, [task(2)])
+        assert [set(claimed(tx, f"a{i}", n=1).tasks) for i in range(2)] == [{d(2)}, {d(1)}]

@@ -75,6 +75,7 @@ def metrics(call: Called) -> Response:
     status = look.status(call.context, "main")
     things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     states = Counter(thing["state"] for thing in things)
+    late_s = max((t["listing"]["behind_s"] for t in things if "listing" in t), default=0.0)
     found = call.services
-    text = render(found.store, found.counters, states, found.troubles)
+    text = render(found.store, found.counters, states, found.troubles, late_s)
     return Response(text, media_type=CONTENT_TYPE)

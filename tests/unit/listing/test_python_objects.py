@@ -36,6 +36,10 @@ def test_objects_are_partitions_by_name_in_order() -> None:
     assert (one["name"], one["version"], one["detail"]) == ("a", "python:1", ["a"])
 
 
+def test_code_may_find_nothing() -> None:
+    assert list(partitions(job(listing()))) == []
+
+
 def test_a_version_that_moves_is_another_source() -> None:
     sources = [next(partitions(job(listing(f"{{'name': 'a', 'version': {v}}}"))))["source"] for v in (1, 1, 2)]
     assert sources[0] == sources[1] != sources[2]

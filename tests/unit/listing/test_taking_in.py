@@ -329,7 +329,7 @@ def test_a_listing_that_another_one_overtook_is_repeated(location: Location) -> 
     with closing(location.read(claim, result)) as found:
         location.report(claim, result)
         with location.store.begin() as tx:
-            assert listings.take_in(tx, claim["job"], 2, found).kind == "listing.repeated"
+            assert listings.take_in(tx, claim["job"], 2, found).event.kind == "listing.repeated"
     listing = location.listing
     assert (listing.objects, listing.requested > listing.served) == (5, True)
 

@@ -7,13 +7,18 @@ import hashlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from dataplane.beats import Orders
 from dataplane.client import Ended, Fenced, Heartbeat, Reported
 from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
+from dataplane.slots import Slots
 from dataplane.versions import Versions, cache_file
-from dataplane.worker import Orders, perform, run, step
+from dataplane.worker import LOOKS, WRITES, Work, perform, run
+
+HANGS_S = 60.0
 
 
 def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: float = 60.0) -> Claim:
@@ -32,30 +37,46 @@ def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: floa
 
 
 class Script:
-    """Hands out claims one by one, then ends; keeps what was reported."""
+    """Hands out claims one by one, each kind to who asks for it, then ends when all was reported."""
 
     def __init__(self, *claims: Claim | None, answer: Heartbeat | None = None, fenced: bool = False) -> None:
         self.claims = list(claims)
         self.answer = answer or Heartbeat()
         self.fenced = fenced
         self.reported: list[tuple[str, list[TaskResult]]] = []
-        self.beat = threading.Event()
+        self.beat, self.beats = threading.Event(), 0
+        self.changed = threading.Condition()
+        self.left = sum(c is not None for c in claims)
 
-    def claim(self, kinds: Iterable[Kind], wait_s: float) -> Claim | None:
-        assert set(kinds) == {"list", "write", "connect"}
-        if not self.claims:
+    def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
+        assert set(kinds) in (LOOKS, WRITES)
+        with self.changed:
+            theirs = [c for c in self.claims if c is None or c["kind"] in kinds]
+            if theirs:
+                self.claims.remove(theirs[0])
+                return theirs[0]
+            assert self.changed.wait_for(lambda: self.left == 0, HANGS_S)
             raise Ended("401")
-        return self.claims.pop(0)
+
+    def _told(self) -> None:
+        with self.changed:
+            self.left -= 1
+            self.changed.notify_all()
 
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
-        self.beat.set()
+        if self.beats:  # the answer to the one before has been heeded by now
+            self.beat.set()
+        self.beats += 1
         return self.answer
 
     def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
-        if self.fenced:
-            raise Fenced("409")
-        self.reported.append((attempt, list(results)))
-        return Reported((), ())
+        try:
+            if self.fenced:
+                raise Fenced("409")
+            self.reported.append((attempt, list(results)))
+            return Reported((), ())
+        finally:
+            self._told()
 
 
 def listing_job(folder: Path) -> Json:
@@ -68,7 +89,7 @@ def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
         None, claim("list", listing_job(tmp_path)), None, claim("list", listing_job(tmp_path / "no"), attempt="2")
     )
     run(script)
-    (first, (done,)), (second, (failed,)) = script.reported
+    (first, (done,)), (second, (failed,)) = sorted(script.reported)
     assert (first, second) == ("1", "2")
     assert (done["state"], done["epoch"], done["result"]["objects"]) == ("done", 3, 1)
     assert failed["state"] == "failed"
@@ -115,12 +136,12 @@ def test_a_fenced_report_is_no_reason_to_stop(tmp_path: Path) -> None:
 
 def test_a_fenced_attempt_stops_between_tasks(tmp_path: Path) -> None:
     orders = Orders()
-    orders.fenced = True
+    orders.fence()
     assert perform(claim("list", listing_job(tmp_path), {}, {}), Versions(), orders) == []
 
 
 class Waiting(Versions):
-    """Makes a listing last until the first heartbeat."""
+    """Makes a listing last until a heartbeat was answered."""
 
     def __init__(self, beat: threading.Event) -> None:
         super().__init__()
@@ -134,16 +155,19 @@ class Waiting(Versions):
 def test_heartbeats_go_on_during_work_and_drain_ends_it(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n")
     script = Script(answer=Heartbeat((), drain=True))
-    script.claims = [claim("list", listing_job(tmp_path), lease_s=0.03)]
-    assert step(script, Waiting(script.beat))
+    work = Work(script, Waiting(script.beat), Slots(2))
+    with closing(work.beats):
+        work.do(claim("list", listing_job(tmp_path), lease_s=0.03))
+    assert work.beats.is_over
     assert len(script.reported) == 1
 
 
 def test_a_fencing_heartbeat_keeps_the_result_back(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n")
     script = Script(answer=Heartbeat(("1",)))
-    script.claims = [claim("list", listing_job(tmp_path), lease_s=0.03)]
-    assert not step(script, Waiting(script.beat))
+    work = Work(script, Waiting(script.beat), Slots(2))
+    with closing(work.beats):
+        work.do(claim("list", listing_job(tmp_path), lease_s=0.03))
     assert script.reported == []
 
 

@@ -1,0 +1,59 @@
+"""Which dataflows may have one more of a worker's slots: one whose listings hang leaves room for the others.
+
+A dataflow may go on taking slots while it has fewer than are free. So a single one gets half of them, the next one half
+of the rest, and so on: of 16 slots four dataflows can hang without taking the last one. Does not belong here: work.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+class Slots:
+    """A thread for each thing that is done; they end with the process. Things are started by one thread."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._taken: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    def wait_for_one(self) -> None:
+        """Until a slot is free."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free() > 0)
+
+    def full(self) -> frozenset[str]:
+        """Dataflows that are to have no more than they have."""
+        with self._changed:
+            free = self._free()
+            return frozenset(flow for flow, taken in self._taken.items() if taken >= free)
+
+    def start(self, flow: str, work: Callable[[], None]) -> None:
+        with self._changed:
+            self._taken[flow] += 1
+        threading.Thread(target=self._do, args=(flow, work), name=f"slot of {flow}", daemon=True).start()
+
+    def join(self) -> None:
+        """Until nothing is under way."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken)
+
+    def _free(self) -> int:
+        return self._count - self._taken.total()
+
+    def _do(self, flow: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            log.exception("an attempt could not be brought to its end: its lease runs out")
+        finally:
+            with self._changed:
+                self._taken[flow] -= 1
+                if not self._taken[flow]:
+                    del self._taken[flow]
+                self._changed.notify_all()
