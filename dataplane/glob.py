@@ -2,8 +2,11 @@ r"""Finding files by glob, by the rules that Spark and Hadoop have: `*`, `?`, `[
 any of them; and `**` as a folder of a glob stands for any number of folders.
 
 A name that starts with `_` or `.` is hidden: no glob finds it, only its full name does. A folder that is found stands
-for the visible files directly in it. Links are followed, but not by `**`; one that leads nowhere is an error, wherever
-in a path it stands: what lies behind it is not known. Does not belong here: reading files.
+for the visible files directly in it. Links are followed, but not by `**`, and not to a folder that they lie in. A link
+that leads nowhere is an error, wherever in a path it stands: what lies behind it is not known.
+
+All alternatives of a glob are looked for together, so that a folder is read once, however many parts of the glob could
+match there. A name is matched without going back. Does not belong here: reading files.
 """
 
 from __future__ import annotations
@@ -11,20 +14,22 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dataplane.contract import braces_fault
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
 class BadGlob(ValueError):
-    """A bracket that is not closed, or a range that is backwards."""
+    """A bracket that is not closed, a range that is backwards, or more alternatives than anybody means."""
 
 
 def find(pattern: str, folder: str) -> Iterator[str]:
     """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, in no order.
 
-    A path may come twice. OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without
+    No path comes twice. OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without
     a glob, is missing. Folders are read while the paths are taken.
     """
     if not stat.S_ISDIR(os.stat(folder).st_mode):
@@ -32,53 +37,219 @@ def find(pattern: str, folder: str) -> Iterator[str]:
     rest = pattern.removeprefix(folder)
     if not _SPECIAL.search(rest):
         os.stat(pattern)
-    for alternative in braces(rest):
-        segments = [s for s in alternative.split("/") if s]
-        yield from _matches(folder.rstrip("/"), segments, is_folder=True)
+    steps = _steps(rest)
+    return _Walk(folder.rstrip("/")).files(steps)
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a glob finds a file by its name, where there are no folders but in names: as `find` does, of which
     `pattern` is the part below the folder."""
-    alternatives = [[_part(s) for s in text.split("/") if s] for text in braces(pattern)]
-    return lambda name: any(_is_found(wanted, name.split("/")) for wanted in alternatives)
+    first = _steps(pattern)
+
+    def is_found(name: str) -> bool:
+        *folders, last = name.split("/")
+        steps = first
+        for folder in folders:
+            steps = _below(steps, folder, is_folder=True)
+            if not steps:
+                return False
+        ends_here = any(step.is_end for step in _here(steps))
+        if ends_here and not _is_hidden(last):
+            return True
+        return any(step.is_end for step in _below(steps, last, is_folder=False))
+
+    return is_found
 
 
-_Part: TypeAlias = "Callable[[str], object] | None"  # None: any number of folders
+# --- parts of a glob ------------------------------------------------------------------------------
 
 
-def _part(segment: str) -> _Part:
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A place in a glob: what it wants next, or its end. Equal places of one glob are one object."""
+
+    literal: str = ""  # the name that is wanted, if it is one
+    matches: Callable[[str], object] | None = None  # whether a name is wanted, else
+    is_any: bool = False  # `**`: any number of folders
+    after: Step | None = None
+
+    @property
+    def is_end(self) -> bool:
+        return self.after is None
+
+
+_END = Step()
+
+
+def _steps(pattern: str) -> frozenset[Step]:
+    """Where a glob begins, one place for each of its alternatives. Those that end alike share their ends."""
+    known: dict[tuple[str, int], Step] = {}
+    return frozenset(_chain(text, known) for text in braces(pattern))
+
+
+def _chain(text: str, known: dict[tuple[str, int], Step]) -> Step:
+    step = _END
+    for segment in reversed([s for s in text.split("/") if s]):
+        if segment == "**" and step.is_any:
+            continue  # any number of folders twice is any number of folders
+        key = (segment, id(step))
+        if key not in known:
+            known[key] = _step(segment, step)
+        step = known[key]
+    return step
+
+
+def _step(segment: str, after: Step) -> Step:
     if segment == "**":
-        return None
+        return Step(is_any=True, after=after)
     if not _SPECIAL.search(segment):
-        return segment.__eq__
-    matches = re.compile(translate(segment), re.DOTALL).fullmatch
-    return lambda name: not _is_hidden(name) and matches(name)
+        return Step(literal=segment, after=after)
+    return Step(matches=re.compile(translate(segment), re.DOTALL).fullmatch, after=after)
 
 
-def _is_found(wanted: Sequence[_Part], names: Sequence[str]) -> bool:
-    if not wanted:
-        return not names or (len(names) == 1 and not _is_hidden(names[0]))
-    head, rest = wanted[0], wanted[1:]
-    if head is None:
-        below = len(names) > 1 and not _is_hidden(names[0]) and _is_found(wanted, names[1:])
-        return below or bool(names and _is_found(rest, names))
-    return bool(names and head(names[0])) and _is_found(rest, names[1:])
+def _here(steps: Iterable[Step]) -> set[Step]:
+    """The places that a folder stands for: `**` may stand for no folder at all."""
+    found = set(steps)
+    found.update(step.after for step in steps if step.is_any and step.after is not None)
+    return found
+
+
+def _below(steps: Iterable[Step], name: str, *, is_folder: bool) -> frozenset[Step]:
+    """The places that a file or folder of this name stands for, in a folder that stands for `steps`."""
+    found: set[Step] = set()
+    is_visible = not _is_hidden(name)
+    for step in _here(steps):
+        if step.after is None:
+            continue
+        if step.is_any:
+            if is_folder and is_visible:
+                found.add(step)
+        elif step.literal == name or (step.matches is not None and is_visible and step.matches(name)):
+            found.add(step.after)
+    return frozenset(found)
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
+# --- folders --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One look at the folders below `top`. `visited` counts the folders that were read."""
+
+    top: str
+    visited: int = 0
+    _waiting: list[tuple[str, frozenset[Step]]] = field(default_factory=list)
+
+    def files(self, steps: frozenset[Step]) -> Iterator[str]:
+        self._waiting.append((self.top, steps))
+        while self._waiting:
+            yield from self._folder(*self._waiting.pop())
+
+    def _folder(self, path: str, steps: frozenset[Step]) -> Iterator[str]:
+        here = _here(steps)
+        names = {step.literal for step in here if step.literal}
+        if any(step.is_end or step.is_any or step.matches is not None for step in here):
+            self.visited += 1
+            for entry in _visible(path):
+                names.discard(entry.name)
+                yield from self._entry(entry, here)
+        for name in names:  # which may be hidden, and where nothing else is wanted, need no look at the folder
+            below = f"{path}/{name}"
+            after = frozenset(step.after for step in here if step.literal == name and step.after is not None)
+            mode = _mode(below)
+            if mode is not None:
+                yield from self._found(below, after, is_folder=stat.S_ISDIR(mode))
+
+    def _entry(self, entry: os.DirEntry[str], here: set[Step]) -> Iterator[str]:
+        """A visible entry of a folder. Whether it is a folder is asked where it matters, as links are."""
+        named = frozenset(
+            step.after
+            for step in here
+            if step.after is not None
+            and not step.is_any
+            and (step.literal == entry.name or (step.matches is not None and step.matches(entry.name)))
+        )
+        through = frozenset(step for step in here if step.is_any)
+        if named:
+            is_folder = _is_folder(entry)
+        elif through and entry.is_dir(follow_symlinks=False):
+            is_folder = True
+        else:
+            is_folder = entry.is_dir()  # False for a link to nothing: reading it will tell
+        if is_folder:
+            deeper = named if entry.is_symlink() else named | through
+            if deeper and not self._leads_back(entry):
+                self._waiting.append((entry.path, deeper))
+        elif any(step.is_end for step in (*here, *named)):
+            yield entry.path
+
+    def _found(self, path: str, steps: frozenset[Step], *, is_folder: bool) -> Iterator[str]:
+        if is_folder:
+            self._waiting.append((path, steps))
+        elif any(step.is_end for step in steps):
+            yield path
+
+    def _leads_back(self, entry: os.DirEntry[str]) -> bool:
+        """A link to a folder that it lies in: all behind it is found without it."""
+        if not entry.is_symlink():
+            return False
+        target, path = _identity(entry.path), os.path.dirname(entry.path)
+        while len(path) >= len(self.top):
+            if _identity(path or "/") == target:
+                return True
+            if not path:
+                break
+            path = path.rpartition("/")[0]
+        return False
+
+
+def _identity(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _mode(path: str) -> int | None:
+    """None if there is nothing of this name. A link to nothing is an error."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(path):
+            raise
+        return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISDIR(entry.stat().st_mode) if entry.is_symlink() else entry.is_dir()
+
+
+def _visible(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(f"{folder}/") as entries:
+        yield from (e for e in entries if not _is_hidden(e.name))
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
 def braces(text: str) -> list[str]:
-    """All texts that `{a,b}` stands for; braces may be nested, and alternatives may hold slashes."""
+    """All texts that `{a,b}` stands for; braces may be nested, and alternatives may hold slashes. BadGlob for too
+    many of them, before any is made."""
+    if fault := braces_fault(text):
+        raise BadGlob(fault)
+    return _expanded(text)
+
+
+def _expanded(text: str) -> list[str]:
     opened = _first(text, "{")
     if opened < 0:
         return [text]
     closed, cuts = _closing(text, opened)
     parts = [text[a + 1 : b] for a, b in zip([opened, *cuts], [*cuts, closed], strict=True)]
-    heads, tails = text[:opened], braces(text[closed + 1 :])
-    return [heads + middle + tail for part in parts for middle in braces(part) for tail in tails]
+    heads, tails = text[:opened], _expanded(text[closed + 1 :])
+    return [heads + middle + tail for part in parts for middle in _expanded(part) for tail in tails]
 
 
 def _first(text: str, wanted: str) -> int:
@@ -109,68 +280,41 @@ def _closing(text: str, opened: int) -> tuple[int, list[int]]:
     raise BadGlob(f"the brace at {opened + 1} is not closed")
 
 
-def _matches(path: str, segments: list[str], *, is_folder: bool) -> Iterator[str]:
-    """Files that the segments find below `path`, or the path itself, where no segment is left; one may come twice."""
-    if not segments:
-        yield from (e.path for e in _visible(path) if not e.is_dir()) if is_folder else (path,)
-        return
-    head, rest = segments[0], segments[1:]
-    if head == "**":
-        yield from _matches(path, rest, is_folder=True)
-        for entry in _visible(path):
-            if entry.is_dir(follow_symlinks=False):
-                yield from _matches(entry.path, segments, is_folder=True)
-    elif not _SPECIAL.search(head):
-        below = f"{path}/{head}"
-        if _exists(below, as_folder=bool(rest)):
-            yield from _matches(below, rest, is_folder=os.path.isdir(below))
-    else:
-        matches = re.compile(translate(head), re.DOTALL).fullmatch
-        for entry in _visible(path):
-            if matches(entry.name) and ((is_folder := _is_folder(entry)) or not rest):
-                yield from _matches(entry.path, rest, is_folder=is_folder)
-
-
-def _exists(path: str, as_folder: bool) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        if os.path.islink(path):
-            raise
-        return False
-    return stat.S_ISDIR(mode) or not as_folder
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return stat.S_ISDIR(entry.stat().st_mode) if entry.is_symlink() else entry.is_dir()
-
-
-def _visible(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(f"{folder}/") as entries:
-        yield from (e for e in entries if not _is_hidden(e.name))
-
-
 def translate(segment: str) -> str:
-    """One folder or file name of a glob, without braces, as a regular expression."""
-    parts: list[str] = []
+    """One folder or file name of a glob, without braces, as a regular expression that never goes back.
+
+    Between two `*` the first place where the text fits is as good as any later one, so that each is an atomic group
+    (as in CPython's `fnmatch`).
+    """
+    chunks = _chunks(segment)
+    first, *others = chunks
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>.*?{chunk})" for chunk in middle if chunk) + f".*{last}"
+
+
+def _chunks(segment: str) -> list[str]:
+    """What stands before, between and after the `*`, each of a fixed length."""
+    parts: list[list[str]] = [[]]
     at = 0
     while at < len(segment):
         character = segment[at]
         match character:
             case "*":
-                parts.append(".*")
+                parts.append([])
             case "?":
-                parts.append(".")
+                parts[-1].append(".")
             case "\\" if at + 1 < len(segment):
                 at += 1
-                parts.append(re.escape(segment[at]))
+                parts[-1].append(re.escape(segment[at]))
             case "[":
                 text, at = _class(segment, at)
-                parts.append(text)
+                parts[-1].append(text)
             case _:
-                parts.append(re.escape(character))
+                parts[-1].append(re.escape(character))
         at += 1
-    return "".join(parts)
+    return ["".join(part) for part in parts]
 
 
 def _class(segment: str, opened: int) -> tuple[str, int]:

@@ -32,6 +32,7 @@ from dataplane.failure import TaskFailure
 from dataplane.glob import BadGlob, find
 from dataplane.grouping import grouped, key_for
 from dataplane.order import Record, in_order
+from dataplane.patterns import full_matcher
 from dataplane.stores import is_remote
 from dataplane.unchanged import Look
 from dataplane.versions import REST_NS, Reading, Seen, Versions, examine, look
@@ -135,7 +136,7 @@ def keys_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
     """What gives a file's partition key by its name below the fixed folder; None where it is not asked for.
     TaskFailure for a name that has no key."""
     regex, key_of = (job.get("settings") or {}).get("regex"), key_for(job)
-    is_chosen = re.compile(regex).fullmatch if regex else None
+    is_chosen = full_matcher(regex) if regex else None
 
     def key_for_name(name: str) -> str | None:
         if is_chosen and not is_chosen(name):

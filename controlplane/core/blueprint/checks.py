@@ -13,7 +13,7 @@ from controlplane.core import partitioning
 from controlplane.core.blueprint.kinds import Check, Fault
 from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
-from dataplane.contract import GLOB_CHARACTERS
+from dataplane.contract import GLOB_CHARACTERS, braces_fault
 
 NAME: Final = "[a-z][a-z0-9_]*"
 LONGEST_NAME: Final = 100
@@ -81,6 +81,12 @@ def source_path(text: str) -> Fault | None:
     if not re.fullmatch(r"[A-Za-z0-9._@-]+", bucket):
         return Fault("invalid-path", f"{shown(bucket)} names no bucket", f"for example {scheme}://bucket/folder/*.csv")
     return path(f"/{below}")
+
+
+def glob(text: str) -> Fault | None:
+    """A path whose braces, if it has any, stand for a number of paths that can be looked for."""
+    fault = braces_fault(text)
+    return Fault("invalid-path", fault, "use * in place of some braces, or several read components") if fault else None
 
 
 def no_glob(text: str) -> Fault | None:

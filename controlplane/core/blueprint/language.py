@@ -49,7 +49,7 @@ NO_TEXTS: tuple[str, ...] = ()
 
 # --- read ---------------------------------------------------------------------------------------
 
-PATH = Key("path", Text((checks.source_path,)), "", "Path or URI with a glob: data/*.csv", is_required=True)
+PATH = Key("path", Text((checks.source_path, checks.glob)), "", "Path or URI with a glob: data/*.csv", is_required=True)
 FORMAT = Key(
     "format",
     Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),

@@ -5,25 +5,36 @@ Does not belong here: keys that every read has (language); resolving secrets (th
 
 from __future__ import annotations
 
-import re
+import re2
 
 from controlplane.core.blueprint.checks import matching
 from controlplane.core.blueprint.kinds import Choice, Fault, Reading, Text, Whole, secret_fault
 from controlplane.core.blueprint.model import Settings
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from dataplane.contract import REGEX_BYTES
 
 LONGEST_REGEX = 1000
 NOTHING: Settings = ()
 
 
 def _regex(text: str) -> Fault | None:
+    """RE2 matches in time linear in the name, whatever the expression; so it has no look-around and no `\\1`."""
+    if not text or len(text) > LONGEST_REGEX:
+        return Fault("invalid-value", f"no regular expression: has to have from 1 to {LONGEST_REGEX} characters")
+    options = re2.Options()
+    options.max_mem, options.log_errors = REGEX_BYTES, False
     try:
-        if not text or len(text) > LONGEST_REGEX:
-            raise re.error(f"has to have from 1 to {LONGEST_REGEX} characters")
-        re.compile(text)
-    except (re.error, RecursionError, OverflowError) as e:
-        return Fault("invalid-value", f"no regular expression: {e}", "as of Python's module re")
+        re2.compile(text, options)
+    except re2.error as e:
+        return Fault("invalid-value", f"no regular expression: {_words(e)}", "as of RE2: no (?=...), (?<...) and \\1")
+    except UnicodeEncodeError:
+        return Fault("invalid-value", "no regular expression: it holds a character that cannot be encoded")
     return None
+
+
+def _words(error: Exception) -> str:
+    told = error.args[0] if error.args else ""
+    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 
 
 def _reference(text: str) -> Fault | None:
