@@ -84,7 +84,8 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sp
     spark.range(4).selectExpr("id AS a", "'v' AS value").write.parquet(str(folder / "z"))
     found.read.parquet(str(folder / "x")).createTempView("x")
     found.read.parquet(str(folder / "z")).createTempView("z")
-    found.range(1).selectExpr("'left' AS value").createTempView("y")
+    spark.range(1).selectExpr("'left' AS value").write.parquet(str(folder / "y"))
+    found.read.parquet(str(folder / "y")).createTempView("y")
     return found
 
 
