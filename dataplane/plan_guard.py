@@ -1,8 +1,8 @@
 """What a query may read: the views that its task was given, and nothing else, whatever a parser made of the text.
 
 The control plane refuses what it sees in the text. Here Spark itself is asked, twice. Before analysis, which would look
-at files, the parsed plan may hold known kinds of nodes only, and name tables by single names. After it, every leaf of
-the resolved plan must be one of a view's. Does not belong here: Python transforms, whose code may do what the driver may.
+at files, the parsed plan may hold known kinds of nodes only, and name known tables only. After it, every leaf of the
+resolved plan must be one of a view's. Does not belong here: Python transforms, whose code may do what the driver may.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ CLOSED: Final = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substit
 # --- before analysis --------------------------------------------------------------------------------
 
 
-def check_parsed(plan: JavaObject) -> None:
-    """Raises TaskFailure for a parsed plan that is no query, or names a table by more than a name. A single name can be
-    a view or a table of the session's: Spark tells, with its place, if it is none; `check_resolved` what it reads."""
-    for node in _nodes(plan):
+def check_parsed(plan: JavaObject, views: Iterable[str]) -> None:
+    """Raises TaskFailure for a parsed plan that is no query, or names anything but these views."""
+    nodes = list(_nodes(plan))
+    known = {name.lower() for name in views} | {name.lower() for name in _common(nodes)}
+    for node in nodes:
         kind = _kind(node)
         if kind == "UnresolvedRelation":
-            _check_name(list(_each(node.multipartIdentifier())))
+            _check_name(list(_each(node.multipartIdentifier())), known)
         elif kind == "UnresolvedTableValuedFunction":
             _check_function(list(_each(node.name())))
         elif kind not in _HARMLESS:
@@ -69,8 +70,8 @@ def check_condition(session: SparkSession, text: str) -> None:
         raise _refused("a condition cannot hold a query")
 
 
-def _check_name(parts: list[str]) -> None:
-    if len(parts) != 1:
+def _check_name(parts: list[str], known: set[str]) -> None:
+    if len(parts) != 1 or parts[0].lower() not in known:
         raise _refused(f"{'.'.join(f'`{part}`' for part in parts)} is not an input of this component")
 
 
@@ -78,6 +79,14 @@ def _check_function(parts: list[str]) -> None:
     if len(parts) != 1 or parts[0].lower() not in _FUNCTIONS:
         name = ".".join(parts)
         raise _refused(f"{name}() reads from outside of the dataflow, or is not known to read only its arguments")
+
+
+def _common(nodes: Iterable[JavaObject]) -> Iterator[str]:
+    """The names of common table expressions, wherever they can be seen: what they hide is no view of the task."""
+    for node in nodes:
+        if _kind(node) == "UnresolvedWith":
+            for common in _each(node.innerChildren()):
+                yield common.alias()
 
 
 def _nodes(plan: JavaObject) -> Iterator[JavaObject]:

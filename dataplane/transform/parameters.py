@@ -30,7 +30,7 @@ def sql(session: SparkSession, text: str, params: Mapping[str, Json], views: Col
     assert jvm is not None
     with _active(session), under(session, plan_guard.CLOSED):  # under whose settings a parser works
         plan = _parsed(session, text, params)
-        plan_guard.check_parsed(plan)
+        plan_guard.check_parsed(plan, views)
         rows = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), session)
         plan_guard.check_resolved(session, rows._jdf.queryExecution().analyzed(), views, text)
         return rows

@@ -84,8 +84,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sp
     spark.range(4).selectExpr("id AS a", "'v' AS value").write.parquet(str(folder / "z"))
     found.read.parquet(str(folder / "x")).createTempView("x")
     found.read.parquet(str(folder / "z")).createTempView("z")
-    spark.range(1).selectExpr("'left' AS value").write.parquet(str(folder / "y"))
-    found.read.parquet(str(folder / "y")).createTempView("y")
+    found.range(1).selectExpr("'left' AS value").createTempView("y")
     return found
 
 
