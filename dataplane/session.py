@@ -46,8 +46,6 @@ READING = {
 }
 # Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
 WHOLE = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
-# Functions that no query may call: they run code of the JVM, or read a file that an argument names.
-FORBIDDEN = ("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf")
 LISTING = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
@@ -186,18 +184,7 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
     for key, value in {**WHOLE, **conf}.items():
         session.conf.set(key, value)
-    _forget_functions(session)
     return session
-
-
-def _forget_functions(session: SparkSession) -> None:
-    """Take away functions that call code of the JVM, or read a file that an argument names."""
-    jvm = session._jvm
-    assert jvm is not None
-    registry = session._jsparkSession.sessionState().functionRegistry()
-    builtin, system = jvm.scala.Option.apply("builtin"), jvm.scala.Option.apply("system")
-    for name in FORBIDDEN:
-        registry.dropFunction(jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, builtin, system))
 
 
 @contextmanager

@@ -30,10 +30,9 @@ def run_query(attempt: Attempt, session: SparkSession, which: str = "sql") -> Da
     Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
     """
     job = attempt.job
-    views = [one["view"] for one in job["inputs"].values()]
-    rows = sql(session, job[which], job["params"], views)
+    rows = sql(session, job[which], job["params"])
     named = (job.get("named") or {}).get(which)
-    return rows if named is None else rows.toDF(*sql(session, named, job["params"], views).columns)
+    return rows if named is None else rows.toDF(*sql(session, named, job["params"]).columns)
 
 
 def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:

@@ -118,8 +118,6 @@ AMBIENT: Final = _names(
 CLOCK: Final = frozenset({"curdate", "current_date", "current_timestamp", "localtimestamp", "now"})
 
 # Where a row was read from.
-OF_THE_JVM: Final = frozenset({"reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf"})
-OF_XML: Final = frozenset({"from_xml", "schema_of_xml"})
 SOURCE_FILE: Final = frozenset({"input_file_block_length", "input_file_block_start", "input_file_name"})
 
 # Another value on each run: chance, placement, effects.

@@ -13,7 +13,6 @@ from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.scan import Lexeme, scan
 from dataplane.contract import digest
 
-_QUERIES = ("SELECT", "VALUES", "TABLE", "FROM", "WITH")
 _OPENING = "SELECT 1 WHERE (\n"  # a line of its own: places are counted from the next one
 
 
@@ -41,9 +40,6 @@ def predicate(text: str) -> Predicate:
     except SqlProblem as e:
         message = e.message.replace("the query", "the condition")
         raise SqlProblem(e.code, message, max(e.line - 1, 1), e.column, e.hint) from None
-    if query.references:
-        message = "a condition looks at one row, and reads no other"
-        raise SqlProblem("not-a-condition", message, max(query.references[0].line - 1, 1), 1, "use a transform")
     if query.volatile:
         first = query.volatile[0]
         message = f"{first.construct} may give another answer for the same row"
@@ -60,9 +56,7 @@ def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
             raise problem_at(text, lexeme.token.start, "invalid-sql", "a bracket is closed that was not opened")
         if lexeme.is_symbol(";"):
             raise problem_at(text, lexeme.token.start, "not-a-condition", "a condition is one expression")
-        if lexeme.upper in ("SELECT", "VALUES", "TABLE", "FROM", "WITH") and (
-            at == 0 or lexemes[at - 1].is_symbol("(")
-        ):
+        if lexeme.upper in ("SELECT", "VALUES", "TABLE") and (at == 0 or lexemes[at - 1].is_symbol("(")):
             message = "a condition looks at one row, and reads no other"
             raise problem_at(text, lexeme.token.start, "not-a-condition", message, "use a transform")
         if lexeme.is_symbol(":") and _is_parameter(lexemes, at):

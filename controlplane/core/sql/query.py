@@ -27,7 +27,6 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
-from controlplane.core.sql.variant_paths import scan_paths
 from controlplane.core.sql.verdicts import Analysis, KeyPart, Verdict
 from controlplane.core.sql.volatile import Volatile, volatile
 from dataplane.contract import digest
@@ -128,7 +127,7 @@ def _analysed(text: str) -> Query:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
     tree = _parse(text, lexemes)
-    refs = references.from_tree(text, tree or _without_paths(text, lexemes))
+    refs = references.from_tokens(text, lexemes) if tree is None else references.from_tree(text, tree)
     references.check_direct(text, refs)
     found = volatile(text, lexemes)
     shape = modes.shape(text, lexemes, tree, refs)
@@ -174,27 +173,9 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
         if _holds_gap(lexemes):
             return None
         raise _syntax_problem(e) from e
-    return _query(tree)
-
-
-def _query(tree: exp.Expr) -> exp.Expr:
     if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values) or tree.args.get("into"):
         raise SqlProblem("not-a-query", "a transform is one query", hint="begin with SELECT or WITH")
     return tree
-
-
-def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
-    """The tree of a query without its paths into variants, which name no table. Raises SqlProblem: what nobody can
-    read to its end could read anything."""
-    paths = scan_paths(lexemes)
-    plain = blank(text, tuple(x.token for at, x in enumerate(lexemes) if not x.in_hint and at not in paths))
-    try:
-        tree = _tree(plain)
-    except RecursionError:
-        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
-    except Exception as e:
-        raise _syntax_problem(e) from e
-    return _query(tree)
 
 
 def _tree(plain: str) -> exp.Expr:

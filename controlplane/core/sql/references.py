@@ -1,6 +1,7 @@
 """Which tables a query names, where, and under which alias.
 
-The parser says what is a table and what is a common table expression. Does not belong here: which datasets exist.
+The parser says what is a table and what is a common table expression; where it cannot read a known construct, the
+tokens after FROM and JOIN have to do. Does not belong here: which datasets exist.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sqlglot import exp
 
 from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
+from controlplane.core.sql.scan import Lexeme
 
 _FORMATS: Final = frozenset(
     {
@@ -112,3 +114,45 @@ def check_direct(text: str, refs: tuple[TableRef, ...]) -> None:
         if is_path or "/" in ref.name or ":" in ref.name:
             message = f"{text[ref.start : ref.end]} reads files past the dataflow"
             raise SqlProblem("direct-read", message, ref.line, ref.column, "declare a read connector with this path")
+
+
+def from_tokens(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[TableRef, ...]:
+    """As well as tokens can tell; a name that is a common table expression anywhere counts as one."""
+    common = {_fold(a.token.name) for a, b, c in _triples(lexemes) if b.upper == "AS" and c.is_symbol("(")}
+    refs: list[TableRef] = []
+    for at, lexeme in enumerate(lexemes):
+        if lexeme.phrase == "FROM" or lexeme.phrase.endswith("JOIN"):
+            refs += _listed(text, lexemes, at + lexeme.phrase.count(" ") + 1)
+    return tuple(ref for ref in refs if not (len(ref.parts) == 1 and _fold(ref.parts[0]) in common))
+
+
+def _triples(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[Lexeme, Lexeme, Lexeme]]:
+    return zip(lexemes, lexemes[1:], lexemes[2:], strict=False)
+
+
+def _listed(text: str, lexemes: tuple[Lexeme, ...], at: int) -> Iterator[TableRef]:
+    """The names from `at` on, separated by commas."""
+    while at < len(lexemes) and _is_name(lexemes[at]):
+        names, after = [lexemes[at]], at + 1
+        while after + 1 < len(lexemes) and lexemes[after].is_symbol(".") and _is_name(lexemes[after + 1]):
+            names, after = [*names, lexemes[after + 1]], after + 2
+        if after < len(lexemes) and lexemes[after].is_symbol("("):
+            return
+        alias, after = _alias(lexemes, after)
+        start, end = names[0].token.start, names[-1].token.end
+        yield TableRef(tuple(n.token.name for n in names), start, end, *line_column(text, start), alias)
+        if after >= len(lexemes) or not lexemes[after].is_symbol(","):
+            return
+        at = after + 1
+
+
+def _alias(lexemes: tuple[Lexeme, ...], at: int) -> tuple[str, int]:
+    at += at < len(lexemes) and lexemes[at].phrase == "AS"
+    if at < len(lexemes) and _is_name(lexemes[at]):
+        return lexemes[at].token.name, at + 1
+    return "", at
+
+
+def _is_name(lexeme: Lexeme) -> bool:
+    token = lexeme.token
+    return token.kind == "quoted" or (token.kind == "word" and lexeme.role == "end" and not lexeme.phrase)

@@ -50,13 +50,6 @@ def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
             raise problem_at(text, following.token.start, "several-statements", message)
 
 
-def _reads_schema(lexemes: tuple[Lexeme, ...]) -> Lexeme | None:
-    """A call of from_xml beside a text that names its option for a file."""
-    call = next((x for x in lexemes if x.is_call and x.token.name.lower() in functions.OF_XML), None)
-    texts = (x.token.text.lower() for x in lexemes if x.token.kind == "string")
-    return call if call is not None and any("rowvalidationxsdpath" in text for text in texts) else None
-
-
 def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
     for at, lexeme in enumerate(lexemes):
         before = lexemes[at - 1] if at else None
@@ -66,9 +59,6 @@ def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
             yield problem_at(text, lexeme.token.start, *found)
         if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
             yield _substitution(text, lexeme.token.start + match.start(), match[0])
-    if (call := _reads_schema(lexemes)) is not None:
-        message = f"{call.token.text} with rowValidationXSDPath reads a file past the dataflow"
-        yield problem_at(text, call.token.start, "direct-read", message, "check the rows by `expect:`")
     yield from _loose_substitutions(text, lexemes)
 
 
@@ -93,8 +83,6 @@ def _name_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -
     if _is_bare_clock(lexeme, before, after):
         hint = f"write {name}()" if name in functions.CLOCK else _HINT
         return "not-supported", f"{name} may be a column or a function, depending on the input", hint
-    if lexeme.is_call and name in functions.OF_THE_JVM:
-        return "not-supported", f"{name} runs code, or reads files, past the dataflow", "use a Python transform"
     if lexeme.is_call and name == "identifier":
         return "not-supported", "IDENTIFIER() hides what a query reads", "write the name itself"
     return None
@@ -107,8 +95,8 @@ def _phrase_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None)
         return "not-supported", "a query cannot run a script", "use a Python transform"
     if lexeme.upper == "AS" and after.upper == "OF" and before.upper in ("VERSION", "TIMESTAMP"):
         return "not-supported", "time travel: a query reads the datasets of its own plan", ""
-    is_named = before.is_symbol(".") or before.folded == "AS" or bool(after.phrase)
-    if lexeme.upper == "TABLE" and after.token.kind in ("word", "quoted") and not is_named:
+    follows = before.upper in ("UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS") and before.role == "open"
+    if lexeme.upper == "TABLE" and follows and after.token.kind in ("word", "quoted"):
         return "not-supported", "TABLE in place of a query", "write SELECT * FROM"
     return None
 
