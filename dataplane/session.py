@@ -46,6 +46,8 @@ READING = {
 }
 # Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
 WHOLE = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
+# Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
+CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 LISTING = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
@@ -171,6 +173,26 @@ def task_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSess
     return _configured(spark, settings_of(settings))
 
 
+def query_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSession:
+    """As `task_session`, for a user's SQL: a text that names a file reads nothing there."""
+    return _configured(spark, closed(settings))
+
+
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Parsers and rules of Spark's work meanwhile under this session's settings."""
+    sessions = session._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
     """`job.spark` as Spark's own settings."""
     return {
@@ -178,6 +200,11 @@ def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
         "spark.sql.caseSensitive": str(settings["case_sensitive"]).lower(),
         "spark.sql.session.timeZone": settings["timezone"],
     }
+
+
+def closed(settings: Mapping[str, Json]) -> dict[str, str]:
+    """As `settings_of`, for texts of users that are SQL."""
+    return {**settings_of(settings), **CLOSED}
 
 
 def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
