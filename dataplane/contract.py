@@ -35,6 +35,7 @@ SQL_FORBIDDEN = frozenset({"java_method", "reflect", "try_reflect", "input_file_
 SQL_DESCRIBED = frozenset({"from_protobuf", "to_protobuf"})
 SQL_CONFIGURED = SQL_DESCRIBED | {"from_avro", "to_avro", "schema_of_avro", "from_xml", "to_xml", "schema_of_xml"}
 SQL_PATH_OPTIONS = frozenset({"avroschemaurl", "rowvalidationxsdpath"})
+SQL_DEFAULT = "exists_default"  # in the JSON of a schema: an expression that Spark runs where a field is missing
 # What may stand in FROM with parentheses: it reads nothing but its arguments.
 SQL_TABLE_FUNCTIONS = frozenset({"collations", "explode", "explode_outer", "inline", "inline_outer", "json_tuple"}) | {
     *("posexplode", "posexplode_outer", "range", "sql_keywords", "stack", "variant_explode", "variant_explode_outer"),

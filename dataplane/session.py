@@ -57,6 +57,8 @@ CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
+# XML within data names files and servers to read (`<!DOCTYPE a SYSTEM "...">`), and `xpath()` would follow.
+XML = "-Djavax.xml.accessExternalDTD="
 QUICK = "-XX:TieredStopAtLevel=1"  # one compiler: less is done for short work, and heavy work takes twice as long
 
 
@@ -125,7 +127,7 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 def jvm_options(scratch: Path, more: str) -> dict[str, str]:
     """`more` options, and those of the environment."""
-    options = (JVM, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
+    options = (JVM, XML, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 
@@ -139,6 +141,7 @@ def _defaults(scratch: Path, more: str) -> dict[str, str]:
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.defaultJavaOptions": XML,  # which stay where an operator has options of their own
         "spark.executor.syncLogLevel.enabled": "true",
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",

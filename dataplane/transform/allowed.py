@@ -14,7 +14,14 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import SQL_CONFIGURED, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS, SQL_TABLE_FUNCTIONS
+from dataplane.contract import (
+    SQL_CONFIGURED,
+    SQL_DEFAULT,
+    SQL_DESCRIBED,
+    SQL_FORBIDDEN,
+    SQL_PATH_OPTIONS,
+    SQL_TABLE_FUNCTIONS,
+)
 from dataplane.failure import TaskFailure
 from dataplane.session import active
 from dataplane.transform.trees import Nodes, expressions_of, items, kind_of, nodes_of, parts_of
@@ -30,6 +37,7 @@ def _classes(package: str, names: str) -> frozenset[str]:
 
 
 _RELATION: Final = f"{_ANALYSIS}UnresolvedRelation"
+_WITH_SCHEMA: Final = tuple(_classes(_EXPRESSIONS, "CsvToStructs JsonToStructs XmlToStructs"))
 _TABLE_FUNCTION: Final = f"{_ANALYSIS}UnresolvedTableValuedFunction"
 _CALL: Final = f"{_ANALYSIS}UnresolvedFunction"
 _CALLS: Final = (_CALL, f"{_ANALYSIS}UnresolvedGenerator")
@@ -199,6 +207,9 @@ def _is_plain(part: JavaObject) -> bool:
 
 def _check_resolved(expressions: Nodes) -> None:
     _refuse(expressions, _OUTSIDE)
+    for call in expressions.of(*_WITH_SCHEMA):
+        if SQL_DEFAULT in str(call.schema().json()).lower():
+            raise _refused(call, "a default in a schema is SQL of its own, which is not looked at")
     for call in expressions.of(f"{_EXPRESSIONS}XmlToStructs", f"{_EXPRESSIONS}SchemaOfXml"):
         names = str(call.options().keysIterator().mkString("\0")).lower().split("\0")
         if SQL_PATH_OPTIONS & {*names}:

@@ -117,7 +117,16 @@ PLACES = {
     "line-comment": "SELECT Q AS q FROM -- x\n T",
 }  # fmt: skip
 
+# The JSON of a schema, whose default Spark takes for SQL.
+DEFAULT = (
+    """{"type":"struct","fields":[{"name":"a","type":"string","nullable":true,"metadata":{"EXISTS_DEFAULT":"%s"}}]}"""
+)
+OF_XSD = r"to_json(from_xml(\'<a/>\', \'a STRING\', map(\'rowValidationXSDPath\', \'CANARY\')))"
+
 EXPRESSIONS = {
+    "default-json": f"from_json('{{}}', '{DEFAULT % OF_XSD}')",
+    "default-csv": f"from_csv('', '{DEFAULT % OF_XSD}')",
+    "default-xml": f"from_xml('<a/>', '{DEFAULT % OF_XSD}')",
     "reflect": "reflect('java.lang.System', 'getenv', 'HOME')",
     "java_method": "java_method('java.lang.System', 'getProperty', 'user.home')",
     "try_reflect": "try_reflect('java.lang.System', 'getenv', 'HOME')",

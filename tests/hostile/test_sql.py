@@ -150,7 +150,9 @@ def test_an_analysed_plan_holds_only_what_was_given(spark: SparkSession, tmp_pat
     assert refused > 40
 
 
-@pytest.mark.parametrize("name", ["reflect", "java_method", "try_reflect", "xsd", "xsd-concat", "file-name"])
+@pytest.mark.parametrize(
+    "name", ["reflect", "java_method", "try_reflect", "xsd", "xsd-concat", "file-name", "default-json", "default-csv"]
+)
 def test_an_analysed_plan_calls_no_class(spark: SparkSession, tmp_path: Path, name: str) -> None:  # noqa: F811
     views = Views(task_session(spark, SETTINGS), tmp_path)
     (escape,) = (one for one in escapes() if one.id == f"expression/{name}/parsed")
@@ -168,6 +170,22 @@ def test_a_condition_of_a_driver_reads_one_row(spark: SparkSession, tmp_path: Pa
         told = caught.value.error["condition"]
         is_none = name in UNTOLD | SUBSTITUTED | {"closed"}  # which Spark itself does not take for a condition
         assert told == "direct-read" or is_none, (name, told)
+
+
+@pytest.mark.parametrize("function", ["xpath", "xpath_string", "xpath_boolean", "xpath_double"])
+def test_xml_reads_no_other_file(spark: SparkSession, tmp_path: Path, function: str) -> None:  # noqa: F811
+    """The document may come from data: no look at a query would tell."""
+    there = tmp_path / "there.dtd"
+    there.write_text(f'<!ENTITY x "{SECRET}">')
+    told = set()
+    for place in (there.as_uri(), f"file:{NOWHERE}", "http://127.0.0.1:9/x.dtd"):
+        document = f'<!DOCTYPE a SYSTEM "{place}"><a>&x;</a>'
+        rows = spark.createDataFrame([(document,)], "d STRING").selectExpr(f"{function}(d, 'a/text()')")
+        with pytest.raises(Exception, match="Error loading expression") as caught:
+            rows.collect()
+        assert SECRET not in str(caught.value)
+        told.add("accessExternalDTD" in str(caught.value))
+    assert told == {True}  # refused as such, whether it is there or not
 
 
 def test_ordinary_queries_run(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
-from dataplane.contract import SQL_CONFIGURED, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
+from dataplane.contract import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
 
 Refusal: TypeAlias = tuple[str, str, str]  # code, message, hint
 
@@ -70,6 +70,8 @@ def _problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Ref
         return _name_problem(lexeme, before, after) or _phrase_problem(lexeme, before, after)
     if lexeme.is_symbol("?"):
         return "not-supported", "parameters have names", "write `:name`, and give its value in `params:`"
+    if lexeme.token.kind == "string" and SQL_DEFAULT in lexeme.token.text.lower():
+        return "direct-read", "a default in a schema is SQL of its own, and may read anything", "use coalesce()"
     is_dated = lexeme.token.kind == "string" and before is not None and before.upper in _DATED
     if is_dated and _MOVING.match(lexeme.token.text[1:]):
         return "not-supported", f"{lexeme.token.text} means another time in each run", _CLOCK_HINT
