@@ -233,6 +233,7 @@ CONDITIONS = {
     "cte": "c IN (WITH t AS (TABLE text.`CANARY`) SELECT value FROM t)",
     "plain-from": "EXISTS(FROM y)",
     "plain-with": "c IN (WITH t AS (FROM y) SELECT c FROM t)",
+    "no-table": "EXISTS(FROM VALUES (1) v(a))",
     "closed": "true) OR EXISTS (SELECT 1 FROM text.`CANARY`",
 }  # fmt: skip
 
@@ -254,7 +255,7 @@ def _escapes() -> Iterator[Escape]:
     for place, text in PLACES.items():
         for way, value in WAYS.items():
             for table in (FORMATS[0], next(formats)):
-                yield Escape(f"{place}/{way}/{FORMATS.index(table)}", _put(text, table, value))
+                yield Escape(f"{place}/{way}/{FORMATS.index(table)}", put(text, table, value))
     for way, value in WAYS.items():
         for name, expression in EXPRESSIONS.items():
             yield Escape(f"expression/{name}/{way}", f"SELECT {value} AS q, {expression} AS e FROM x")
@@ -267,7 +268,7 @@ def _escapes() -> Iterator[Escape]:
 WAYS = {"parsed": "'q'", "tokens": VARIANT}
 
 
-def _put(text: str, table: str, value: str) -> str:
+def put(text: str, table: str, value: str) -> str:
     return re.sub(r"\b[TQ]\b", lambda found: table if found[0] == "T" else value, text)
 
 

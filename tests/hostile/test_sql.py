@@ -19,7 +19,7 @@ from dataplane.failure import TaskFailure
 from dataplane.session import query_session, task_session
 from dataplane.transform.allowed import check_analysed
 from dataplane.transform.parameters import sql
-from tests.hostile.escapes import CONDITIONS, LEGITIMATE, UNTOLD, Escape, at, escapes
+from tests.hostile.escapes import CONDITIONS, LEGITIMATE, PLACES, UNTOLD, WAYS, Escape, at, escapes, put
 from tests.spark.conftest import spark  # noqa: F401  # a fixture
 from tests.unit.sql.queries import CORPUS, TPCH
 from tests.unit.sql.tpch import tpch_tables
@@ -28,6 +28,10 @@ SETTINGS = {"ansi": True, "case_sensitive": False, "timezone": "UTC"}
 NOWHERE = "/nowhere/at/all/canary"
 KNOWN = {"x", "y"}
 SECRET = "what no row may hold"
+
+
+def kind_of(escape: Escape) -> str:
+    return escape.id.split("/")[1]
 
 
 # --- the control plane ----------------------------------------------------------------------------
@@ -43,8 +47,23 @@ def test_the_control_plane_refuses_it_or_sees_an_unknown_name(escape: Escape) ->
         named = {ref.name.lower() for ref in analyse(at(escape.sql, NOWHERE)).references}
     except SqlProblem:
         return
-    is_untold = escape.id.split("/")[1] in UNTOLD
-    assert is_untold or named - KNOWN  # an input that there is not
+    assert not any("/" in name for name in named)
+    assert kind_of(escape) in UNTOLD or named - KNOWN  # an input that there is not
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_behind_what_only_spark_reads_are_inputs(place: str) -> None:
+    """The same as where the parser reads it all."""
+    parsed, by_tokens = (_named(put(PLACES[place], "other.rows", way)) for way in WAYS.values())
+    assert by_tokens == parsed
+    assert parsed is None or "other.rows" in parsed
+
+
+def _named(text: str) -> set[str] | None:
+    try:
+        return {ref.name for ref in analyse(text).references}
+    except SqlProblem:
+        return None
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
@@ -102,10 +121,6 @@ def how(views: Views, text: str) -> str:
 REFUSED = {"direct-read", "TABLE_OR_VIEW_NOT_FOUND", "unparsable"}
 HARMLESS = {"analysed: UNRESOLVED_ROUTINE", "analysed: UNRESOLVED_COLUMN.WITH_SUGGESTION"}
 SUBSTITUTED = {"environment", "system-property", "setting"}
-
-
-def kind_of(escape: Escape) -> str:
-    return escape.id.split("/")[1]
 
 
 def test_a_driver_refuses_before_it_looks_anything_up(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
