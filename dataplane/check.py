@@ -14,7 +14,7 @@ from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.content import quoted
 from dataplane.contract import LABEL, Json, Schema, TaskError, TaskSpec
 from dataplane.expectations import condition, explain_check
-from dataplane.session import task_session
+from dataplane.session import query_session
 from dataplane.transform.inputs import read_files, read_labelled
 
 LONGEST = 500  # characters of an example
@@ -60,7 +60,7 @@ def _without_label(row: str, label: str) -> str:
 
 
 def _rows(attempt: Attempt, tasks: Sequence[TaskSpec], schema: Schema) -> DataFrame:
-    session = task_session(attempt.spark, attempt.job["spark"])
+    session = query_session(attempt.spark, attempt.job["spark"])
     files = [(path, task_label(t)) for t in tasks for path in t["slots"][""]]
     return read_labelled(attempt, session, files, schema)
 
@@ -72,7 +72,7 @@ def _unique(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Json]:
     """Rows beyond the first with the same values; as in SQL, a row with a NULL among them is like no other."""
     attempt.enter()
     job, names = attempt.job, attempt.job["unique"]
-    rows = read_files(attempt, task_session(attempt.spark, job["spark"]), job["shared"][""], job["schema"])
+    rows = read_files(attempt, query_session(attempt.spark, job["spark"]), job["shared"][""], job["schema"])
     keys = rows.select(*(F.col(quoted(name)).alias(f"k{i}") for i, name in enumerate(names)))
     columns = [F.col(f"k{i}") for i in range(len(names))]
     groups = keys.groupBy(*columns).agg(F.count(F.lit(1)).alias("n"))

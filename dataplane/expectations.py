@@ -21,8 +21,9 @@ from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskErr
 from dataplane.failure import TaskFailure
 from dataplane.fragments import Written, write_labelled, write_many, write_one
 from dataplane.reading import labelled_rows
-from dataplane.session import reading_session, settings_of, under
+from dataplane.session import closed, reading_session, under
 from dataplane.spark_errors import Source, explain
+from dataplane.transform.allowed import check_condition, check_filter
 
 TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
 
@@ -33,8 +34,9 @@ def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
     The text is read as one expression, whatever is in it.
     """
     try:
+        check_condition(rows.sparkSession, check["check"])
         found = F.expr(check["check"])
-        rows.filter(found)
+        check_filter(rows.filter(found))
     except Exception as e:
         raise Failed(explain_check(check, e)) from e
     return found
@@ -50,7 +52,7 @@ def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Call
 
 def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
     """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
-    with under(rows.sparkSession, settings_of(expect["spark"])):
+    with under(rows.sparkSession, closed(expect["spark"])):
         conditions = list(_conditions(rows, expect))
         label = F.col(LABEL)
         failing = [(~found, F.concat(label, F.lit(_mark(i)))) for i, found in enumerate(conditions)]
@@ -174,5 +176,5 @@ def check_conditions(rows: DataFrame, expect: Mapping[str, Json] | None) -> None
     """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
     if not expect:
         return
-    with under(rows.sparkSession, settings_of(expect["spark"])):
+    with under(rows.sparkSession, closed(expect["spark"])):
         list(_conditions(rows, expect))

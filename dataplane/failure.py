@@ -16,13 +16,21 @@ MADE_AGAIN = "the lake has lost it; `headgate fsck --repair` has what is lost ma
 
 
 class TaskFailure(Exception):
-    """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's."""
+    """A task cannot be done, for a reason that a user can read. `condition` is stable, like Spark's.
+
+    `offset` is a place in the SQL that ran.
+    """
 
     def __init__(
-        self, condition: str, message: str, kind: Literal["user", "infrastructure"] = "user", file: str | None = None
+        self,
+        condition: str,
+        message: str,
+        kind: Literal["user", "infrastructure"] = "user",
+        file: str | None = None,
+        offset: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.condition, self.message, self.kind, self.file = condition, message, kind, file
+        self.condition, self.message, self.kind, self.file, self.offset = condition, message, kind, file, offset
 
 
 def to_driver(failure: TaskFailure) -> RuntimeError:

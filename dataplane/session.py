@@ -46,6 +46,8 @@ READING = {
 }
 # Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
 WHOLE = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
+# Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
+CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 LISTING = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # labels are text, whatever they look like
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",  # listing links is no work for a Spark job
@@ -55,6 +57,8 @@ CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
+# XML within data names files and servers to read (`<!DOCTYPE a SYSTEM "...">`), and `xpath()` would follow.
+XML = "-Djavax.xml.accessExternalDTD="
 QUICK = "-XX:TieredStopAtLevel=1"  # one compiler: less is done for short work, and heavy work takes twice as long
 
 
@@ -123,7 +127,7 @@ def conf_from_environment(environ: Mapping[str, str] = os.environ) -> dict[str, 
 
 def jvm_options(scratch: Path, more: str) -> dict[str, str]:
     """`more` options, and those of the environment."""
-    options = (JVM, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
+    options = (JVM, XML, f"-Djava.io.tmpdir={scratch}", more, os.environ.get(MORE, ""))
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, options))}
 
 
@@ -137,6 +141,7 @@ def _defaults(scratch: Path, more: str) -> dict[str, str]:
         "spark.log.level": "WARN",
         # Where executors are processes of their own.
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.defaultJavaOptions": XML,  # which stay where an operator has options of their own
         "spark.executor.syncLogLevel.enabled": "true",
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",
@@ -171,6 +176,26 @@ def task_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSess
     return _configured(spark, settings_of(settings))
 
 
+def query_session(spark: SparkSession, settings: Mapping[str, Json]) -> SparkSession:
+    """As `task_session`, for a user's SQL: a text that names a file reads nothing there."""
+    return _configured(spark, closed(settings))
+
+
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Parsers and rules of Spark's work meanwhile under this session's settings."""
+    sessions = session._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
     """`job.spark` as Spark's own settings."""
     return {
@@ -178,6 +203,11 @@ def settings_of(settings: Mapping[str, Json]) -> dict[str, str]:
         "spark.sql.caseSensitive": str(settings["case_sensitive"]).lower(),
         "spark.sql.session.timeZone": settings["timezone"],
     }
+
+
+def closed(settings: Mapping[str, Json]) -> dict[str, str]:
+    """As `settings_of`, for texts of users that are SQL."""
+    return {**settings_of(settings), **CLOSED}
 
 
 def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

@@ -234,6 +234,13 @@ def _sql_place(told: Cause, source: Source) -> Place | None:
         offset = offset_of(source.sql, int(found[1]), int(found[2]))
     if offset is None or not source.sql.startswith(told.fragment, offset):  # the last: it is in another text
         return None
+    return _users_place(offset, source)
+
+
+def _users_place(offset: int, source: Source) -> Place | None:
+    """The place in the user's own text of one in the text that ran."""
+    if source.original is None:
+        return None
     line, column = place_of(source.original, original_offset(source.edits, offset))
     return None, line, column
 
@@ -245,6 +252,8 @@ def _of_python(error: BaseException, source: Source) -> TaskError:
     place = _python_place("".join(traceback.format_exception(error)), source)
     if isinstance(error, TaskFailure):
         place = place or ((error.file, 1, None) if error.file else None)
+        if error.offset is not None:
+            place = _users_place(error.offset, source)
         return _record(error.kind, error.condition, None, error.message, place, error, source)
     if isinstance(error, PySparkException):
         words = _words(str(error))

@@ -15,9 +15,9 @@ from dataplane.contract import Json, Schema, canonical_schema
 from dataplane.environment import seeing
 from dataplane.expectations import check_conditions
 from dataplane.failure import TaskFailure
-from dataplane.session import task_session
+from dataplane.session import query_session
 from dataplane.transform.bundle import opened
-from dataplane.transform.inputs import add_views, empty
+from dataplane.transform.inputs import empty
 from dataplane.transform.python import call, explain_python, user_session
 from dataplane.transform.result import result_of
 from dataplane.transform.sql import run_query
@@ -25,9 +25,8 @@ from dataplane.transform.sql import run_query
 
 def analyse_sql(attempt: Attempt) -> Schema:
     attempt.enter()
-    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
-    add_views(_inputs(session, job), job)
-    rows = result_of(run_query(attempt, session), job)
+    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
+    rows = result_of(run_query(attempt, session, _inputs(session, job)), job)
     check_conditions(rows, job.get("expect"))
     return canonical_schema(rows.schema.jsonValue())
 

@@ -75,6 +75,9 @@ def empty(session: SparkSession, schema: Schema) -> DataFrame:
     return session.createDataFrame([], StructType.fromJson(schema))
 
 
-def add_views(inputs: Mapping[str, DataFrame], job: Mapping[str, Json]) -> None:
-    for name, rows in inputs.items():
-        rows.createTempView(job["inputs"][name]["view"])
+def add_views(inputs: Mapping[str, DataFrame], job: Mapping[str, Json]) -> dict[str, DataFrame]:
+    """By the names that the query has for them."""
+    views = {job["inputs"][name]["view"]: rows for name, rows in inputs.items()}
+    for view, rows in views.items():
+        rows.createTempView(view)
+    return views

@@ -14,7 +14,7 @@ from dataplane.contract import LABEL, TaskError, TaskSpec
 from dataplane.edits import Edit, unedited
 from dataplane.expectations import write_kept
 from dataplane.fragments import Stored, Written, storable
-from dataplane.session import task_session
+from dataplane.session import query_session
 from dataplane.spark_errors import Source, explain
 from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
 from dataplane.transform.keyed import store, store_together
@@ -24,22 +24,25 @@ from dataplane.transform.result import result_of
 LARGEST_BATCH = 500  # tasks in one plan
 
 
-def run_query(attempt: Attempt, session: SparkSession, which: str = "sql") -> DataFrame:
-    """The result of a query of the job, over views that are there.
+def run_query(
+    attempt: Attempt, session: SparkSession, inputs: Mapping[str, DataFrame], which: str = "sql"
+) -> DataFrame:
+    """The result of a query of the job, over views of these inputs.
 
     Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
     """
     job = attempt.job
-    rows = sql(session, job[which], job["params"])
+    views = add_views(inputs, job)
+    rows = sql(session, job[which], job["params"], views)
     named = (job.get("named") or {}).get(which)
-    return rows if named is None else rows.toDF(*sql(session, named, job["params"]).columns)
+    return rows if named is None else rows.toDF(*sql(session, named, job["params"], views).columns)
 
 
 def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
     """One task as one job."""
-    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
-    add_views(inputs_of(attempt, session, task), job)
-    return store(attempt, result_of(run_query(attempt, session), job), task)
+    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
+    rows = run_query(attempt, session, inputs_of(attempt, session, task))
+    return store(attempt, result_of(rows, job), task)
 
 
 def sql_batches(attempt: Attempt) -> dict[str, Stored | TaskError]:
@@ -61,17 +64,17 @@ def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Mapping[str, Stored]:
         return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
     if attempt.job.get("together"):
         return _together(attempt, tasks)
-    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
-    add_views(inputs_of_batch(attempt, session, tasks), job)
-    rows = _labelled(run_query(attempt, session, "batch_sql"), case_sensitive=job["spark"]["case_sensitive"])
+    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
+    found = run_query(attempt, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
+    rows = _labelled(found, case_sensitive=job["spark"]["case_sensitive"])
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
 def _together(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
     """Tasks by key of a query that says of many keys at once what it says of each."""
-    job, session = attempt.job, task_session(attempt.spark, attempt.job["spark"])
-    add_views(inputs_of_keys(attempt, session, tasks), job)
-    rows = storable(run_query(attempt, session), case_sensitive=job["spark"]["case_sensitive"])
+    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
+    found = run_query(attempt, session, inputs_of_keys(attempt, session, tasks))
+    rows = storable(found, case_sensitive=job["spark"]["case_sensitive"])
     return store_together(attempt, rows, tasks)
 
 

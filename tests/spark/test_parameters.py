@@ -53,12 +53,12 @@ def extended(spark: SparkSession) -> SparkSession:
         "SELECT :n, :n + id, -:n, :text, :share, :yes, :none FROM range(3)",
         "SELECT :list AS list, element_at(:list, :n) FROM range(:n)",
         "SELECT id, count(*) FROM range(3) GROUP BY :n ORDER BY :n DESC LIMIT :n",
-        "SELECT IDENTIFIER(:column), CAST(:n AS DECIMAL(:n, 0)) FROM range(2)",
+        "SELECT id, CAST(:n AS DECIMAL(:n, 0)) FROM range(2)",
         "SELECT ':n', \"it\" AS `:n` -- :n",
     ],
 )
 def test_names_types_and_rows(own: SparkSession, extended: SparkSession, query: str) -> None:
-    there, here = sql(extended, query, PARAMS), sql(own, query, PARAMS)
+    there, here = sql(extended, query, PARAMS, {}), sql(own, query, PARAMS, {})
     assert there.schema == here.schema == own.sql(query, args=PARAMS).schema
     assert there.collect() == here.collect()
 
@@ -69,7 +69,7 @@ def test_names_types_and_rows(own: SparkSession, extended: SparkSession, query: 
 def test_errors_and_their_places(own: SparkSession, extended: SparkSession, query: str) -> None:
     def said(session: SparkSession) -> tuple[object, ...]:
         with pytest.raises(AnalysisException) as caught:
-            sql(session, query, PARAMS)
+            sql(session, query, PARAMS, {})
         error, places = caught.value, caught.value.getQueryContext()
         return error.getCondition(), [(p.startIndex(), p.fragment()) for p in places], str(error).split(";")[0]
 
@@ -78,7 +78,7 @@ def test_errors_and_their_places(own: SparkSession, extended: SparkSession, quer
 
 def test_settings_of_the_session(extended: SparkSession) -> None:
     extended.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
-    assert sql(extended, 'SELECT "id" + :n AS x FROM range(1)', {"n": 1}).collect()[0].x == 1
+    assert sql(extended, 'SELECT "id" + :n AS x FROM range(1)', {"n": 1}, {}).collect()[0].x == 1
 
 
 def test_spark_still_forgets_them(extended: SparkSession) -> None:

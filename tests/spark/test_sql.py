@@ -100,6 +100,13 @@ def test_places_are_those_of_the_users_text(flights: Flights) -> None:
     assert "in_0" not in str(error)
 
 
+def test_the_place_of_what_reads_past_the_inputs(flights: Flights) -> None:
+    edits = [[22, 29, "in_0"]]
+    ran = "SELECT day\nFROM (SELECT * FROM in_0) f,\n  text.`/nowhere`"
+    (error,) = map(failed, flights.lake.run("analyse", query(ran, inputs=flights.inputs, edits=edits), [{}]))
+    assert (error["kind"], error["condition"], error["line"], error["column"]) == ("user", "direct-read", 3, 3)
+
+
 def test_the_parsers_place_too(lake: Lake) -> None:
     (result,) = lake.run("analyse", query("SELECT 1,\n  2 b c"), [{}])
     error = failed(result)
@@ -115,6 +122,8 @@ def test_the_parsers_place_too(lake: Lake) -> None:
         ("SELECT interval 1 day AS i", "UNSUPPORTED_OUTPUT_TYPE"),
         ("SELECT array('x' COLLATE UTF8_LCASE) AS c", "UNSUPPORTED_OUTPUT_TYPE"),
         ("SELECT * FROM nowhere", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT * FROM text.`/nowhere`", "direct-read"),
+        ("SELECT reflect('java.lang.System', 'getenv', 'HOME') AS a", "direct-read"),
         ("SELECT :missing AS a", "UNBOUND_SQL_PARAMETER"),
         ("SELECT CAST('cancelled' AS INT) AS a", "CAST_INVALID_INPUT"),
         ("SELECT raise_error('No space left on device') AS a", "USER_RAISED_EXCEPTION"),

@@ -13,6 +13,7 @@ from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.scan import Lexeme, scan
 from dataplane.contract import digest
 
+_QUERIES = frozenset({"FROM", "SELECT", "TABLE", "VALUES", "WITH"})
 _OPENING = "SELECT 1 WHERE (\n"  # a line of its own: places are counted from the next one
 
 
@@ -40,10 +41,16 @@ def predicate(text: str) -> Predicate:
     except SqlProblem as e:
         message = e.message.replace("the query", "the condition")
         raise SqlProblem(e.code, message, max(e.line - 1, 1), e.column, e.hint) from None
+    if query.references:
+        first = query.references[0]
+        place = max(first.line - 1, 1), first.column
+        raise SqlProblem(
+            "not-a-condition", "a condition looks at one row, and reads no other", *place, "use a transform"
+        )
     if query.volatile:
-        first = query.volatile[0]
-        message = f"{first.construct} may give another answer for the same row"
-        raise SqlProblem("not-supported", message, max(first.line - 1, 1), 1, "compare columns with each other")
+        found = query.volatile[0]
+        message = f"{found.construct} may give another answer for the same row"
+        raise SqlProblem("not-supported", message, max(found.line - 1, 1), 1, "compare columns with each other")
     return Predicate(text, digest("sql/1", tokens=[x.folded for x in lexemes]), query)
 
 
@@ -56,7 +63,7 @@ def _refuse(text: str, lexemes: tuple[Lexeme, ...]) -> None:
             raise problem_at(text, lexeme.token.start, "invalid-sql", "a bracket is closed that was not opened")
         if lexeme.is_symbol(";"):
             raise problem_at(text, lexeme.token.start, "not-a-condition", "a condition is one expression")
-        if lexeme.upper in ("SELECT", "VALUES", "TABLE") and (at == 0 or lexemes[at - 1].is_symbol("(")):
+        if lexeme.upper in _QUERIES and (at == 0 or lexemes[at - 1].is_symbol("(")):
             message = "a condition looks at one row, and reads no other"
             raise problem_at(text, lexeme.token.start, "not-a-condition", message, "use a transform")
         if lexeme.is_symbol(":") and _is_parameter(lexemes, at):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -22,6 +21,7 @@ from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import Known
+from controlplane.core.sql.paths import has_path, without_paths
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
@@ -127,7 +127,7 @@ def _analysed(text: str) -> Query:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
     tree = _parse(text, lexemes)
-    refs = references.from_tokens(text, lexemes) if tree is None else references.from_tree(text, tree)
+    refs = references.from_tree(text, _without_paths(text, lexemes) if tree is None else tree)
     references.check_direct(text, refs)
     found = volatile(text, lexemes)
     shape = modes.shape(text, lexemes, tree, refs)
@@ -170,9 +170,31 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
     except RecursionError:
         raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
     except Exception as e:  # the parser fails on hostile text in many ways; all of them mean the same here
-        if _holds_gap(lexemes):
+        if has_path(lexemes):
             return None
         raise _syntax_problem(e) from e
+    return _query(tree)
+
+
+def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
+    """The tree of a query that the parser cannot read, without the paths into variants: it names the same tables.
+
+    What cannot be read even so is refused. Spark may be able to, and read from places that nothing here knows of.
+    """
+    plain = blank(text, tuple(x.token for x in without_paths(lexemes) if not x.in_hint))
+    try:
+        return _query(_tree(plain))
+    except SqlProblem:
+        raise
+    except RecursionError:
+        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
+    except Exception as e:
+        problem = _syntax_problem(e)
+        problem.hint = problem.hint or "`variant_get(v, '$.a.b', 'string')` says the same as `v:a.b::string`"
+        raise problem from e
+
+
+def _query(tree: exp.Expr) -> exp.Expr:
     if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values) or tree.args.get("into"):
         raise SqlProblem("not-a-query", "a transform is one query", hint="begin with SELECT or WITH")
     return tree
@@ -193,11 +215,6 @@ def _is_about_arguments(description: str) -> bool:
         return False
     kind = getattr(exp, match[1] or "Func", None)
     return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Case)
-
-
-def _holds_gap(lexemes: tuple[Lexeme, ...]) -> bool:
-    """Constructs of Spark that the parser does not know: a path into a variant, as in `v:a.b[0]`."""
-    return any(before.role == "end" and colon.is_symbol(":") for before, colon in pairwise(lexemes))
 
 
 def _syntax_problem(error: Exception) -> SqlProblem:

@@ -1,7 +1,6 @@
 """Which tables a query names, where, and under which alias.
 
-The parser says what is a table and what is a common table expression; where it cannot read a known construct, the
-tokens after FROM and JOIN have to do. Does not belong here: which datasets exist.
+The parser says what is a table and what is a common table expression. Does not belong here: which datasets exist.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
-from controlplane.core.sql.scan import Lexeme
+from dataplane.contract import SQL_TABLE_FUNCTIONS
 
 _FORMATS: Final = frozenset(
     {
@@ -22,7 +20,7 @@ _FORMATS: Final = frozenset(
         *("rate", "socket", "text", "xml"),
     }
 )
-_INTERNAL: Final = functions.TABLE_FUNCTIONS | functions.GENERATORS
+_INTERNAL: Final = frozenset(name.replace("_", "") for name in SQL_TABLE_FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def _reference(text: str, table: exp.Table) -> TableRef | None:
 
 def _check_function(text: str, call: exp.Expr) -> None:
     name = (call.name if isinstance(call, exp.Anonymous) else call.meta.get("name") or call.key).lower()
-    if name.replace("_", "") not in {n.replace("_", "") for n in _INTERNAL}:
+    if name.replace("_", "") not in _INTERNAL:
         message = f"{name}() reads from outside of the dataflow, or is not known to read only its arguments"
         raise problem_at(text, call.meta.get("start", 0), "direct-read", message, "declare a read connector")
 
@@ -108,51 +106,12 @@ def _fold(name: str) -> str:
 
 
 def check_direct(text: str, refs: tuple[TableRef, ...]) -> None:
-    """Raise SqlProblem for a path in place of a table: FROM csv.`/data/x`."""
+    """Raise SqlProblem for a path in place of a table: FROM csv.`/data/x`; and for a stream."""
     for ref in refs:
+        if ref.alias and text[ref.start : ref.end].upper() == "STREAM":
+            message = f"Spark reads this as a stream of {ref.alias}, which a query cannot"
+            raise SqlProblem("not-supported", message, ref.line, ref.column, "a dataset of this name needs backquotes")
         is_path = len(ref.parts) == 2 and ref.parts[0].lower() in _FORMATS and not ref.is_plain
         if is_path or "/" in ref.name or ":" in ref.name:
             message = f"{text[ref.start : ref.end]} reads files past the dataflow"
             raise SqlProblem("direct-read", message, ref.line, ref.column, "declare a read connector with this path")
-
-
-def from_tokens(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[TableRef, ...]:
-    """As well as tokens can tell; a name that is a common table expression anywhere counts as one."""
-    common = {_fold(a.token.name) for a, b, c in _triples(lexemes) if b.upper == "AS" and c.is_symbol("(")}
-    refs: list[TableRef] = []
-    for at, lexeme in enumerate(lexemes):
-        if lexeme.phrase == "FROM" or lexeme.phrase.endswith("JOIN"):
-            refs += _listed(text, lexemes, at + lexeme.phrase.count(" ") + 1)
-    return tuple(ref for ref in refs if not (len(ref.parts) == 1 and _fold(ref.parts[0]) in common))
-
-
-def _triples(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[Lexeme, Lexeme, Lexeme]]:
-    return zip(lexemes, lexemes[1:], lexemes[2:], strict=False)
-
-
-def _listed(text: str, lexemes: tuple[Lexeme, ...], at: int) -> Iterator[TableRef]:
-    """The names from `at` on, separated by commas."""
-    while at < len(lexemes) and _is_name(lexemes[at]):
-        names, after = [lexemes[at]], at + 1
-        while after + 1 < len(lexemes) and lexemes[after].is_symbol(".") and _is_name(lexemes[after + 1]):
-            names, after = [*names, lexemes[after + 1]], after + 2
-        if after < len(lexemes) and lexemes[after].is_symbol("("):
-            return
-        alias, after = _alias(lexemes, after)
-        start, end = names[0].token.start, names[-1].token.end
-        yield TableRef(tuple(n.token.name for n in names), start, end, *line_column(text, start), alias)
-        if after >= len(lexemes) or not lexemes[after].is_symbol(","):
-            return
-        at = after + 1
-
-
-def _alias(lexemes: tuple[Lexeme, ...], at: int) -> tuple[str, int]:
-    at += at < len(lexemes) and lexemes[at].phrase == "AS"
-    if at < len(lexemes) and _is_name(lexemes[at]):
-        return lexemes[at].token.name, at + 1
-    return "", at
-
-
-def _is_name(lexeme: Lexeme) -> bool:
-    token = lexeme.token
-    return token.kind == "quoted" or (token.kind == "word" and lexeme.role == "end" and not lexeme.phrase)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, TypeAlias
 
 from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
+from dataplane.contract import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
 
 Refusal: TypeAlias = tuple[str, str, str]  # code, message, hint
 
@@ -25,6 +26,7 @@ _MOVING: Final = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECAS
 _SESSION: Final = functions.AMBIENT - functions.CLOCK
 _DATED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
 _SUBSTITUTED: Final = re.compile(r"\$\{[A-Za-z][^}\s]*\}")  # Spark replaces these by settings and environment
+_JOINTS: Final = re.compile(r"['\"]")  # literals that touch are one text
 _HINT: Final = "a column of the input, or a parameter in `params:`, is part of what is computed"
 _CLOCK_HINT: Final = "write `current_date()` or `current_timestamp()`: the time of the plan stands in for it"
 
@@ -55,6 +57,7 @@ def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
         before = lexemes[at - 1] if at else None
         after = lexemes[at + 1] if at + 1 < len(lexemes) else None
         found = _problem(lexeme, before, after)
+        found = found or _call_problem(lexemes, at)
         if found is not None:
             yield problem_at(text, lexeme.token.start, *found)
         if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
@@ -67,6 +70,8 @@ def _problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Ref
         return _name_problem(lexeme, before, after) or _phrase_problem(lexeme, before, after)
     if lexeme.is_symbol("?"):
         return "not-supported", "parameters have names", "write `:name`, and give its value in `params:`"
+    if lexeme.token.kind == "string" and SQL_DEFAULT in lexeme.token.text.lower():
+        return "direct-read", "a default in a schema is SQL of its own, and may read anything", "use coalesce()"
     is_dated = lexeme.token.kind == "string" and before is not None and before.upper in _DATED
     if is_dated and _MOVING.match(lexeme.token.text[1:]):
         return "not-supported", f"{lexeme.token.text} means another time in each run", _CLOCK_HINT
@@ -85,7 +90,51 @@ def _name_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -
         return "not-supported", f"{name} may be a column or a function, depending on the input", hint
     if lexeme.is_call and name == "identifier":
         return "not-supported", "IDENTIFIER() hides what a query reads", "write the name itself"
+    if lexeme.is_call and name in SQL_FORBIDDEN:
+        return "direct-read", f"{name}() reaches past the query's inputs", "declare a read connector"
     return None
+
+
+def _call_problem(lexemes: tuple[Lexeme, ...], at: int) -> Refusal | None:
+    """A function whose options could name a file."""
+    name = lexemes[at].token.name.lower()
+    if not lexemes[at].is_call or name not in SQL_CONFIGURED:
+        return None
+    return _option_problem(_arguments(lexemes, at), name)
+
+
+def _arguments(lexemes: tuple[Lexeme, ...], at: int) -> tuple[Lexeme, ...]:
+    """What stands in a call's parentheses after its first argument, at any depth."""
+    depth = lexemes[at].depth
+    inside = tuple(takewhile(lambda x: x.depth > depth, lexemes[at + 2 :]))
+    comma = next((i for i, x in enumerate(inside) if x.depth == depth + 1 and x.is_symbol(",")), len(inside))
+    return inside[comma + 1 :]
+
+
+def _option_problem(arguments: tuple[Lexeme, ...], name: str) -> Refusal | None:
+    """As the driver has it: constants, and maps of constants, written out."""
+    hint = "options are texts written out: map('mode', 'FAILFAST')"
+    unclear = "not-supported", f"it cannot be told whether {name}() would read a file by its schema or options", hint
+    file = "direct-read", f"{name}() would read a file that is no input", "declare a read connector"
+    if not all(map(_is_constant, arguments)):
+        return unclear
+    texts = [x for x in arguments if x.token.kind == "string"]
+    direct = [x for x in texts if x.depth == arguments[0].depth]
+    if any("\\" in x.token.text for x in texts if x not in direct) or any(map(_is_joined, pairwise(arguments))):
+        return unclear
+    names_file = any(option in _JOINTS.sub("", x.token.text.lower()) for x in texts for option in SQL_PATH_OPTIONS)
+    return file if names_file or (name in SQL_DESCRIBED and len(direct) > 1) else None
+
+
+def _is_constant(lexeme: Lexeme) -> bool:
+    is_known_call = lexeme.is_call and (lexeme.upper == "MAP" or lexeme.upper.startswith("SCHEMA_OF_"))
+    is_sign = lexeme.is_symbol("(", ")", ",", "-") or lexeme.upper in ("X", "NULL", "TRUE", "FALSE")
+    return is_known_call or is_sign or lexeme.token.kind in ("string", "number")
+
+
+def _is_joined(two: tuple[Lexeme, Lexeme]) -> bool:
+    """Two literals make one text, unless the first is no literal but the X of bytes."""
+    return all(one.token.kind == "string" for one in two)
 
 
 def _phrase_problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
