@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
 from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
-DEEPEST: Final = 64  # levels of nesting: schemas of people have some five
+DEEPEST: Final = 200  # levels of nesting in JSON: a struct within a struct takes three
+MOST_VALUES: Final = 4_000_000  # of a manifest: more would fill the memory of who reads it
+MOST_PROBLEMS: Final = 10  # that are told
+LONGEST_KEY: Final = 4_000  # characters of a partition key
 LONGEST_MESSAGE: Final = 4_000  # characters of an error's message
 LONGEST_DETAIL: Final = 64_000  # characters of an error's trace
+LARGEST_COUNT: Final = 1 << 48  # of rows, bytes, objects: sums of many still have 63 bits
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 _LARGEST: Final = 10**40  # of any number: decimals have 38 digits
@@ -36,8 +40,11 @@ class Decoded(NamedTuple):
     problems: list[str]
 
 
-def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str) -> Decoded:
-    """The results of a `manifest.json`. One that is no manifest of this attempt has a problem and no results."""
+def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str, tasks: int) -> Decoded:
+    """The results of a `manifest.json` of an attempt with so many tasks. One that is no manifest of this attempt has a
+    problem and no results."""
+    if sum(map(raw.count, (b",", b"[", b"{"))) > MOST_VALUES:  # each stands before a value
+        return Decoded([], [f"it has more than {MOST_VALUES} values"])
     try:
         found = json.loads(raw)
     except (ValueError, RecursionError) as e:
@@ -46,6 +53,8 @@ def manifest(raw: bytes, attempt: str, kind: Kind, prefix: str) -> Decoded:
         return Decoded([], ["it is not an object with a list of results"])
     if found.get("attempt") != attempt:
         return Decoded([], ["it names another attempt"])
+    if len(found["results"]) > tasks:
+        return Decoded([], [f"it has more results than the attempt has tasks, {tasks}"])
     return results(found["results"], kind, prefix)
 
 
@@ -54,15 +63,18 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 
     One that names its task and is malformed otherwise stands for a failure of that task, so that its owner is told.
     """
-    decoded = Decoded([], [])
+    decoded, seen = Decoded([], []), set[str]()
     for number, value in enumerate(values):
         place = f"results[{number}]"
         try:
             _HEAD(value, place)
+            found = cast("TaskResult", value)
+            _require(found["task"] not in seen, place, "one result for each task")
         except Malformed as e:
-            decoded.problems.append(str(e))
+            if len(decoded.problems) < MOST_PROBLEMS:
+                decoded.problems.append(str(e))
             continue
-        found = cast("TaskResult", value)
+        seen.add(found["task"])
         try:
             decoded.results.append(_result(found, kind, prefix, place))
         except Malformed as e:
@@ -72,7 +84,7 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 
 def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
     condition = "listing-damaged" if kind == "list" else "result-damaged"
-    message = _shortened(_printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
+    message = _shortened(printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
     told: TaskError = {
         "kind": "infrastructure",
         "condition": condition,
@@ -86,8 +98,13 @@ def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
     return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": told}
 
 
+def _require(holds: bool, place: str, what: str) -> None:
+    if not holds:
+        raise Malformed(f"{place}: expected {what}")
+
+
 def _result(found: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResult:
-    plain(found, place)
+    plain({name: value for name, value in found.items() if name != "error"}, place)
     match found["state"]:
         case "done":
             _done(found, kind, prefix, place)
@@ -97,7 +114,9 @@ def _result(found: TaskResult, kind: Kind, prefix: str, place: str) -> TaskResul
                 _record({"result": _record({"schema": schema})})(found, place)
             return {**found, "error": readable(found["error"])}
         case "void":
-            """Nothing more is looked at."""
+            _require(kind in ("parse", "infer"), place, "a result of work that reads no source objects")
+        case _:
+            assert_never(found["state"])
     return found
 
 
@@ -116,6 +135,8 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
             )(found, place)
         case _:
             _record({"result": _RESULTS[kind]})(found, place)
+            if kind == "connect" and (told := found["result"]["error"]) is not None:
+                found["result"]["error"] = readable(told)
 
 
 def source_object(value: object, place: str = "object") -> SourceObject:
@@ -129,6 +150,7 @@ def listed_head(key: object, source: bytes, content: Content) -> None:
     """What a listing's tree holds of one partition. Raises Malformed."""
     _TEXT(key, "key")
     plain(key, "key")
+    _require(len(str(key)) <= LONGEST_KEY, "key", f"at most {LONGEST_KEY} characters")
     if len(source) != 32:
         raise Malformed("source: expected 64 hexadecimal digits")
     _CONTENT(list(content), "content")
@@ -137,14 +159,15 @@ def listed_head(key: object, source: bytes, content: Content) -> None:
 def readable(told: TaskError) -> TaskError:
     """An error whose texts can be stored and shown: of bounded length, without NUL and lone surrogates. What the
     control plane itself adds to errors is no driver's to say."""
-    texts = {name: _printable(text) for name in ("condition", "sqlstate", "file") if (text := told[name]) is not None}
-    message = _shortened(_printable(told["message"]), LONGEST_MESSAGE)
-    detail = _shortened(_printable(told["detail"]), LONGEST_DETAIL)
+    texts = {name: printable(text) for name in ("condition", "sqlstate", "file") if (text := told[name]) is not None}
+    message = _shortened(printable(told["message"]), LONGEST_MESSAGE)
+    detail = _shortened(printable(told["detail"]), LONGEST_DETAIL)
     kept = {name: told[name] for name in _ERROR_FIELDS}  # type: ignore[literal-required]  # its own keys
     return cast("TaskError", {**kept, **texts, "message": message, "detail": detail})
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """The text without what no database takes, or no encoding has."""
     return _SURROGATE.sub("\ufffd", text).replace("\0", "\ufffd")
 
 
@@ -156,17 +179,14 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def plain(value: object, place: str, depth: int = 0) -> None:
-    """A JSON value that every store and every reader of JSON takes: bounded depth and numbers, encodable texts.
-
-    Texts of errors are made readable later; they alone may hold what cannot be encoded.
-    """
+    """A JSON value that every store and every reader of JSON takes: bounded depth and numbers, encodable texts."""
     if depth > DEEPEST:
         raise Malformed(f"{place}: more than {DEEPEST} levels of nesting")
     match value:
         case None | bool():
             return
         case str():
-            if _SURROGATE.search(value) and not place.endswith(_OF_ERRORS):
+            if _SURROGATE.search(value):
                 raise Malformed(f"{place}: the text holds a lone surrogate")
         case int() | float():
             if not -_LARGEST < value < _LARGEST:  # false for NaN, too
@@ -177,12 +197,9 @@ def plain(value: object, place: str, depth: int = 0) -> None:
         case dict():
             for name, one in value.items():
                 plain(name, place, depth + 1)
-                plain(one, f"{place}.{_printable(name)[:100]}", depth + 1)
+                plain(one, f"{place}.{printable(name)[:100]}", depth + 1)
         case _:
             raise Malformed(f"{place}: not a value of JSON")
-
-
-_OF_ERRORS: Final = tuple(f"error.{name}" for name in ("message", "detail", "file", "condition", "sqlstate"))
 
 
 def _expected(what: str, test: Callable[[object], bool]) -> Check:
@@ -199,7 +216,7 @@ def _is_whole(value: object, below: int) -> bool:
 
 _TEXT: Final = _expected("a text", lambda v: isinstance(v, str))
 _FLAG: Final = _expected("true or false", lambda v: isinstance(v, bool))
-_COUNT: Final = _expected("a whole number from 0 to 2^63", lambda v: _is_whole(v, 1 << 63))
+_COUNT: Final = _expected("a whole number from 0 to 2^48", lambda v: _is_whole(v, LARGEST_COUNT))
 _TASK: Final = _expected("64 hexadecimal digits", lambda v: isinstance(v, str) and bool(_DIGEST.fullmatch(v)))
 _STATE: Final = _expected("done, failed or void", lambda v: v in ("done", "failed", "void"))
 _FAULT: Final = _expected("user or infrastructure", lambda v: v in ("user", "infrastructure"))
@@ -210,7 +227,7 @@ _DICT: Final = _expected("an object", lambda v: isinstance(v, dict))
 def _is_content(value: object) -> bool:
     if not isinstance(value, list) or len(value) != 3:
         return False
-    return _is_whole(value[0], 1 << 63) and all(_is_whole(part, 1 << 64) for part in value[1:])
+    return _is_whole(value[0], LARGEST_COUNT) and all(_is_whole(part, 1 << 64) for part in value[1:])
 
 
 _CONTENT: Final = _expected("a content: the number of rows and two sums", _is_content)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -43,6 +45,18 @@ def check_lake(uri: str) -> None:
             raise LakeRefused(f"{root}: {message}: take another folder")
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A file to be read. Anything else of its name is none: opening a FIFO would wait for who writes to it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise NotFound(f"no object {path}") from e
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotFound(f"no file: {path}")
+    return open(descriptor, "rb")
+
+
 class LocalObjects:
     """Objects as files below `root`. Objects appear by `link`, so that a reader never sees a part of one."""
 
@@ -54,17 +68,11 @@ class LocalObjects:
         return self.root.as_uri()
 
     def read(self, path: str) -> bytes:
-        try:
-            return self._at(path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as e:
-            raise NotFound(f"no object {path}") from e
+        with _opened(self._at(path)) as file:
+            return file.read()
 
     def stream(self, path: str) -> Iterator[bytes]:
-        try:
-            file = self._at(path).open("rb")
-        except (FileNotFoundError, NotADirectoryError) as e:
-            raise NotFound(f"no object {path}") from e
-        with file:
+        with _opened(self._at(path)) as file:
             while piece := file.read(PIECE_BYTES):
                 yield piece
 

@@ -100,6 +100,7 @@ class Settling:
                 continue
             try:
                 changed += self._together(carrying, [decision])
+                self._troubles.succeeded(_unit(decision.dataset))
             except (Deposed, OSError):
                 raise
             except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone

@@ -18,6 +18,7 @@ from controlplane.core.leases import Deposed
 FIRST_S = 1.0  # after the first failure; doubled with each
 LONGEST_S = 300.0
 STUCK_AFTER = 3  # passes that failed in a row
+PASS_S = 900.0  # the longest that a pass may take: new logic over a hundred million partitions takes seconds
 LONGEST_MESSAGE = 300  # characters
 T = TypeVar("T")
 log = logs.get("troubles")
@@ -39,6 +40,7 @@ class Troubles:
         self._clock, self._lock = clock, threading.Lock()
         self._units: dict[str, Trouble] = {}
         self._passes = 0  # that failed in a row
+        self._began: float | None = None  # the pass under way
         self._reason = ""
 
     # --- units
@@ -86,18 +88,25 @@ class Troubles:
 
     @property
     def units(self) -> dict[str, Trouble]:
-        """Units whose last try failed."""
+        """Units whose last try failed, and that somebody still tries: others are gone."""
+        oldest = self._clock() - 2 * LONGEST_S
         with self._lock:
+            self._units = {unit: trouble for unit, trouble in self._units.items() if trouble.until > oldest}
             return dict(self._units)
 
     # --- passes
 
+    def pass_began(self) -> None:
+        self._began = self._clock()
+
     def pass_failed(self, error: Exception) -> None:
+        self._began = None
         with self._lock:
             self._passes += 1
             self._reason = in_words(error)
 
     def pass_succeeded(self) -> None:
+        self._began = None
         if self._passes:
             with self._lock:
                 self._passes, self._reason = 0, ""
@@ -105,6 +114,9 @@ class Troubles:
     @property
     def stuck(self) -> str:
         """Why no pass succeeds any more; empty while some do."""
+        began = self._began
+        if began is not None and self._clock() - began > PASS_S:
+            return f"a pass of the loop has not ended for {self._clock() - began:.0f} seconds"
         with self._lock:
             if self._passes < STUCK_AFTER:
                 return ""

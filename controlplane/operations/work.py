@@ -51,7 +51,8 @@ MAX_BYTES = 256 << 20
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 BUDGET = 4  # infrastructure failures that a task may have
 BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
-MANIFEST_BYTES = 256 << 20  # of a manifest: 500 tasks with thousands of files each have less
+MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
+PROVEN: frozenset[Kind] = frozenset({"parse", "index", "transform", "pack"})  # kinds that write a manifest
 LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driver-deadline"}
 log = logs.get("work")
 
@@ -253,7 +254,7 @@ def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake
         tx.end_attempt(attempt.id)
         tx.put_events(recording.events)
         is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
-    if attempt.kind in ("parse", "index", "transform", "pack", "list") and not is_kept:
+    if attempt.kind in PROVEN | {"list"} and not is_kept:
         lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
     accepted = tuple(r["task"] for r in checked if recording.is_own(r))
     fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
@@ -269,9 +270,9 @@ def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]
 
 
 def _files_of(result: TaskResult) -> list[FileEntry]:
-    taken_out, then = result.get("quarantine"), result.get("then", ())
-    own = [*result.get("files", ()), *(taken_out["files"] if taken_out else ())]
-    return [*own, *(file for one in then for file in one["files"])]
+    taken_out, dealt = result.get("quarantine"), result.get("outputs")
+    others = [*((taken_out,) if taken_out else ()), *(dealt.values() if dealt else ()), *(result.get("then") or ())]
+    return [*result.get("files", ()), *(file for one in others for file in one["files"])]
 
 
 def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
@@ -507,7 +508,7 @@ def _disrupted(task: Task) -> int:
 
 def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
     """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
-    results = read_manifest(lake, attempt)
+    results = read_manifest(lake, attempt) if attempt.kind in PROVEN else []
     if not results:
         if _abandon(ctx, attempt, reason, fault):
             lake.delete_prefix(attempt.prefix)
@@ -530,9 +531,9 @@ def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
         raw = _bounded(lake, path)
     except NotFound:
         return []
-    decoded = wire.manifest(raw, attempt.id, attempt.kind, attempt.prefix)
+    decoded = wire.manifest(raw, attempt.id, attempt.kind, attempt.prefix, len(attempt.tasks))
     if decoded.problems:
-        log.warning("manifest damaged", path=path, problems=decoded.problems[:10], count=len(decoded.problems))
+        log.warning("manifest damaged", path=path, problems=decoded.problems)
     return decoded.results
 
 

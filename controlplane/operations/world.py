@@ -49,16 +49,18 @@ def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
     """Compile what is stored. A dataflow that does not compile (any more: a release may refuse what an earlier one
     took) is left out with those that read it, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
+    key = (namespace, _semantics(), tuple(map(_identity, _ordered(live.values()))))
+    found = _partial.get(key)
+    if found is not None:
+        return found
     try:
         return compile_cached(live.values(), namespace)
     except Exception as e:  # noqa: BLE001  # a dataflow that crashes the compiler is left out, too
-        error = e
-    key = (namespace, _semantics(), tuple(map(_identity, _ordered(live.values()))))
-    if key not in _partial:
-        if len(_partial) >= CACHED:
-            _partial.clear()
-        _partial[key] = _without_broken(live, namespace, error)
-    return _partial[key]
+        found = _without_broken(live, namespace, e)
+    if len(_partial) >= CACHED:
+        _partial.clear()
+    _partial[key] = found
+    return found
 
 
 def _without_broken(live: Mapping[str, Revision], namespace: str, error: Exception) -> Desired:
@@ -77,7 +79,8 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
     """Dataflows that a compilation failed for, with a reason; all of them where they cannot be told apart."""
     named = {f"{r.file}#{flow}": replace(r, file=f"{r.file}#{flow}") for flow, r in live.items()}
     try:
-        compile_revisions(_ordered(named.values()), namespace=namespace, semantics=_semantics())
+        with _compiling:
+            compile_revisions(_ordered(named.values()), namespace=namespace, semantics=_semantics())
     except InvalidBlueprint as e:
         places = {p.file: p for p in reversed(e.problems)}
         found = {r.dataflow: places[file].summary for file, r in named.items() if file in places}
@@ -92,7 +95,8 @@ def _guilty(live: Mapping[str, Revision], namespace: str, error: Exception) -> d
 def _crash(revision: Revision, namespace: str) -> str:
     """What is wrong with one dataflow by itself, apart from datasets of others that it reads; empty if nothing is."""
     try:
-        compile_revisions([revision], namespace=namespace, semantics=_semantics())
+        with _compiling:
+            compile_revisions([revision], namespace=namespace, semantics=_semantics())
     except InvalidBlueprint as e:
         return next((p.summary for p in e.problems if p.code != "missing-input"), "")
     except Exception as e:  # noqa: BLE001  # told, and left out

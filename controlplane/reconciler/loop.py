@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from controlplane import logs
-from controlplane.core import ends
+from controlplane.core import ends, wire
 from controlplane.core.dataflow import Desired, Source, is_paused
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.leases import Deposed
@@ -38,6 +39,7 @@ IDLE_S = 10.0  # the longest wait between passes while nothing happens
 BUSY_S = 1.0
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 WINDOW = 20_000  # tasks that are asked for at a time of one dataset
+LONGEST_REASON = 4_000  # characters of what is told of a table that cannot follow
 RESCUE_TRIES = 3  # after which what an attempt finished is computed anew
 PUBLISH_TRIES = 3  # after which a run ends without the table; a service goes on trying
 log = logs.get("reconciler")
@@ -92,6 +94,7 @@ class Reconciler:
         self._known_drivers: dict[str, Driver] = {}
         self._busy: frozenset[str] = frozenset()  # drivers that have attempts
         self._first = True
+        self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._silent_s = silent_s
         self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
@@ -116,12 +119,14 @@ class Reconciler:
         while not stop.is_set():
             seen = self.wake.count
             try:
+                self.troubles.pass_began()
                 changed = self.tick()
                 self._packed(is_idle=not changed)
                 self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
                 self.troubles.pass_succeeded()
             except Deposed as e:
                 log.warning("deposed", reason=str(e))
+                self.troubles.pass_succeeded()  # a later term is another one
                 return
             except Exception as e:  # the next pass tries again; /readyz tells if none succeeds
                 log.exception("pass failed", error=str(e))
@@ -332,11 +337,23 @@ class Reconciler:
         """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
         end = partial(work.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
-        if self.troubles.failures(unit) >= RESCUE_TRIES:
+        if self._rescues[attempt.id] >= RESCUE_TRIES:
             end = partial(work.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault)
-        if self.troubles.attempt(unit, end, None) is not None:
+        if self.troubles.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
             log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
             self._replace(attempt, driver)
+
+    def _counted(self, attempt: str, end: Callable[[], bool]) -> bool:
+        """Faults of the lake or the database end in time; what raises anything else would do so for ever."""
+        try:
+            ended = end()
+        except (Deposed, OSError):
+            raise
+        except Exception:
+            self._rescues[attempt] += 1
+            raise
+        self._rescues.pop(attempt, None)
+        return ended
 
     def _gone(self, id: str) -> Driver | None:
         """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
@@ -491,9 +508,9 @@ class _Publishing:
             except Deposed:
                 raise
             except Exception as e:  # noqa: BLE001  # whatever it is, it is this table's alone
-                publish.note_failure(loop.store, loop.namespace, state, str(e))
                 self._failures[state.dataset] = (failures + 1, now + BUSY_S * 2 ** min(failures, 8))
                 log.warning("publishing failed", dataset=state.dataset, error=str(e))
+                publish.note_failure(loop.store, loop.namespace, state, wire.printable(str(e))[:LONGEST_REASON])
         return done
 
     def close(self) -> None:

@@ -110,6 +110,8 @@ def _is_fault(error: DBAPIError) -> bool:
         return True
     if not isinstance(error, OperationalError | InterfaceError):
         return False
+    if (getattr(error.orig, "sqlstate", None) or "").startswith("54"):  # a value beyond PostgreSQL's limits
+        return False
     return getattr(error.orig, "sqlite_errorname", "") != "SQLITE_ERROR"
 
 

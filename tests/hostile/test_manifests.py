@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ import pytest
 
 from controlplane.core import wire
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import Driver, State
+from controlplane.core.model import Attempt, Driver, State
 from controlplane.core.scaling import Share
+from controlplane.lake.objects import LocalObjects
 from controlplane.operations import operate, work
-from controlplane.reconciler.loop import Reconciler
+from controlplane.reconciler.loop import RESCUE_TRIES, Reconciler
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult
 from tests.hostile.garbage import garbage, spoilt
@@ -214,7 +216,7 @@ def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(body: bytes, w
 
 
 class Unreadable:
-    """A lake in which one attempt's manifest cannot be read, as when a folder lies in its place."""
+    """A lake in which one attempt's manifest cannot be read, for a reason that stays."""
 
     def __init__(self, below: Lake, attempt: str) -> None:
         self._below, self._attempt = below, attempt
@@ -224,7 +226,7 @@ class Unreadable:
 
     def stream(self, path: str) -> Iterator[bytes]:
         if self._attempt in path and path.endswith(MANIFEST):
-            raise IsADirectoryError(path)
+            raise ValueError(path)
         return self._below.stream(path)
 
 
@@ -240,7 +242,7 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
     [unit] = loop.troubles.units
     assert unit == f"attempt {claim['attempt']} of bad.x"
     while loop.troubles.units:
-        assert loop.troubles.failures(unit) <= 3
+        assert loop.troubles.failures(unit) <= RESCUE_TRIES
         loop.tick()
     with world.store.read() as tx:
         assert claim["attempt"] not in tx.attempts()
@@ -288,6 +290,46 @@ def test_any_value_is_decoded_or_refused(seed: int) -> None:
     json.dumps(decoded.results, allow_nan=False).encode()
     for problem in decoded.problems:
         problem.encode()
+
+
+@pytest.mark.parametrize("place", ["fifo", "folder", "link"])
+def test_what_is_no_file_is_no_manifest(place: str, tmp_path: Path) -> None:
+    """Opening a FIFO waits for who writes to it: the loop did, for good."""
+    attempt = Attempt("a", "bad.x", "d", "parse", b"j" * 32, "p", {b"t" * 32: 1}, 0.0, 0.0)
+    lake, path = LocalObjects(tmp_path), tmp_path / "p" / MANIFEST
+    path.parent.mkdir()
+    match place:
+        case "fifo":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(tmp_path / "nowhere")
+    assert work.read_manifest(lake, attempt) == []
+
+
+def test_a_manifest_names_no_more_results_than_there_are_tasks() -> None:
+    many = json.dumps({"attempt": "a", "results": [{}] * 1_000}).encode()
+    assert wire.manifest(many, "a", "parse", "p", 3).results == []
+    assert "more results" in wire.manifest(many, "a", "parse", "p", 3).problems[0]
+    wide = b'{"attempt": "a", "results": [' + b"[]," * 2_100_000 + b"[]]}"
+    assert "values" in wire.manifest(wide, "a", "parse", "p", 3).problems[0]
+
+
+def test_one_task_has_one_result() -> None:
+    decoded = wire.results([HONEST, {**HONEST, "state": "void"}], "parse", "p")
+    assert (len(decoded.results), len(decoded.problems)) == (1, 1)
+
+
+def test_work_that_reads_no_source_objects_is_not_void() -> None:
+    [result] = wire.results([{**HONEST, "state": "void"}], "list", "p").results
+    assert result["state"] == "failed"
+
+
+def test_files_of_every_output_are_looked_for() -> None:
+    gone = {"files": HONEST["files"], "content": [0, 0, 0], "schema": HONEST["schema"]}
+    dealt: Any = {**HONEST, "files": [], "outputs": {"k=1": gone}, "quarantine": gone, "then": [{**gone, "task": "c"}]}
+    assert len(work._files_of(dealt)) == 3
 
 
 def test_errors_of_drivers_can_be_stored_and_are_of_bounded_length() -> None:
