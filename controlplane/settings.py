@@ -29,6 +29,7 @@ class Settings:
     pools: Path | None = None
     kubeconfig: Path | None = None
     secrets: Path | None = None
+    sources: tuple[str, ...] | None = None  # all that may be read; None: anything but places of our own
     semantics: int = 0
     lease_s: float = LEASE_S
     admin_token: str | None = None
@@ -50,12 +51,25 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         pools=Path(given["POOLS"]) if "POOLS" in given else None,
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
+        sources=_sources(given["SOURCES"]) if "SOURCES" in given else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_lease(given["LEASE_S"]) if "LEASE_S" in given else LEASE_S,
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
+
+
+def _sources(text: str) -> tuple[str, ...]:
+    """Workers and drivers read the variable themselves; here a slip is told before they start."""
+    entries = tuple(entry for part in text.split(",") if (entry := part.strip()))
+    for entry in entries:
+        if not re.match(r"/|file:/|(s3|gs|abfss?)://[^/]", entry):
+            like = "absolute folders and prefixes such as /data, s3://bucket/prefix, separated by commas"
+            raise BadSetting(f"HEADGATE_SOURCES has {entry!r}; it must be {like}")
+    if not entries:
+        raise BadSetting("HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all")
+    return entries
 
 
 def _url(text: str) -> str:

@@ -241,5 +241,6 @@ _SHARED = (
     "HEADGATE_JVM",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
+    "HEADGATE_SOURCES",  # checked wherever a place is opened
     "HEADGATE_FAILPOINTS",
 )
