@@ -111,7 +111,7 @@ def test_a_token_that_could_be_guessed_or_read_otherwise_is_refused(tmp_path: Pa
     if text is not None:
         chosen.write_text(text)
     with pytest.raises(BadSetting, match="HEADGATE_ADMIN_TOKEN_FILE"):
-        settings.settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
+        settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
 
 
 @pytest.mark.parametrize("text", ["data", "/data,s3//bucket", "ftp://x/y", " , ", "s3:///prefix"])
