@@ -30,6 +30,7 @@ class Settings:
     kubeconfig: Path | None = None
     secrets: Path | None = None
     sources: tuple[str, ...] | None = None  # all that may be read; None: anything but places of our own
+    listing_timeout_s: int | None = None  # None: as workers have it
     semantics: int = 0
     lease_s: float = LEASE_S
     admin_token: str | None = None
@@ -52,6 +53,9 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
         sources=_sources(given["SOURCES"]) if "SOURCES" in given else None,
+        listing_timeout_s=_number(given["LISTING_TIMEOUT"], "HEADGATE_LISTING_TIMEOUT")
+        if "LISTING_TIMEOUT" in given
+        else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_lease(given["LEASE_S"]) if "LEASE_S" in given else LEASE_S,
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,

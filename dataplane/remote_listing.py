@@ -16,6 +16,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from dataplane.bounds import Bounds
 from dataplane.columns import own_columns
 from dataplane.contract import GLOB_CHARACTERS, Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
@@ -82,7 +83,7 @@ class Place:
 
 
 @contextmanager
-def looking(job: Mapping[str, Json], cache: Versions, places: Places) -> Iterator[Look]:
+def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[Look]:
     """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
     being sorted, and some thousand objects."""
     place = Place.of(job, job["location"])
@@ -92,6 +93,8 @@ def looking(job: Mapping[str, Json], cache: Versions, places: Places) -> Iterato
         return
     with Pages() as pages:
         for page in _pages(place):
+            bounds.count(len(page))
+            bounds.check_time()
             pages.add(page)
         yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
 

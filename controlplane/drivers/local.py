@@ -241,6 +241,7 @@ _SHARED = (
     "HEADGATE_JVM",
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
+    "HEADGATE_LISTING_TIMEOUT",
     "HEADGATE_SOURCES",  # checked wherever a place is opened
     "HEADGATE_FAILPOINTS",
 )
