@@ -33,6 +33,8 @@ class Settings:
     pools: Path | None = None
     kubeconfig: Path | None = None
     secrets: Path | None = None
+    sources: tuple[str, ...] | None = None  # all that may be read; None: anything but places of our own
+    listing_timeout_s: int | None = None  # None: as workers have it
     semantics: int = 0
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
@@ -55,6 +57,10 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         pools=Path(given["POOLS"]) if "POOLS" in given else None,
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
+        sources=_sources(given["SOURCES"]) if "SOURCES" in given else None,
+        listing_timeout_s=_number(given["LISTING_TIMEOUT"], "HEADGATE_LISTING_TIMEOUT")
+        if "LISTING_TIMEOUT" in given
+        else None,
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
@@ -62,6 +68,18 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
+
+
+def _sources(text: str) -> tuple[str, ...]:
+    """Workers and drivers read the variable themselves; here a slip is told before they start."""
+    entries = tuple(entry for part in text.split(",") if (entry := part.strip()))
+    for entry in entries:
+        if not re.match(r"/|file:/|(s3|gs|abfss?)://[^/]", entry):
+            like = "absolute folders and prefixes such as /data, s3://bucket/prefix, separated by commas"
+            raise BadSetting(f"HEADGATE_SOURCES has {entry!r}; it must be {like}")
+    if not entries:
+        raise BadSetting("HEADGATE_SOURCES names nothing, so nothing could be read; unset it to allow all")
+    return entries
 
 
 def _url(text: str) -> str:

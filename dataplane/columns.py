@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from dataplane.contract import NESTED, Json
+from dataplane.failure import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LONGEST_LINE = 4_000_000  # characters of a header; 10,000 columns take a tenth
+LONGEST_RECORD = 16_000_000  # characters of one line of JSON; in memory it is several times that
 MOST_JSON = 64_000_000  # characters of JSON lines that are worth parsing here
+MOST_COLUMNS = 100_000  # of one file; more are keys that should be values
 MOST_FIELDS = 2_000  # nested ones that are told of one file: of objects used as maps there may be any number
 _UNTOLD = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 _Fields: TypeAlias = "dict[str, _Fields]"  # with the fields within each
@@ -157,7 +160,15 @@ def _csv(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] | 
     if line is None or len(line) >= LONGEST_LINE:
         return None
     cells = _cells(line.removesuffix("\n"), dialect) if line else []
+    _check_width(len(cells or ()), name)
     return None if cells is None else _named(cells, dialect)
+
+
+def _check_width(columns: int, name: str) -> None:
+    """Asking Spark about these would cost a driver its memory."""
+    if columns > MOST_COLUMNS:
+        message = f"{name} has more than {MOST_COLUMNS} columns: keys that differ from row to row belong in a column"
+        raise TaskFailure("too-many-columns", message, file=name)
 
 
 def _encoding(settings: Mapping[str, str]) -> str:
@@ -167,7 +178,9 @@ def _encoding(settings: Mapping[str, str]) -> str:
 
 def _first_line(text: IO[str], dialect: Dialect) -> str:
     """The first line that is not blank and no comment; empty if there is none."""
-    while line := text.readline(LONGEST_LINE):
+    seen = 0
+    while (line := text.readline(LONGEST_LINE)) and seen <= MOST_JSON:
+        seen += len(line)
         if line.strip() and not (dialect.comment and line.startswith(dialect.comment)):
             return line
     return ""
@@ -209,21 +222,22 @@ def _json(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] |
     if settings.get("multiline", "false").lower() == "true" or "linesep" in settings:
         return None
     with _lines(file, name, _encoding(settings)) as text:
-        return _keys(text) if text else None
+        return _keys(text, name) if text else None
 
 
-def _keys(text: IO[str]) -> list[str] | None:
+def _keys(text: IO[str], name: str) -> list[str] | None:
     shape = _Shape()
     seen = 0
-    for line in text:
+    while line := text.readline(LONGEST_RECORD + 1):
         seen += len(line)
-        if seen > MOST_JSON:
+        if seen > MOST_JSON or len(line) > LONGEST_RECORD:
             return None
         if line.strip():
             record = json.loads(line)
             if not isinstance(record, dict):
                 return None
             shape.add(record)
+            _check_width(len(shape.fields), name)
     return _told({name: dict.fromkeys(_paths(fields, name)) for name, fields in shape.fields.items()})
 
 

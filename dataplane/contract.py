@@ -466,6 +466,7 @@ def failpoint(name: str) -> None:
 # --- source names -------------------------------------------------------------------------------
 
 GLOB_CHARACTERS = "*?[{\\"
+SYSTEM_PLACES = ("/proc", "/dev", "/sys")  # where no dataflow reads or writes
 REGEX_BYTES = 8 << 20  # of memory for a regular expression of a user's
 MOST_BRACES = 100  # of one glob
 MOST_ALTERNATIVES = 1_000  # paths that they may stand for

@@ -26,11 +26,12 @@ class BadGlob(ValueError):
     """A bracket that is not closed, a range that is backwards, or more alternatives than anybody means."""
 
 
-def find(pattern: str, folder: str) -> Iterator[str]:
+def find(pattern: str, folder: str, count: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Paths of all files that `pattern` (which starts with the existing folder `folder`) finds, in no order.
 
     No path comes twice. OSError if anything cannot be looked at; FileNotFoundError if the folder, or a file without
-    a glob, is missing. Folders are read while the paths are taken.
+    a glob, is missing. Folders are read while the paths are taken; `count` is called for each entry that is looked at,
+    and may raise.
     """
     if not stat.S_ISDIR(os.stat(folder).st_mode):
         raise NotADirectoryError(f"not a folder: {folder}")
@@ -38,7 +39,7 @@ def find(pattern: str, folder: str) -> Iterator[str]:
     if not _SPECIAL.search(rest):
         os.stat(pattern)
     steps = _steps(rest)
-    return _Walk(folder.rstrip("/")).files(steps)
+    return _Walk(folder.rstrip("/"), count).files(steps)
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -141,6 +142,7 @@ class _Walk:
     """One look at the folders below `top`. `visited` counts the folders that were read."""
 
     top: str
+    count: Callable[[], None] = lambda: None
     visited: int = 0
     _waiting: list[tuple[str, frozenset[Step]]] = field(default_factory=list)
 
@@ -155,6 +157,7 @@ class _Walk:
         if any(step.is_end or step.is_any or step.matches is not None for step in here):
             self.visited += 1
             for entry in _visible(path):
+                self.count()
                 names.discard(entry.name)
                 yield from self._entry(entry, here)
         for name in names:  # which may be hidden, and where nothing else is wanted, need no look at the folder

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 from dataplane import unchanged
+from dataplane.bounds import Bounds
 from dataplane.contract import (
     Json,
     ListedPartition,
@@ -33,6 +34,7 @@ from dataplane.glob import BadGlob, find
 from dataplane.grouping import grouped, key_for
 from dataplane.order import Record, in_order
 from dataplane.patterns import full_matcher
+from dataplane.places import Places
 from dataplane.stores import is_remote
 from dataplane.unchanged import Look
 from dataplane.versions import REST_NS, Reading, Seen, Versions, examine, look
@@ -43,33 +45,35 @@ SHARE = 50  # files that one thread reads in a row
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def list_files(job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None = None) -> ListingResult:
+def list_files(
+    job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None = None, lake: str = ""
+) -> ListingResult:
     """The result of a `list` task. TaskFailure if anything at all cannot be read.
 
     Memory holds some thousand files at a time. A listing that is too large for a report becomes the file that `place`
     names; without one it is reported inline, however large. Of one that the control plane has already (`was`) nothing
-    is told but that.
+    is told but that. Nothing in `lake` is listed.
     """
-    with _looking(job, cache) as look:
+    with _looking(job, cache, Places.of(os.environ, lake), Bounds.of(os.environ)) as look:
         return unchanged.result(look, job, cache, place)
 
 
-def _looking(job: Mapping[str, Json], cache: Versions) -> AbstractContextManager[Look]:
+def _looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> AbstractContextManager[Look]:
     if not is_remote(job["location"]):
-        return nullcontext(Look(_looks(job, cache), lambda: partitions(job, cache)))
+        return nullcontext(Look(_looks(job, cache, places, bounds), lambda: partitions(job, cache, places, bounds)))
     from dataplane import remote_listing
 
-    return remote_listing.looking(job, cache)
+    return remote_listing.looking(job, cache, places, bounds)
 
 
-def _looks(job: Mapping[str, Json], cache: Versions) -> str:
+def _looks(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> str:
     """A digest over names and stamps of all files as they are found. It may be remembered, as a file may, if all have
     been at rest for a while; empty otherwise, and where anything is in the way, which the listing will tell."""
     if not cache.remembers:
         return ""
     pattern, began_ns, newest_ns, seen = local_path(job["location"]), cache.now_ns(), 0, sha256()
     try:
-        for path in find(pattern, base_folder(pattern)):
+        for path in _found(pattern, places, bounds):
             name, found = os.fsencode(path), os.stat(path)
             times = found.st_mtime_ns, found.st_ctime_ns
             seen.update(b"%b\0%d %d %d %d %d\n" % (name, found.st_size, *times, found.st_ino, found.st_mode))
@@ -79,16 +83,24 @@ def _looks(job: Mapping[str, Json], cache: Versions) -> str:
     return seen.hexdigest() if newest_ns + REST_NS <= began_ns else ""
 
 
-def partitions(job: Mapping[str, Json], cache: Versions) -> Iterator[ListedPartition]:
+def _found(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
+    """Paths of files. TaskFailure where the folder, or a file in it, may not be read."""
+    folder = base_folder(pattern)
+    places.check_source(folder)
+    bounds.entries = 0  # what was looked at to see whether anything changed is looked at again
+    return places.of_files(find(pattern, folder, bounds.count))
+
+
+def partitions(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[ListedPartition]:
     """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
     reading, metadata = Reading(job["format"], job["options"]), job.get("metadata", ())
     try:
         key_of = keys_for(job)
-        names = (_telling(path).removeprefix(folder) for path in find(pattern, folder))
+        names = (_telling(path).removeprefix(folder) for path in _found(pattern, places, bounds))
         keyed = ((key, name) for name in names if (key := key_of(name)))
-        found = grouped(_observed(in_order(keyed), folder, reading, cache), job)
+        found = grouped(_observed(in_order(keyed), folder, reading, cache, bounds), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
@@ -114,11 +126,16 @@ def base_folder(pattern: str) -> str:
 
 def check_folder(job: Mapping[str, Json]) -> None:
     """Whether a location can be looked at, or written to. TaskFailure says why not."""
+    places = Places.of(os.environ)
     if is_remote(job["place"]):
         from dataplane import remote_listing
 
-        return remote_listing.check(job)
+        return remote_listing.check(job, places)
     folder = Path(base_folder(local_path(job["place"])))
+    if job["writes"]:
+        places.check_target(local_path(job["place"]))
+    else:
+        places.check_source(str(folder))
     if job["writes"]:
         folder = Path(local_path(job["place"]))
         folder = next((f for f in (folder, *folder.parents) if f.exists()), folder)
@@ -149,11 +166,12 @@ def keys_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
 
 
 def _observed(
-    records: Iterator[Record], folder: str, reading: Reading, cache: Versions
+    records: Iterator[Record], folder: str, reading: Reading, cache: Versions, bounds: Bounds
 ) -> Iterator[tuple[str, SourceObject]]:
     """Keys with the files behind them, as they are now."""
     with ThreadPoolExecutor(THREADS) as threads:
         while some := list(islice(records, AT_A_TIME)):
+            bounds.check_time()
             seen = observe([folder + name for _, name in some], reading, cache, threads)
             yield from ((key, _object(folder + name, name, seen[folder + name])) for key, name in some)
 

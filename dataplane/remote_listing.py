@@ -16,6 +16,7 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from dataplane.bounds import Bounds
 from dataplane.columns import own_columns
 from dataplane.contract import GLOB_CHARACTERS, Json, ListedPartition, SourceObject
 from dataplane.failure import TaskFailure
@@ -24,6 +25,7 @@ from dataplane.grouping import grouped
 from dataplane.listing import AT_A_TIME, base_folder, keys_for, listed
 from dataplane.order import Record, in_order
 from dataplane.pages import Pages, Told, told
+from dataplane.places import Places
 from dataplane.stores import (
     ALL_BYTES,
     BUFFER_BYTES,
@@ -81,34 +83,41 @@ class Place:
 
 
 @contextmanager
-def looking(job: Mapping[str, Json], cache: Versions) -> Iterator[Look]:
+def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[Look]:
     """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
     being sorted, and some thousand objects."""
     place = Place.of(job, job["location"])
+    places.check_object(place.root, place.below)
     if place.is_exact and (one := head(place.store, place.root, place.path)):
-        yield Look("", lambda: _partitions([_as_told(one)], place, job, cache))
+        yield Look("", lambda: _partitions([_as_told(one)], place, job, cache, places))
         return
     with Pages() as pages:
         for page in _pages(place):
+            bounds.count(len(page))
+            bounds.check_time()
             pages.add(page)
-        yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache))
+        yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
 
 
 def _partitions(
-    objects: Iterable[Told], place: Place, job: Mapping[str, Json], cache: Versions
+    objects: Iterable[Told], place: Place, job: Mapping[str, Json], cache: Versions, places: Places
 ) -> Iterator[ListedPartition]:
     reading = Reading(job["format"], job["options"])
     try:
-        found = grouped(_observed(in_order(_records(objects, place, job)), place, reading, cache), job)
+        found = grouped(_observed(in_order(_records(objects, place, job, places)), place, reading, cache), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], job.get("metadata", ()))
     except BadGlob as e:
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
 
 
-def check(job: Mapping[str, Json]) -> None:
+def check(job: Mapping[str, Json], places: Places) -> None:
     """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
     place = Place.of(job, job["place"])
+    if job["writes"]:
+        places.check_target(f"{place.root}/{place.path}")
+    else:
+        places.check_object(place.root, place.below)
     one = head(place.store, place.root, place.path) if place.is_exact else None
     first = _as_told(one) if one else next(chain.from_iterable(map(told, _pages(place))), None)
     if job["writes"]:
@@ -123,7 +132,7 @@ def check(job: Mapping[str, Json]) -> None:
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json]) -> Iterator[Record]:
+def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json], places: Places) -> Iterator[Record]:
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
@@ -131,6 +140,7 @@ def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json]) -> 
         name = one.path.removeprefix(folder)
         if one.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, one):
             count += 1
+            places.check_object(place.root, one.path)
             version = version_by(one.etag, one.size, one.modified_ms, place.access)
             yield key, name, str(one.size), str(one.modified_ms), version
     if place.is_exact and not count:

@@ -175,7 +175,15 @@ _SELECT_LISTING = "SELECT found FROM listings WHERE way = ? AND looks = ?"
 
 def look(path: str) -> Stamp:
     """The stamp of a regular file; OSError or TaskFailure otherwise."""
-    status = os.stat(path)
+    return _stamp(os.stat(path), path)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A FIFO that has taken a file's place meanwhile opens at once, though nothing writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _stamp(status: os.stat_result, path: str) -> Stamp:
     if not stat.S_ISREG(status.st_mode):
         raise TaskFailure("not-a-file", f"neither a file nor a folder: {path}")
     return Stamp.of(status)
@@ -184,8 +192,8 @@ def look(path: str) -> Stamp:
 def examine(path: str, reading: Reading) -> Seen:
     """Read a whole file: version and columns are those of one and the same state of it."""
     for _ in range(TRIES):
-        with open(path, "rb") as file:
-            before = Stamp.of(os.fstat(file.fileno()))
+        with open(path, "rb", opener=_without_waiting) as file:
+            before = _stamp(os.fstat(file.fileno()), path)
             version = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)
             columns = own_columns(file, path, reading.format, reading.options)

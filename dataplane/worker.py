@@ -138,7 +138,9 @@ def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[Tas
     connector = job.get("connector", "files")
     match claim["kind"]:
         case "list" if connector == "files":
-            return nullcontext(lambda task: _placed(claim, task, lambda place: list_files(job, cache, place)))
+            return nullcontext(
+                lambda task: _placed(claim, task, lambda place: list_files(job, cache, place, claim["lake"]))
+            )
         case "list":
             return nullcontext(lambda task: _placed(claim, task, lambda place: _listed(claim, connector, place)))
         case "connect":

@@ -281,5 +281,7 @@ _SHARED = (
     "HEADGATE_LAKE",  # Spark must be told at its start
     "HEADGATE_SPARK_CONF",
     "HEADGATE_WORKER_SLOTS",
+    "HEADGATE_LISTING_TIMEOUT",
+    "HEADGATE_SOURCES",  # checked wherever a place is opened
     "HEADGATE_FAILPOINTS",
 )

@@ -19,6 +19,7 @@ from dataplane.contract import NESTED, Json, ListedPartition, SourceObject, dige
 from dataplane.delta_log import LOG, Head, Snapshot, head, local_place, snapshot, vector_id
 from dataplane.failure import TaskFailure
 from dataplane.listing import THREADS, listed, local_path
+from dataplane.places import Places
 from dataplane.versions import Reading, Seen, Versions, cache_file, look
 from dataplane.write.marker import MARKER
 
@@ -33,7 +34,11 @@ _SHARE = 500  # files whose footers are read before they are remembered
 
 def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     """Each file of the table is a partition; its key is the path below the table's folder."""
+    places = Places.of(os.environ)
+    places.check_source(str(root_of(job)))
     found = snapshot(root_of(job), job["settings"].get("version"))
+    for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in found.files):
+        """A log may name a file anywhere."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     objects = sorted(_objects(root_of(job), found, cache), key=lambda one: one[0].encode())
     for key, source in objects:
@@ -43,6 +48,8 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
 def check(job: Mapping[str, Json]) -> None:
     """Whether there is a table to read, or none in the way of one to write. TaskFailure says what is in the way."""
     root = Path(local_path(job["place"]))
+    places = Places.of(os.environ)
+    places.check_target(str(root)) if job["writes"] else places.check_source(str(root))
     if not job["writes"]:
         head(root, job["settings"].get("version"))
     elif (root / LOG).exists() and not (root / MARKER).exists():

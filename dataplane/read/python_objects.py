@@ -6,6 +6,7 @@ The code is run in this process, as that of transforms is in a driver. Does not 
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
+from dataplane.bounds import Bounds
 from dataplane.contract import Json, ListedPartition, SourceObject, key_of
 from dataplane.failure import TaskFailure
 from dataplane.listing import listed
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from dataplane.transform.bundle import Bundle
 
 KIND = "python:"
+EACH = 50  # what an object that is held in memory counts for, beside one that is only looked at
 _KNOWN = frozenset({"name", "version", "size", "modified_ms", "detail"})
 
 
@@ -57,10 +60,13 @@ def check(job: Mapping[str, Json]) -> None:
     next(objects_of(job), None)
 
 
-def objects_of(job: Mapping[str, Json]) -> Iterator[tuple[str, SourceObject]]:
+def objects_of(job: Mapping[str, Json], bounds: Bounds | None = None) -> Iterator[tuple[str, SourceObject]]:
     """With their keys, in the order of the user's code."""
+    bounds = bounds or Bounds.of(os.environ)
     with user_code(job["settings"]) as (bundle, context), telling(bundle):
         for found in bundle.load().list(context):
+            bounds.count(EACH)
+            bounds.check_time()
             yield _object(found, job["settings"]["main"])
 
 

@@ -8,6 +8,7 @@ copies tell which fragment they hold. Does not belong here: deciding what is to 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from dataplane.delta_log import snapshot
 from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
+from dataplane.places import Places
 from dataplane.write.marker import MARKER, TEMPORARY, take
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ _COPY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 @contextmanager
 def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
     """What does the `write` tasks of a claim."""
+    Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
     target.open()
     yield target.sync

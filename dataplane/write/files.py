@@ -26,6 +26,7 @@ from dataplane.contract import Json, Schema, TaskSpec, encode_key
 from dataplane.failure import TaskFailure
 from dataplane.lake import Lake
 from dataplane.listing import local_path
+from dataplane.places import Places
 from dataplane.stores import is_remote
 from dataplane.write.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
 
@@ -205,6 +206,7 @@ def opened(job: Mapping[str, Json]) -> FilesTarget | RemoteTarget:
 
 def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
     """The result of one `write` task."""
+    Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = opened(job)
     target.open(time.time())
     generation = task.get("generation", 0)

@@ -5,6 +5,7 @@ Does not belong here: whether what a text names exists.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +14,7 @@ from controlplane.core import partitioning
 from controlplane.core.blueprint.kinds import Check, Fault
 from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
-from dataplane.contract import GLOB_CHARACTERS, braces_fault
+from dataplane.contract import GLOB_CHARACTERS, SYSTEM_PLACES, braces_fault
 
 NAME: Final = "[a-z][a-z0-9_]*"
 LONGEST_NAME: Final = 100
@@ -69,6 +70,16 @@ def path(text: str) -> Fault | None:
         return Fault("not-supported", f"{scheme}:// comes with a later release", "use local files")
     if scheme != "file":
         return Fault("invalid-path", f"there is no scheme {shown(scheme)}", did_you_mean(scheme, ("file",)))
+    return None
+
+
+def no_system_place(text: str) -> Fault | None:
+    """A path that is not one of the system's, as it is written; where links lead is for workers to see."""
+    path = posixpath.normpath("/" + text.removeprefix("file:").lstrip("/"))
+    for place in SYSTEM_PLACES if text.startswith(("/", "file:")) else ():
+        if path == place or path.startswith(f"{place}/"):
+            message = f"{shown(text)} is below {place}, a place of the system"
+            return Fault("place-refused", message, "name a folder of data")
     return None
 
 

@@ -19,7 +19,9 @@ from controlplane.core.blueprint.shared import (
     section,
 )
 
-PATH = Key("path", Text((checks.path, checks.no_glob)), "", "Folder of the table.", is_required=True)
+PATH = Key(
+    "path", Text((checks.path, checks.no_glob, checks.no_system_place)), "", "Folder of the table.", is_required=True
+)
 VERSION: Key[int | None] = Key(
     "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed."
 )

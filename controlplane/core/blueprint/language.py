@@ -49,7 +49,13 @@ NO_TEXTS: tuple[str, ...] = ()
 
 # --- read ---------------------------------------------------------------------------------------
 
-PATH = Key("path", Text((checks.source_path, checks.glob)), "", "Path or URI with a glob: data/*.csv", is_required=True)
+PATH = Key(
+    "path",
+    Text((checks.source_path, checks.glob, checks.no_system_place)),
+    "",
+    "Path or URI with a glob: data/*.csv",
+    is_required=True,
+)
 FORMAT = Key(
     "format",
     Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
@@ -98,7 +104,13 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 # --- write --------------------------------------------------------------------------------------
 
-TO_PATH = Key("path", Text((checks.source_path, checks.no_glob)), "", "Folder to write to.", is_required=True)
+TO_PATH = Key(
+    "path",
+    Text((checks.source_path, checks.no_glob, checks.no_system_place)),
+    "",
+    "Folder to write to.",
+    is_required=True,
+)
 TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
 WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS, STORAGE)
 

@@ -37,6 +37,7 @@ Code: TypeAlias = Literal[
     "literal-secret",
     "invalid-duration",
     "invalid-path",
+    "place-refused",
     "invalid-partition",
     "invalid-schema",
     "missing-file",

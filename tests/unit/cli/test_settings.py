@@ -112,3 +112,14 @@ def test_a_token_that_could_be_guessed_or_read_otherwise_is_refused(tmp_path: Pa
         chosen.write_text(text)
     with pytest.raises(BadSetting, match="HEADGATE_ADMIN_TOKEN_FILE"):
         settings.read(environ={"HEADGATE_ADMIN_TOKEN_FILE": str(chosen)})
+
+
+@pytest.mark.parametrize("text", ["data", "/data,s3//bucket", "ftp://x/y", " , ", "s3:///prefix"])
+def test_sources_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(BadSetting, match="HEADGATE_SOURCES"):
+        settings.read(environ={"HEADGATE_SOURCES": text})
+
+
+def test_sources_are_folders_and_prefixes() -> None:
+    assert settings.read(environ={"HEADGATE_SOURCES": "/data, s3://b/in"}).sources == ("/data", "s3://b/in")
+    assert settings.read(environ={}).sources is None

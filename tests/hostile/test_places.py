@@ -1,0 +1,219 @@
+"""Places that no dataflow may read: the installation's own, the system's, and what the operator does not allow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.blueprint import parse
+from controlplane.core.errors import InvalidBlueprint
+from controlplane.drivers.local import inherited
+from dataplane.contract import Json
+from dataplane.failure import TaskFailure
+from dataplane.listing import check_folder, list_files
+from dataplane.places import Places
+from dataplane.versions import Versions
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "home"
+    (found / "run").mkdir(parents=True)
+    (found / "lake").mkdir()
+    (found / "run" / "admin.csv").write_text("hg_secret")
+    (found / "lake" / "other.csv").write_text("rows of another")
+    monkeypatch.setenv("HEADGATE_HOME", str(found))
+    monkeypatch.delenv("HEADGATE_SOURCES", raising=False)
+    monkeypatch.delenv("HEADGATE_LAKE", raising=False)
+    return found
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    found = tmp_path / "data"
+    found.mkdir()
+    (found / "own.csv").write_text("a\n1\n")
+    return found
+
+
+def names(location: str, lake: str = "") -> list[str]:
+    job: Json = {"location": location, "format": "csv", "options": {}, "partition": None}
+    return [o["name"] for p in list_files(job, Versions(), None, lake)["partitions"] for o in p["objects"]]
+
+
+def refusal(location: str, lake: str = "") -> str:
+    with pytest.raises(TaskFailure) as told:
+        names(location, lake)
+    assert told.value.condition == "place-refused"
+    return told.value.message
+
+
+@pytest.mark.parametrize(
+    "below", ["home/run/*", "home/**/*.csv", "home/lake/*", "data/../home/run/*", "*/run/*", "home/run/admin.csv"]
+)
+def test_nothing_below_the_home_is_listed(home: Path, data: Path, below: str) -> None:
+    assert str(home) in refusal(f"{home.parent}/{below}")
+
+
+def test_what_lies_beside_the_home_is(home: Path, data: Path) -> None:
+    assert names(f"{data}/*") == ["own.csv"]
+    beside = home.parent / "home2"
+    beside.mkdir()
+    (beside / "x.csv").touch()
+    assert names(f"{beside}/*") == ["x.csv"]
+
+
+@pytest.mark.parametrize("link", ["folder", "file", "base"])
+def test_no_link_leads_into_the_home(home: Path, data: Path, link: str) -> None:
+    match link:
+        case "folder":
+            (data / "sub").symlink_to(home / "run")
+            location = f"{data}/*/*.csv"
+        case "file":
+            (data / "x.csv").symlink_to(home / "run" / "admin.csv")
+            location = f"{data}/*.csv"
+        case _:
+            (data.parent / "alias").symlink_to(home)
+            location = f"{data.parent}/alias/run/*"
+    refusal(location)
+
+
+def test_a_home_that_is_itself_a_link_is_refused_by_both_of_its_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home.parent / "alias").symlink_to(home)
+    monkeypatch.setenv("HEADGATE_HOME", str(home.parent / "alias"))
+    refusal(f"{home}/run/*")
+    refusal(f"{home.parent}/alias/run/*")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "/proc/self/environ",
+        "/proc/*/environ",
+        "file:///proc/self/*",
+        "/sys/kernel/*",
+        "/dev/*",
+        "/proc/self/root/etc/*",
+    ],
+)
+def test_no_place_of_the_system_is_listed(location: str) -> None:
+    refusal(location)
+
+
+def test_no_glob_over_folders_gets_around_it(home: Path) -> None:
+    refusal("/pro[c]/self/environ")
+
+
+def test_a_lake_elsewhere_is_refused(home: Path, data: Path) -> None:
+    refusal(f"{data}/*", lake=data.as_uri())
+    refusal(f"{data}/*", lake=str(data))
+
+
+def test_secrets_are_refused(home: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_SECRETS", str(data))
+    refusal(f"{data}/*")
+
+
+# --- what the operator allows ---------------------------------------------------------------------
+
+
+def test_the_allow_list_names_all_that_is_listed(home: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = data.parent / "data2"
+    other.mkdir()
+    (other / "x.csv").touch()
+    monkeypatch.setenv("HEADGATE_SOURCES", f"s3://bucket/in, {data}")
+    assert names(f"{data}/*") == ["own.csv"]
+    assert "HEADGATE_SOURCES" in refusal(f"{other}/*")
+    (data / "x.csv").symlink_to(other / "x.csv")
+    refusal(f"{data}/*")
+
+
+def test_an_allow_list_of_nothing_allows_nothing(home: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_SOURCES", " , ")
+    refusal(f"{data}/*")
+
+
+def test_what_was_remembered_is_refused_once_it_is_not_allowed(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing that looks as it did is not told again, and must not pass for that."""
+    cache = Versions(home / "versions.db", lambda: 2**62)
+    job: Json = {"location": f"{data}/*", "format": "csv", "options": {}, "partition": None}
+    was = list_files(job, cache)["digest"]
+    assert "partitions" not in list_files({**job, "was": was}, cache)
+    monkeypatch.setenv("HEADGATE_SOURCES", "/nowhere")
+    with pytest.raises(TaskFailure, match="HEADGATE_SOURCES"):
+        list_files({**job, "was": was}, cache)
+
+
+@pytest.mark.parametrize(
+    ("place", "is_fine"),
+    [
+        ("s3://bucket/in", True),
+        ("s3://bucket/in/x.csv", True),
+        ("s3://bucket/inner/x.csv", False),
+        ("s3://bucket", False),
+        ("s3://other/in/x.csv", False),
+        ("gs://bucket/in/x.csv", False),
+        ("abfs://c@a.dfs.core.windows.net/x", True),
+        ("abfss://c@A.dfs.core.windows.net/x", True),
+        ("s3://bucket/in/lake/x.csv", False),
+    ],
+)
+def test_prefixes_of_stores(place: str, is_fine: bool) -> None:
+    allowed = "s3://bucket/in,abfss://c@a.dfs.core.windows.net"
+    places = Places.of({"HEADGATE_SOURCES": allowed, "HEADGATE_LAKE": "s3://bucket/in/lake"})
+    if is_fine:
+        places.check_source(place)
+        return
+    with pytest.raises(TaskFailure) as told:
+        places.check_source(place)
+    assert told.value.condition == "place-refused"
+
+
+def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:
+    places = Places.of(os.environ, "s3://lakes/one")
+    fine = [{"uri": f"file://{data}/own.csv"}, {"uri": "s3://shop/x.csv"}, {"uri": "python:home"}]
+    places.check_objects(fine)
+    for uri in (f"file://{home}/run/admin.csv", f"file://{data}/%2e%2e/home/run/admin.csv", "s3://lakes/one/x.parquet"):
+        with pytest.raises(TaskFailure) as told:
+            places.check_objects([*fine, {"uri": uri}])
+        assert told.value.condition == "place-refused"
+
+
+# --- checks, targets, validate --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_connection_to_the_home_is_refused(home: Path, writes: bool) -> None:
+    with pytest.raises(TaskFailure) as told:
+        check_folder({"place": f"{home}/run", "writes": writes})
+    assert told.value.condition == "place-refused"
+
+
+def test_nothing_is_written_into_the_home(home: Path) -> None:
+    from dataplane.lake import LocalLake
+    from dataplane.write.files import write_tasks
+
+    lake = LocalLake(home / "lake")
+    job = {"path": str(home / "out"), "format": "csv", "options": {}, "owner": "me", "schema": {"fields": []}}
+    with pytest.raises(TaskFailure) as told:
+        write_tasks(job, lake, {"task": "t", "epoch": 1, "partition": "p", "files": []})
+    assert told.value.condition == "place-refused"
+    assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/data/../dev/zero", "file:///sys/*", "//proc/1/*", "/proc"])
+def test_validate_refuses_places_of_the_system(path: str) -> None:
+    text = f"dataflow: f\ncomponents:\n  x:\n    read: {{connector: files, path: '{path}', format: csv}}\n"
+    with pytest.raises(InvalidBlueprint) as told:
+        parse(text, file="/w/f.yaml")
+    assert [p.code for p in told.value.problems] == ["place-refused"]
+
+
+def test_children_are_told_the_allow_list() -> None:
+    assert inherited({"HEADGATE_SOURCES": "/data"}) == {"HEADGATE_SOURCES": "/data"}
