@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
 from controlplane.core.model import Size
+from controlplane.core.redaction import remember
 from controlplane.core.scaling import Share
 from controlplane.home import Home
-from controlplane.settings import BadSetting, Settings
+from controlplane.settings import BadSetting, Settings, secrets_in
 
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
@@ -54,6 +55,7 @@ class Server:
     def __init__(self, settings: Settings, role: Role, host: str = LOOPBACK, port: int = 0) -> None:
         """`port` 0 is any free one."""
         self.settings, self.role, self.home = settings, role, Home(settings.home)
+        remember(secrets_in(os.environ, settings))
         self._address = (host, port)
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None

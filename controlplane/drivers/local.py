@@ -24,6 +24,7 @@ from uuid import uuid4
 from controlplane.core import ends
 from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
+from controlplane.core.redaction import redacted
 from controlplane.core.scaling import Limits, Share, surplus
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.hearing import Hearing
@@ -240,7 +241,7 @@ def _wait_for_end(child: Child, deadline: float) -> None:
 
 def reason(status: int, child: Child) -> str:
     """Why a child ended, for people."""
-    tail = _tail(child.log)
+    tail = redacted(_tail(child.log))
     if child.killed:
         return child.killed
     if child.stopping:
