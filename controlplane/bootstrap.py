@@ -81,6 +81,8 @@ class Server:
             self.home.prepare()
         else:
             self._ends.callback(self.home.lock().release)
+            for path in self.home.tighten():
+                log.warning("this was open to other users of the machine, and is closed now", path=str(path))
             self._check_lake()
         bound = self._ends.enter_context(_bind(*self._address))
         self.url = _url(*bound.getsockname()[:2])
