@@ -36,6 +36,7 @@ class Settings:
     semantics: int = 0
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
+    driver_user: str | None = None
     admin_token: str | None = None
     url: str | None = None
     token: str | None = None
@@ -58,6 +59,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
+        driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,

@@ -19,7 +19,7 @@ import threading
 from base64 import b64encode
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
@@ -70,12 +70,23 @@ def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
     found = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not found:
         return
-    file = _open_nameless()
-    os.write(file, json.dumps({**_handed(environ), **found}).encode())
-    os.lseek(file, 0, os.SEEK_SET)
-    os.set_inheritable(file, True)
-    environ[HANDED] = str(file)
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
+    with handing({**_handed(environ), **found}) as descriptor:
+        os.set_inheritable(descriptor, True)
+        environ[HANDED] = str(descriptor)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
+
+
+@contextmanager
+def handing(values: Mapping[str, str]) -> Iterator[int]:
+    """A descriptor for a process that is started within the block, which is told its number by HANDED."""
+    descriptor = _open_nameless()
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(json.dumps(dict(values)).encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _open_nameless() -> int:
@@ -123,9 +134,13 @@ def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def named_by(job: Json) -> dict[str, str]:
-    """The variables of the secrets that a claim's job refers to, and of no others: for a process that does this job."""
-    references = {f"secret://{name}/{key}" for name, key in _REFERENCE.findall(json.dumps(job))}
-    return {name: _given[name] for name in map(_variable_of, references) if name in _given}
+    """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
+    found: dict[str, str] = {}
+    for name, key in _REFERENCE.findall(json.dumps(job)):
+        with suppress(TaskFailure):  # that process tells of it
+            if (value := _value(name, key, _all())) is not None:
+                found[_variable_of(f"{name}/{key}")] = value
+    return found
 
 
 def _all() -> Mapping[str, str]:
