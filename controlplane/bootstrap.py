@@ -16,13 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
 from controlplane.core.model import Size
+from controlplane.core.redaction import remember
 from controlplane.core.scaling import Share
 from controlplane.home import Home
-from controlplane.settings import BadSetting, Settings
+from controlplane.settings import BadSetting, Settings, secrets_in
 
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from controlplane.core.model import Driver
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
+    from controlplane.drivers.user import User
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
     from controlplane.ports import DriverPool, Publisher, Store
@@ -54,6 +57,7 @@ class Server:
     def __init__(self, settings: Settings, role: Role, host: str = LOOPBACK, port: int = 0) -> None:
         """`port` 0 is any free one."""
         self.settings, self.role, self.home = settings, role, Home(settings.home)
+        remember(secrets_in(os.environ, settings))
         self._address = (host, port)
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None
@@ -79,7 +83,10 @@ class Server:
             self.home.prepare()
         else:
             self._ends.callback(self.home.lock().release)
+            for path in self.home.tighten():
+                log.warning("this was open to other users of the machine, and is closed now", path=str(path))
             self._check_lake()
+            self._open_to_drivers()
         bound = self._ends.enter_context(_bind(*self._address))
         self.url = _url(*bound.getsockname()[:2])
         self._ends.callback(self.store.close)
@@ -102,6 +109,29 @@ class Server:
         from controlplane.lake.objects import check_lake
 
         check_lake(self.settings.lake)
+
+    def _open_to_drivers(self) -> None:
+        """To the user as whom they run, if that is another than ours."""
+        if self._driver_user is not None:
+            from controlplane.drivers.user import open_to
+
+            open_to(self._driver_user, self.home.path, self.settings.lake)
+
+    @cached_property
+    def _driver_user(self) -> User | None:
+        if self.settings.driver_user is None or self.settings.pool != "local":
+            return None
+        from controlplane.drivers import user
+
+        try:
+            return user.read(self.settings.driver_user)
+        except user.BadUser as e:
+            raise BadSetting(f"HEADGATE_DRIVER_USER: {e}") from e
+
+    @property
+    def _drivers_own(self) -> Path:
+        """Where drivers of this machine keep packages and what they know of sources."""
+        return self.home.path if self._driver_user is None else self.home.path / "driver"
 
     def _serve_api(self, bound: socket.socket) -> None:
         from controlplane.api.serving import Serving
@@ -184,7 +214,15 @@ class Server:
             return self._kubernetes(nudge)
         from controlplane.drivers.local import LocalPool
 
-        return LocalPool(self.url, self.home.path, self._mint, hearing=self._hearing, silent_s=self.settings.silent_s)
+        return LocalPool(
+            self.url,
+            self.home.path,
+            self._mint,
+            hearing=self._hearing,
+            silent_s=self.settings.silent_s,
+            user=self._driver_user,
+            own=self._drivers_own,
+        )
 
     def _log(self, driver: str, lines: int) -> str:
         """Any process can tell, also one that has no pool: by one that starts nothing, ends nothing and is not told to
@@ -275,7 +313,7 @@ class Server:
         """Of packages that drivers of this home installed."""
         from controlplane.drivers.folders import forget
 
-        return forget(self.home.path, needed, time.time())
+        return forget(self._drivers_own, needed, time.time())
 
     @cached_property
     def counters(self) -> Counters:

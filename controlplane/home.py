@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TypedDict
 
 from controlplane.core.errors import HomeLocked
 
+DATABASE = ("metadata.db", "metadata.db-wal", "metadata.db-shm")
 LOCK_PAUSES_S = (0.0, 0.02, 0.1)  # `is_held` of another process holds the lock for an instant
 
 
@@ -53,6 +55,13 @@ class Home:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.logs, self.run, self.path / "lake"):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+    def tighten(self) -> tuple[Path, ...]:
+        """Close what earlier versions, copies or backups left open to other users; those that were. The lake is the
+        operator's to open, and so is the way to it: others may look into the home, but change nothing."""
+        files = [self.token_file, self.server_file, *(self.path / name for name in DATABASE), *self.run.glob("*")]
+        wanted = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
+        return tuple(path for path, mode in wanted.items() if _is_tightened(path, mode))
 
     def lock(self) -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
@@ -135,6 +144,20 @@ def _replace(path: Path, text: str) -> None:
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(text)
     draft.replace(path)
+
+
+def _is_tightened(path: Path, most: int) -> bool:
+    """Whether a file or folder of ours allowed more than this, and does no more. Others' are theirs: the group of a
+    mounted volume may be the only way in."""
+    try:
+        found = path.lstat()
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid() or not mode & 0o077 & ~most:
+            return False
+        path.chmod(mode & most)
+    except OSError:
+        return False
+    return True
 
 
 def _refusal(path: Path, holder: Holder | None) -> str:

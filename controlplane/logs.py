@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TextIO
 
+from controlplane.core.redaction import redacted
+
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
@@ -119,9 +121,9 @@ def configure(*, level: int = logging.INFO) -> None:
     """Send everything, the lines of other libraries too, to standard error."""
     import structlog
 
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True
-    )
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(Redacting("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[lines], force=True)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -139,5 +141,16 @@ def _rendering() -> list[Processor]:
     import structlog
 
     if sys.stderr.isatty():
-        return [structlog.dev.ConsoleRenderer()]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        return [structlog.dev.ConsoleRenderer(), _redact]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(), _redact]
+
+
+def _redact(_logger: object, _method: str, line: Any) -> str:
+    return redacted(str(line))
+
+
+class Redacting(logging.Formatter):
+    """Lines of other libraries: drivers of databases tell of addresses."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
@@ -38,6 +38,7 @@ class Settings:
     semantics: int = 0
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
+    driver_user: str | None = None
     admin_token: str | None = None
     url: str | None = None
     token: str | None = None
@@ -64,6 +65,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
+        driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
@@ -97,6 +99,16 @@ def _token(text: str) -> str:
     if not text.isascii() or not text.isprintable() or " " in text:
         raise BadSetting("HEADGATE_TOKEN holds what no token has: it must be `hg_` and letters, digits, - or _")
     return text
+
+
+def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
+    """What must never be told: secrets of sources, our tokens, the password of the database."""
+    found = [value for name, value in environ.items() if name.startswith("HEADGATE_SECRET_")]
+    try:
+        password = urlsplit(settings.database_url).password or ""
+    except ValueError:  # opening it tells what is wrong
+        password = ""
+    return [*found, password, unquote(password), settings.admin_token or "", settings.token or ""]
 
 
 def mounted(environ: Mapping[str, str]) -> dict[str, str]:

@@ -14,20 +14,24 @@ import sys
 
 from dataplane import lifeline
 from dataplane.client import Client
-from dataplane.secrets import Hiding, Printing
+from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
 
 def main(arguments: list[str]) -> int:
     if arguments not in (["worker"], ["driver"], ["prepare"]):
         sys.stderr.write("usage: python -m dataplane worker | driver | prepare\n")
         return 64
+    start_clean()
     lifeline.hold()
+    too_short = take()
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    if too_short:
+        logging.warning("secrets of fewer than %d characters are not hidden: %s", SHORTEST, ", ".join(too_short))
     if arguments == ["prepare"]:
         return _prepare()
     client = Client.from_environment()

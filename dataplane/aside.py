@@ -19,13 +19,13 @@ import time
 from contextlib import suppress
 from typing import IO, Protocol
 
-from dataplane import lifeline
+from dataplane import lifeline, secrets
 from dataplane.contract import Claim, TaskResult
 from dataplane.failure import TaskFailure, error_of
 from dataplane.secrets import Printing, without_secrets
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.aside")
-OPENS = ("HEADGATE_URL", "HEADGATE_TOKEN_FILE")
+OPENS = ("HEADGATE_URL", "HEADGATE_TOKEN_FILE", "HEADGATE_SECRETS")
 LONGEST_S = 900.0
 MEMORY_BYTES = 2 << 30
 RESULT_BYTES = 64 << 20
@@ -44,13 +44,16 @@ def is_users_code(claim: Claim) -> bool:
 
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
     """The results of a claim's tasks, whatever becomes of the process that does them; none once it is fenced."""
-    process = subprocess.Popen(
-        COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"},
-        process_group=0,
-    )
+    environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"}
+    with secrets.handing(secrets.named_by(claim["job"])) as descriptor:
+        process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment | {secrets.HANDED: str(descriptor)},
+            pass_fds=(descriptor,),
+            process_group=0,
+        )
     assert process.stdin
     assert process.stdout
     try:
@@ -106,6 +109,7 @@ def main() -> None:
     from dataplane.versions import Versions
     from dataplane.worker import perform_here
 
+    secrets.take()
     told = os.dup(1)
     os.dup2(2, 1)
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)

@@ -15,7 +15,8 @@ from typing import Any
 import httpx2
 
 from dataplane.contract import CONTRACT, Claim, Kind, TaskResult
-from dataplane.secrets import without_secrets
+from dataplane.secrets import remember, without_secrets
+from dataplane.secrets import token as handed_token
 
 WAIT_S = 20.0  # how long the control plane may hold a claim that finds nothing
 ANSWER_S = 60.0
@@ -66,8 +67,10 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Client:
-        """By HEADGATE_URL, HEADGATE_TOKEN_FILE and, if it is set, HEADGATE_SIZES (separated by commas)."""
-        token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        """By HEADGATE_URL, the token that was handed over or lies in HEADGATE_TOKEN_FILE, and, if it is set,
+        HEADGATE_SIZES (separated by commas)."""
+        token = handed_token() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
+        remember(token)
         return cls(os.environ["HEADGATE_URL"], token, [s for s in os.environ.get("HEADGATE_SIZES", "").split(",") if s])
 
     def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()) -> Claim | None:

@@ -1,83 +1,245 @@
 """Secrets: resolved here, in the data plane, and nowhere else; and kept out of every error and log.
 
-`secret://name/key` is the environment variable HEADGATE_SECRET_NAME_KEY, or the file $HEADGATE_SECRETS/name/key. Does
-not belong here: what secrets open.
+`secret://name/key` is the variable HEADGATE_SECRET_NAME_KEY, or the file $HEADGATE_SECRETS/name/key. A process takes
+these variables out of its environment at its start, so that nothing that it starts, and no code of users that looks at
+the environment, has them. Values are hidden in words for people (errors, logs, examples of a check); names and versions
+that the planes reckon with stay exact. Does not belong here: what secrets open.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import sys
+import tempfile
+import threading
+from base64 import b64encode
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
+from dataplane import words
 from dataplane.contract import Json, TaskError, TaskResult
 from dataplane.failure import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
 _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)", re.IGNORECASE)
+_OF_OTHERS = re.compile(r".*(?:PASSWORD|TOKEN|SECRET|ACCESS_KEY|ACCOUNT_KEY|SAS)")  # variables of stores' clients
 HIDDEN = "***"
+SHORTEST = 4  # characters: shorter values would be found in every other word
+SHORTEST_PART = 8  # of what only may be secret: encodings, lines of a longer value, variables of others
+LARGEST_FILE = 1 << 20
+VARIABLE = "HEADGATE_SECRET_"
+FOLDER = "HEADGATE_SECRETS"
+HANDED = "HEADGATE_HANDED"  # number of a descriptor with a JSON object: variables that are in no environment
+TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 
-_known: set[str] = set()  # every secret that this process has seen, and other spellings of it
+_given: dict[str, str] = {}  # what was taken out of the environment, or handed over
+_known: set[str] = set()  # every secret that is hidden, and other spellings of it
+_pattern: re.Pattern[str] | None = None  # of all that is known
+_changing = threading.RLock()  # a handler of a signal may log
 
 
-def resolved(text: str, environ: Mapping[str, str] = os.environ) -> str:
+# --- taking -------------------------------------------------------------------------------------
+
+
+def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
+    """At the start of a process, before code of users runs: secrets leave the environment, and all are hidden from now
+    on, those in mounted files too. The names of those that are too short to be hidden."""
+    _given.update(_handed(environ))
+    for name in [name for name in environ if name.startswith(VARIABLE)]:
+        _given[name] = environ.pop(name)
+    for name, value in environ.items():
+        if len(value) >= SHORTEST_PART and _OF_OTHERS.fullmatch(name):
+            remember(value)
+    all_given = {**_given, **dict(_mounted(environ.get(FOLDER)))}
+    for value in all_given.values():
+        remember(value)
+    return sorted(name for name, value in all_given.items() if 0 < len(value) < SHORTEST)
+
+
+def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Begin this process anew if its environment held secrets: the kernel shows the environment that a process was
+    started with to every process of the same user (/proc/PID/environ), whatever it does with it later."""
+    found = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
+    if not found:
+        return
+    with handing({**_handed(environ), **found}) as descriptor:
+        os.set_inheritable(descriptor, True)
+        environ[HANDED] = str(descriptor)
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], dict(environ))
+
+
+@contextmanager
+def handing(values: Mapping[str, str]) -> Iterator[int]:
+    """A descriptor for a process that is started within the block, which is told its number by HANDED."""
+    descriptor = _open_nameless()
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(json.dumps(dict(values)).encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_nameless() -> int:
+    """A file that no other process can open."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("handed")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _handed(environ: MutableMapping[str, str]) -> dict[str, str]:
+    descriptor = environ.pop(HANDED, "")
+    if not descriptor:
+        return {}
+    with os.fdopen(int(descriptor), "rb") as file:
+        return {str(name): str(value) for name, value in json.loads(file.read()).items()}
+
+
+def _mounted(folder: str | None) -> Iterator[tuple[str, str]]:
+    """Every secret that is mounted as a file, by its reference."""
+    for path in Path(folder).glob("*/*") if folder else ():
+        with suppress(OSError, UnicodeDecodeError):
+            if path.is_file() and path.stat().st_size <= LARGEST_FILE:
+                yield f"secret://{path.parent.name}/{path.name}", _text_of(path)
+
+
+def token() -> str | None:
+    """The driver's own, where it was handed over and is in no file."""
+    return _given.get(TOKEN)
+
+
+# --- resolving ----------------------------------------------------------------------------------
+
+
+def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
     """The text itself, or the value of the secret that it refers to. TaskFailure where there is none."""
     if not text.startswith("secret://"):
         return text
     found = _REFERENCE.fullmatch(text)
-    value = _value(found[1], found[2], environ) if found else None
+    value = _value(found[1], found[2], _all() if environ is None else environ) if found else None
     if value is None:
         raise TaskFailure("secret-missing", f"{text} has no value here: set {_variable(text)}, or mount it as a file")
     remember(value)
     return value
 
 
+def named_by(job: Json) -> dict[str, str]:
+    """Secrets that a claim's job refers to, and no others, as variables: for a process that does this job alone."""
+    found: dict[str, str] = {}
+    for name, key in _REFERENCE.findall(json.dumps(job)):
+        with suppress(TaskFailure):  # that process tells of it
+            if (value := _value(name, key, _all())) is not None:
+                found[_variable_of(f"{name}/{key}")] = value
+    return found
+
+
+def _all() -> Mapping[str, str]:
+    return ChainMap(_given, os.environ)
+
+
+def _variable_of(reference: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", f"{VARIABLE}{reference.removeprefix('secret://')}".upper())
+
+
 def _value(name: str, key: str, environ: Mapping[str, str]) -> str | None:
-    variable = re.sub(r"[^A-Z0-9]", "_", f"HEADGATE_SECRET_{name}_{key}".upper())
+    variable = _variable_of(f"{name}/{key}")
     if variable in environ:
         return environ[variable]
-    folder = environ.get("HEADGATE_SECRETS")
-    path = Path(folder) / name / key if folder else None
+    folder = environ.get(FOLDER)
     try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n") if path else None
+        return _text_of(Path(folder) / name / key) if folder else None
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as e:
         raise TaskFailure("secret-missing", f"secret://{name}/{key} cannot be read: {type(e).__name__}") from None
 
 
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8").rstrip("\r\n")
+
+
 def _variable(reference: str) -> str:
     return re.sub(r"[^A-Z0-9]+", "_", f"HEADGATE_SECRET_{reference.removeprefix('secret://')}".upper())
 
 
+# --- hiding -------------------------------------------------------------------------------------
+
+
 def remember(value: str) -> None:
-    """Hide a value, what is secret within it if it is a URL, and their spellings in URLs."""
-    parts = [part for found in _IN_URL.findall(value) for part in found if part]
-    for part in filter(None, (value, *parts)):
-        _known.update((part, quote(part, safe=""), quote_plus(part), repr(part)[1:-1]))
+    """Hide a value, what is secret within it if it is a URL, its lines, and their spellings in URLs, JSON, base64."""
+    global _pattern
+    parts = [part for found in _IN_URL.findall(value) for part in found]
+    lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
+    with _changing:
+        for part in {value, *parts, *lines}:
+            if len(part) >= SHORTEST and part not in _known:
+                _known.update(_spellings(part))
+                _pattern = None
+
+
+def _spellings(part: str) -> Iterator[str]:
+    yield from (part, quote(part, safe=""), quote(part), quote_plus(part), repr(part)[1:-1])
+    yield from (json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
+    if len(part) < SHORTEST_PART:
+        return
+    code = part.encode(errors="surrogatepass")
+    for before in range(3):  # it may stand behind others, as a password behind `user:`
+        encoded = b64encode(bytes(before) + code).decode().rstrip("=")
+        inner = encoded[(0, 2, 3)[before] : len(encoded) - ((before + len(code)) % 3 != 0)]
+        yield from (inner, inner.translate(_URL_SAFE))
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def hidden(text: str) -> str:
     """The text with every known secret in it taken out, longest first."""
-    for value in sorted(_known, key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    return text
+    global _pattern
+    if not _known:
+        return text
+    with _changing:
+        if _pattern is None:
+            longest_first = sorted(_known, key=len, reverse=True)
+            _pattern = re.compile("|".join(map(re.escape, longest_first)))
+        pattern = _pattern
+    return pattern.sub(HIDDEN, text)
 
 
 def without_secrets(results: Iterable[TaskResult]) -> list[TaskResult]:
-    """Results whose errors hold no secret."""
-    return [{**r, "error": without_secrets_in(r["error"])} if "error" in r else r for r in results]
+    """Results as they may leave: errors, also those within an answer, and examples of rows hold no secret, and are
+    bounded. Secrets are hidden first: of one that was cut, half would be left."""
+    return [cast("TaskResult", _as_told({**result})) for result in results]
+
+
+def _as_told(record: Mapping[str, Json]) -> dict[str, Json]:
+    told = dict(record)
+    if isinstance(error := told.get("error"), dict):
+        told["error"] = without_secrets_in(cast("TaskError", error))
+    if isinstance(examples := told.get("examples"), list):
+        told["examples"] = [words.visible(hidden(str(example))) for example in examples]
+    if isinstance(answer := told.get("result"), dict):
+        told["result"] = _as_told(answer)
+    return told
 
 
 def without_secrets_in(error: TaskError) -> TaskError:
-    told: Json = {name: hidden(value) if isinstance(value, str) else value for name, value in error.items()}
-    return told  # type: ignore[no-any-return]  # the same keys
+    told = {name: _hidden_in(value) for name, value in error.items()}
+    told |= {"message": words.message(told["message"]), "detail": words.detail(told["detail"])}
+    return cast("TaskError", told)
+
+
+def _hidden_in(value: Json) -> Json:
+    return hidden(value) if isinstance(value, str) else value
 
 
 class Printing(io.TextIOWrapper):

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 
 from controlplane import logs
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
 STATUS = {
@@ -58,9 +59,9 @@ def body(status: int, code: str, detail: str, request_id: str, errors: Iterable[
         "type": f"urn:headgate:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
+        "detail": redacted(detail),
         "request_id": request_id,
-        "errors": [asdict(e) for e in errors],
+        "errors": [{**asdict(e), "message": redacted(e.message)} for e in errors],
     }
 
 

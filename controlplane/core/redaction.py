@@ -1,12 +1,15 @@
-"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours.
+"""Credentials in texts of others: passwords and tokens in URLs, tokens of ours, and values that this process was told.
 
-Does not belong here: secrets that are not told by their looks. They are hidden where they are known, in the data plane.
+The data plane hides what it knows by itself; what its JVMs print, it does not see. Does not belong here: which values
+are secret.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+SHORTEST = 4  # characters: shorter values would be found in every other word
 _CREDENTIALS = re.compile(
     r"(?P<url>://[^/\s:@]*:)[^/\s@]+(?=@)"
     r"|(?P<query>[?&;](?:password|pwd|sig|token|sslpassword)=)[^&;\s]+"
@@ -15,5 +18,15 @@ _CREDENTIALS = re.compile(
 )
 
 
+_known: set[str] = set()
+
+
+def remember(values: Iterable[str]) -> None:
+    """Hide these from now on; called while the process starts."""
+    _known.update(value for value in values if len(value) >= SHORTEST)
+
+
 def redacted(text: str) -> str:
+    for value in sorted(_known, key=len, reverse=True):
+        text = text.replace(value, "***")
     return _CREDENTIALS.sub(lambda found: f"{found[found.lastgroup or 0]}***", text)

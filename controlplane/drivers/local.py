@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast
 from uuid import uuid4
@@ -24,10 +25,13 @@ from uuid import uuid4
 from controlplane.core import ends
 from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
+from controlplane.core.redaction import redacted
 from controlplane.core.scaling import Limits, Share, surplus
 from controlplane.drivers.backoff import Backoff
+from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.tails import end_of, last_lines
+from controlplane.drivers.user import User
 from controlplane.ports import LOG_BYTES
 
 Kind = Literal["driver", "worker"]
@@ -51,7 +55,6 @@ class Child:
 
     driver: Driver
     process: subprocess.Popen[bytes]
-    token_file: Path
     log: Path
     began: float
     stopping: bool = False
@@ -77,13 +80,17 @@ class LocalPool:
         grace_s: float = 10.0,
         hearing: Hearing | None = None,
         silent_s: float = 90.0,
+        user: User | None = None,
+        own: Path | None = None,
     ) -> None:
         """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing. A child
-        that `hearing` has not heard for `silent_s` is killed; an idle one calls every 20 s."""
+        that `hearing` has not heard for `silent_s` is killed; an idle one calls every 20 s. Children run as
+        `user`, if one is given, and keep what they keep in the folder `own` instead of the home."""
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
-        self._environment = inherited(environment)
+        self._environment, self._secrets = inherited(environment), secrets_of(environment)
+        self._user, self._own = user, own or home
         self._children: dict[str, Child] = {}
         self._backoff: dict[str, Backoff] = {"driver": Backoff(), "worker": Backoff()}
         self._lock = threading.Lock()
@@ -151,32 +158,23 @@ class LocalPool:
 
     def _start(self, kind: Kind) -> None:
         id = f"{kind}-{uuid4().hex[:12]}"
-        token_file = self._write_token(id)
         log = self._log(id)
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = self._environment | self._addresses(token_file)
-        process = self._spawner.submit(_spawn, [*self._command, kind], environment, log).result()
+        told = self._secrets | {"HEADGATE_TOKEN": self._mint_token(id)}
+        start = partial(_spawn, [*self._command, kind], self._environment | self._addresses(), told, log, self._user)
+        process = self._spawner.submit(start).result()
         now = time.time()
         driver = Driver(id, self.name, kind, at=now, seen=now)
-        self._children[id] = Child(driver, process, token_file, log, self._monotonic())
+        self._children[id] = Child(driver, process, log, self._monotonic())
 
     def _log(self, id: str) -> Path:
         return self._home / "logs" / f"{id}.log"
 
-    def _addresses(self, token_file: Path) -> dict[str, str]:
-        return {
-            "HEADGATE_URL": self._url,
-            "HEADGATE_TOKEN_FILE": str(token_file),
-            "HEADGATE_HOME": str(self._home),
-            "HEADGATE_PARENT_PIPE": "1",
-        }
-
-    def _write_token(self, id: str) -> Path:
-        path = self._home / "run" / f"{id}.token"
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(self._mint_token(id))
-        return path
+    def _addresses(self) -> dict[str, str]:
+        found = {"HEADGATE_URL": self._url, "HEADGATE_HOME": str(self._own), "HEADGATE_PARENT_PIPE": "1"}
+        if self._user is None:
+            return found
+        return found | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}
 
     def _observe(self, child: Child) -> Driver:
         driver = child.driver
@@ -198,20 +196,29 @@ class LocalPool:
         status = child.process.wait()
         if child.process.stdin:
             child.process.stdin.close()
-        child.token_file.unlink(missing_ok=True)
         return status
 
 
-def _spawn(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("ab") as out:
+def _spawn(
+    command: list[str], environment: dict[str, str], told: dict[str, str], log: Path, user: User | None
+) -> subprocess.Popen[bytes]:
+    with open(log, "ab", opener=_private) as out, handed(told) as descriptor:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=environment | {VARIABLE: str(descriptor)},
+            pass_fds=(descriptor,),
             start_new_session=True,
+            user=user.uid if user else None,
+            group=user.gid if user else None,
+            extra_groups=() if user else None,
         )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _kill(child: Child, reason: str) -> None:
@@ -240,7 +247,7 @@ def _wait_for_end(child: Child, deadline: float) -> None:
 
 def reason(status: int, child: Child) -> str:
     """Why a child ended, for people."""
-    tail = _tail(child.log)
+    tail = redacted(_tail(child.log))
     if child.killed:
         return child.killed
     if child.stopping:
@@ -267,13 +274,18 @@ def _tail(log: Path) -> str:
 
 
 def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """What children may see of our environment: nothing that opens the control plane or its database."""
+    """What children may see of our environment: nothing that opens the control plane or its database, and no secret."""
     return {k: v for k, v in environment.items() if k.startswith(_SHARED) or not k.startswith(_PRIVATE)}
+
+
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Secrets of sources, which are resolved in the data plane, and only there. They are handed over aside."""
+    return {k: v for k, v in environment.items() if k.startswith("HEADGATE_SECRET_")}
 
 
 _PRIVATE = ("HEADGATE_", "PG")
 _SHARED = (
-    "HEADGATE_SECRET",  # resolved in the data plane, and only there
+    "HEADGATE_SECRETS",  # a folder
     "HEADGATE_DRIVER_MEMORY",
     "HEADGATE_CLASSES",
     "HEADGATE_JARS",

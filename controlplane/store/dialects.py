@@ -6,8 +6,10 @@ Does not belong here: anything about a particular table.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -174,6 +176,7 @@ def _lock(what: str, namespace: str) -> int:
 
 def sqlite_engines(url: URL) -> Engines:
     """One connection that writes, and others that can only read: a reader never waits, a writer waits for its turn."""
+    _make_private(url.database)
     writer = create_engine(url, pool_size=1, max_overflow=0, pool_timeout=BUSY_S, connect_args={"timeout": BUSY_S})
     reader = create_engine(url, pool_size=READERS, max_overflow=3 * READERS, connect_args={"timeout": BUSY_S})
     event.listen(writer, "connect", _open_writer)
@@ -181,6 +184,14 @@ def sqlite_engines(url: URL) -> Engines:
     event.listen(writer, "begin", _begin("BEGIN IMMEDIATE"))
     event.listen(reader, "begin", _begin("BEGIN"))
     return Engines(writer, reader)
+
+
+def _make_private(path: str | None) -> None:
+    """A database that only its owner can read, from its first byte; the files beside it take its mode. One that is
+    there is not opened: closing it would end the locks that this process has on it."""
+    with suppress(OSError):  # that SQLite will tell of
+        if path and not path.startswith((":", "file:")):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _open_writer(connection: sqlite3.Connection, _record: object) -> None:

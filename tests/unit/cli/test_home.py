@@ -14,6 +14,7 @@ import pytest
 
 from controlplane.core.errors import HomeLocked
 from controlplane.home import Home
+from controlplane.store import open_store, upgrade
 
 HOLD = """
 import sys
@@ -70,6 +71,49 @@ def test_what_is_secret_is_for_its_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(home.server_file.stat().st_mode) == 0o600
     lock.release()
+
+
+def test_what_was_left_open_is_closed(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    home.keep_token("hg_x")
+    database = home.path / "metadata.db"
+    (home.path / "lake").chmod(0o777)
+    database.touch()
+    for path in (home.token_file, database):
+        path.chmod(0o644)
+    home.logs.chmod(0o755)
+    home.path.chmod(0o777)
+    assert set(home.tighten()) == {home.token_file, database, home.logs, home.path}
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.path.iterdir()}
+    assert modes == {"token": 0o600, "metadata.db": 0o600, "logs": 0o700, "run": 0o700, "lake": 0o777}
+    assert stat.S_IMODE(home.path.stat().st_mode) == 0o755
+    assert home.tighten() == ()
+
+
+def test_links_out_of_the_home_are_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("hg_x")
+    elsewhere.chmod(0o644)
+    home = Home(tmp_path / "home")
+    home.prepare()
+    home.token_file.symlink_to(elsewhere)
+    assert home.tighten() == ()
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644
+
+
+def test_a_database_is_private_from_its_first_byte(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    before = os.umask(0)
+    try:
+        upgrade(f"sqlite:///{path}")
+        store = open_store(f"sqlite:///{path}")
+        with store.begin("default"):
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(["metadata.db", "metadata.db-wal", "metadata.db-shm"], 0o600)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": "x"}', '{"url": "x", "pid": "many"}'])

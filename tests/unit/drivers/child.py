@@ -1,4 +1,4 @@
-"""Stands in for `python -m dataplane`: does what HEADGATE_SECRET_ORDERS says, once it has told its process id."""
+"""Stands in for `python -m dataplane`: does what the secret of/orders says, once it has told its process id."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-from dataplane import lifeline
+from dataplane import lifeline, secrets
 
 RELATIVES = {
     "family": lambda: subprocess.Popen(["sleep", "1000"]),
@@ -24,19 +23,21 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java g
 
 def main() -> None:
     lifeline.hold()
-    orders = os.environ["HEADGATE_SECRET_ORDERS"]
+    secrets.take()
+    orders = secrets.resolved("secret://of/orders")
     if orders == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     relatives = [RELATIVES[orders]()] if orders in RELATIVES else []
-    token = Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text()
+    token = secrets.token()
     environment = {k: v for k, v in os.environ.items() if "HEADGATE" in k or "secret" in v}
     seen = {
         "pids": [os.getpid(), *(r.pid for r in relatives)],
         "kind": sys.argv[1],
         "token": token,
         "environment": environment,
+        "uid": [os.getuid(), os.getgid(), os.getgroups()],
     }
-    with open(os.environ["HEADGATE_SECRET_REPORT"], "w", encoding="utf-8") as report:
+    with open(secrets.resolved("secret://of/report"), "w", encoding="utf-8") as report:
         report.write(json.dumps(seen) + "\n")
     match orders:
         case "end":

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from dataplane.contract import TaskResult
 from dataplane.failure import TaskFailure, error_of
-from dataplane.secrets import Hiding, Printing, hidden, remember, resolved, without_secrets
+from dataplane.secrets import (
+    Hiding,
+    Printing,
+    hidden,
+    named_by,
+    remember,
+    resolved,
+    take,
+    without_secrets,
+    without_secrets_in,
+)
 
 
 def test_a_reference_is_a_variable_or_a_file(tmp_path: Path) -> None:
@@ -58,3 +71,56 @@ def test_what_is_printed_is_told_at_once_and_without_secrets(tmp_path: Path) -> 
         print("the key", "s3cr et/2", "ö\udcff", file=out)
         assert log.read_text("utf-8") == "the key *** ö\\udcff\n"
         assert out.fileno() == file.fileno()
+
+
+def test_all_secrets_of_the_start_are_hidden_and_leave_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "mail" / "key").write_text("of-a-file-7\nsecond-line-7\n")
+    environ = {
+        "HEADGATE_SECRET_NOT_ASKED_FOR": "nobody-asked-7",
+        "HEADGATE_SECRET_SHORT": "ab",
+        "HEADGATE_SECRETS": str(tmp_path),
+        "AWS_SECRET_ACCESS_KEY": "of-the-store-7",
+        "PATH": "/usr/bin",
+    }
+    assert take(environ) == ["HEADGATE_SECRET_SHORT"]
+    assert environ.keys() == {"HEADGATE_SECRETS", "AWS_SECRET_ACCESS_KEY", "PATH"}
+    told = hidden("nobody-asked-7 of-a-file-7 second-line-7 of-the-store-7 /usr/bin ab")
+    assert told == "*** *** *** *** /usr/bin ab"
+    assert resolved("secret://not/asked_for") == "nobody-asked-7"
+
+
+def test_a_job_is_given_the_secrets_that_it_names(tmp_path: Path) -> None:
+    take({"HEADGATE_SECRET_API_TOKEN": "named-8", "HEADGATE_SECRET_OTHER_TOKEN": "other-8"})
+    job = {"settings": {"params": json.dumps({"token": "secret://api/token", "to": "secret://no/where"})}}
+    assert named_by(job) == {"HEADGATE_SECRET_API_TOKEN": "named-8"}
+
+
+@pytest.mark.parametrize("before", ["", "u:", "me:"])
+def test_encodings_are_hidden(before: str) -> None:
+    remember('pä"ss wörd/9')
+    for code in (b64encode, urlsafe_b64encode):
+        told = hidden(code(f'{before}pä"ss wörd/9'.encode()).decode())
+        assert "***" in told
+        assert len(told.replace("***", "")) <= 8
+    for text in (json.dumps('pä"ss wörd/9'), quote('pä"ss wörd/9'), repr('pä"ss wörd/9')):
+        assert "***" in hidden(text)
+
+
+def test_words_are_hidden_before_they_are_cut() -> None:
+    remember("quite-a-long-secret-10")
+    error = error_of(TaskFailure("broken", "x" * 1990 + "quite-a-long-secret-10"))
+    assert without_secrets_in(error)["message"].endswith("x***")
+
+
+def test_answers_keep_names_exact_and_hide_words() -> None:
+    remember("orders-11")
+    error = error_of(TaskFailure("refused", "orders-11"))
+    results: list[TaskResult] = [
+        {"task": "00", "epoch": 1, "state": "done", "result": {"uri": "s3://b/orders-11", "error": error}},
+        {"task": "01", "epoch": 1, "state": "done", "result": {"rows": 1, "examples": ["id=orders-11"]}},
+    ]
+    tried, checked = without_secrets(results)
+    assert tried["result"]["uri"] == "s3://b/orders-11"
+    assert tried["result"]["error"]["message"] == "***"
+    assert checked["result"]["examples"] == ["id=***"]
