@@ -210,6 +210,7 @@ class Server:
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
+        from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
 
@@ -225,6 +226,7 @@ class Server:
             stopping=self.stopping,
             is_ready=self._is_working,
             packages=self._forget,
+            damages=partial(damages, lake.uri),
         )
 
     def _forget(self, needed: Collection[str]) -> int:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.core.model import Token
 from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
+from controlplane.operations.fsck import Damages
 from controlplane.operations.planner import Planners
 from controlplane.ports import ObjectStore, Store
 from dataplane.contract import Schema
@@ -76,6 +77,7 @@ class Services:
     is_ready: Callable[[], bool] = lambda: True
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
+    damages: Damages = lambda _: iter(())
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:
