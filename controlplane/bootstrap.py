@@ -282,6 +282,7 @@ class Server:
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
+        from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
 
@@ -301,6 +302,7 @@ class Server:
             packages=self._forget,
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
+            damages=partial(damages, lake.uri),
         )
 
     @cached_property

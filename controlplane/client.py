@@ -181,10 +181,15 @@ class Headgate:
         up, too, and made again in time."""
         return self._at_length("/v1/gc", {"packs": True} if packs else None)
 
-    def fsck(self, *, files: bool = False, repair: bool = False) -> Json:
-        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `repair`:
-        what is lost is made again; of that tells `repaired`."""
-        return self._at_length("/v1/fsck", {"files": files, "repair": repair})
+    def fsck(
+        self, *, files: bool = False, contents: bool = False, dataset: str | None = None, repair: bool = False
+    ) -> Json:
+        """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `contents`:
+        all rows are read, or those of one `dataset`, and compared with what was written. `repair`: what is lost, or
+        found damaged, is made again; of that tells `repaired`."""
+        body = {"files": files, "repair": repair}
+        more: dict[str, Any] = {"contents": True, "dataset": dataset} if contents else {}
+        return self._at_length("/v1/fsck", body | more)
 
     # tokens and health
     def create_token(self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None) -> Json:

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -449,8 +449,9 @@ class DriverPool(Protocol):
 class Publisher(Protocol):
     """Writes Delta logs, one writer per table at a time."""
 
-    def publish(self, table: Table) -> int:
+    def publish(self, table: Table, told: Callable[[str], None] = ...) -> int:
         """Make the table's content and schema equal `table`; returns the table version that does. Repeating changes
-        nothing and returns the same version. Raises OSError for storage faults (try again later)."""
+        nothing and returns the same version. A log that no reader can open is made anew, which `told` is given in
+        words. Raises OSError for storage faults (try again later)."""
 
     def close(self) -> None: ...

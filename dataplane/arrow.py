@@ -10,11 +10,13 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract import Json, Schema
+from dataplane.failure import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,21 +80,93 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
     """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema; columns that a file
     lacks are NULL.
 
-    The first `skip` rows are left out, whole files of them unread.
+    The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is not there, or that is
+    not as it was written.
     """
     from pyarrow.parquet import ParquetFile
 
     for source in files:
-        with ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
-            rows = file.metadata.num_rows
+        with (
+            _damage_told(_name_of(source)),
+            ParquetFile(source, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file,
+        ):
+            rows = _rows_of(file)
             if skip >= rows:
                 skip -= rows
                 continue
             for batch in file.iter_batches(BATCH_ROWS):
+                rows -= batch.num_rows
                 part = batch.slice(skip)
                 skip = max(0, skip - batch.num_rows)
                 if part.num_rows:
                     yield _under(part, schema)
+            if rows:
+                raise OSError("it has other rows than its footer says")
+
+
+def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
+    """All rows of one Parquet file as they are stored. TaskFailure, which may call the file by another `name`, where it
+    is not as it was written."""
+    from pyarrow.parquet import ParquetFile
+
+    with _damage_told(name or _name_of(source)), ParquetFile(source, page_checksum_verification=True) as file:
+        rows = _rows_of(file)
+        for batch in file.iter_batches(BATCH_ROWS):
+            rows -= batch.num_rows
+            yield batch
+        if rows:
+            raise OSError("it has other rows than its footer says")
+
+
+def check_whole(file: str, name: str) -> None:
+    """TaskFailure for a Parquet file that is not as it was written."""
+    for _ in raw_batches(file, name):
+        pass
+
+
+_SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+def _rows_of(file: Any) -> int:
+    """The number of rows, where the footer agrees with itself: it has no checksum, but tells rows and columns twice."""
+    footer = file.metadata
+    rows: int = footer.num_rows
+    if sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) != rows:
+        raise OSError("its footer tells two numbers of rows")
+    told = (footer.metadata or {}).get(_SPARKS)
+    if told is not None and not _has_columns(file.schema_arrow, json.loads(told)):
+        raise OSError("its footer tells two schemas")
+    return rows
+
+
+def _has_columns(found: pa.Schema, schema: Schema) -> bool:
+    """Whether a file has these columns, all in all; of nested ones only the names are looked at."""
+    if [(f.name, f.nullable) for f in found] != [(f["name"], f["nullable"]) for f in schema["fields"]]:
+        return False
+    plain = [(i, f["type"]) for i, f in enumerate(schema["fields"]) if isinstance(f["type"], str)]
+    return all(kind == "variant" or found.field(i).type == arrow_type(kind) for i, kind in plain)
+
+
+def _name_of(source: Any) -> str:
+    return source if isinstance(source, str) else str(getattr(getattr(source, "raw", None), "path", "a file"))
+
+
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
+    """Errors of Arrow's as TaskFailure. A store that fails names the file first, and its error goes on as it is."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError as e:
+        raise TaskFailure(GONE, f"{name} is not there: {MADE_AGAIN}", "infrastructure") from e
+    except pa.ArrowMemoryError:
+        raise
+    except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as e:
+        is_of_store = isinstance(e, OSError) and (e.errno is not None or str(e).startswith(name))
+        if is_of_store:
+            raise
+        raise TaskFailure(DAMAGED, f"{name}: {e}: {DAMAGED_MADE_AGAIN}", "infrastructure") from e
 
 
 def no_rows(schema: Schema) -> pa.RecordBatch:

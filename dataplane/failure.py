@@ -12,6 +12,8 @@ from typing import Literal
 from dataplane.contract import TaskError
 
 GONE = "lake-file-gone"
+DAMAGED = "lake-file-damaged"
+DAMAGED_MADE_AGAIN = "the file is damaged; `headgate fsck --contents --repair` has what is damaged made again"
 MADE_AGAIN = "the lake has lost it; `headgate fsck --repair` has what is lost made again"
 
 

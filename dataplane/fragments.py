@@ -144,7 +144,7 @@ def _stored(attempt: Attempt, job: str, target: str, df: DataFrame, *by: str) ->
 
 
 def _configure(session: SparkSession) -> None:
-    for key, value in WRITING.items():
+    for key, value in {**WRITING, "parquet.page.write-checksum.enabled": "true"}.items():
         session.conf.set(key, value)
 
 
@@ -215,7 +215,8 @@ def _of_few_rows(
 
 
 def _table(attempt: Attempt, entry: FileEntry) -> pa.Table:
-    with pyarrow.parquet.ParquetFile(attempt.lake.open(entry["path"], entry["size"])) as file:
+    source = attempt.lake.open(entry["path"], entry["size"])
+    with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
         return file.read(use_threads=False)
 
 

@@ -148,10 +148,10 @@ class HdfsFile(RangeFile):
 
     def __init__(self, file: FileReader, path: str, size: int) -> None:
         super().__init__(size)
-        self._file, self._path = file, path
+        self._file, self.path = file, path
 
     def range(self, start: int, end: int) -> bytes:
-        with _faults(self._path):
+        with _faults(self.path):
             return self._file.read_range(start, end - start)
 
 

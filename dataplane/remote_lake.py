@@ -196,10 +196,11 @@ class ObjectFile(RangeFile):
 
     def __init__(self, store: Backend, path: str, size: int, version: str | None = None, telling: Telling = faults):
         super().__init__(size)
-        self._store, self._path, self._telling = store, path, telling
+        self.path = path
+        self._store, self._telling = store, telling
         self._options: GetOptions = {} if version is None else {"if_match": version}
 
     def range(self, start: int, end: int) -> bytes:
-        with self._telling(self._path):
+        with self._telling(self.path):
             asked: GetOptions = {**self._options, "range": (start, end)}
-            return bytes(obstore.get(self._store, self._path, options=asked).bytes())
+            return bytes(obstore.get(self._store, self.path, options=asked).bytes())

@@ -45,7 +45,14 @@ READING = {
     "spark.sql.csv.parser.columnPruning.enabled": "false",  # else ragged rows pass unseen
 }
 # Whatever an operator's settings say: rows of a file that is broken, or is not there, are never just missing.
-WHOLE = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
+# Nor are they other ones, where a byte of a page has changed.
+WHOLE = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+# Pages have checksums, what is said about them has none: a changed byte of a statistic would hide rows from a filter.
+UNPRUNED = {f"spark.hadoop.parquet.filter.{what}.enabled": "false" for what in ("stats", "columnindex", "dictionary")}
 # Under which users' SQL runs. No text names a file, and none is replaced by a setting or the environment.
 CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 LISTING = {
@@ -160,6 +167,7 @@ def _defaults(scratch: Path, more: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
         "spark.sql.files.openCostInBytes": str(128 * 1024),  # hundreds of small files become a few tasks
         "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),
+        **UNPRUNED,
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         # Moves files once. A job's folder is dropped whole when it fails, so half a commit is never seen.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",

@@ -17,7 +17,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dataplane.contract import TaskError
 from dataplane.edits import Edit, offset_of, original_offset, place_of
-from dataplane.failure import GONE, MADE_AGAIN, TaskFailure, of_worker
+from dataplane.failure import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure, of_worker
 from dataplane.jvm_end import has_ended, how_ended
 
 Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
@@ -25,6 +25,7 @@ Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 # Words around the error that matters: something failed, while a file was read, a row written, a function called.
 _WRAPPERS = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "_LEGACY_ERROR")
 _NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
+_UNREADABLE = ("FAILED_READ_FILE.", "CANNOT_READ_FILE_FOOTER")
 _BROKEN_MACHINE = (
     "java.lang.OutOfMemoryError",
     "org.apache.spark.memory.SparkOutOfMemoryError",
@@ -183,6 +184,8 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> 
     message = _message(told, causes, source)
     if source.reads == "lake" and any((c.condition or "").startswith(_NOT_THERE) for c in causes):
         return _record(kind, GONE, told.sqlstate, f"{message}: {MADE_AGAIN}", place, error, source)
+    if source.reads == "lake" and (file := _damaged(causes)):
+        return _record(kind, DAMAGED, told.sqlstate, f"{file}: {message}: {DAMAGED_MADE_AGAIN}", place, error, source)
     return _record(kind, told.condition, told.sqlstate, message, place, error, source)
 
 
@@ -193,6 +196,14 @@ def _is_broken(causes: Sequence[Cause], source: Source) -> bool:
     if any(_runs_out(c) or (c.condition or "").startswith("INTERNAL_ERROR") for c in causes):
         return True
     return source.reads == "lake" and any(c.startswith(("FAILED_READ_FILE", "PATH_NOT_FOUND")) for c in conditions)
+
+
+def _damaged(causes: Sequence[Cause]) -> str:
+    """The file that could not be read though machine and store work; empty if there is none."""
+    if any(_runs_out(cause) for cause in causes):
+        return ""
+    read = (c.message for c in causes if (c.condition or "").startswith(_UNREADABLE))
+    return next(filter(None, map(_file_of, read)), "")
 
 
 def _runs_out(cause: Cause) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.core.model import Token
 from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
+from controlplane.operations.fsck import Damages
 from controlplane.operations.planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.ports import ObjectStore, Store
@@ -81,6 +82,7 @@ class Services:
     packages: Forget | None = None
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
+    damages: Damages = lambda _: iter(())
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:

@@ -106,15 +106,19 @@ def gc(
 
 def fsck(
     ctx: typer.Context,
+    dataset: Annotated[str | None, typer.Argument(metavar="[FLOW.DATASET]", help="Of which to read contents.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Also look for every file in the lake.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Have what the lake lost made again.")] = False,
+    contents: Annotated[bool, typer.Option("--contents", help="Also read all rows, and compare them.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Have what is lost, or found damaged, made again.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
     """Check trees, fragments and counts. Changes nothing without --repair. Exits with 1 if something is wrong."""
     session = options.session(ctx, output)
+    if dataset is not None and not contents:
+        raise typer.BadParameter("goes with --contents", param_hint="FLOW.DATASET")
     with session.connect(home) as client:
-        value = client.fsck(files=files, repair=repair)
+        value = client.fsck(files=files, contents=contents, dataset=dataset, repair=repair)
     show(value, views.findings(value), session.output)
     raise typer.Exit(failures.ERROR if value["findings"] else 0)
 

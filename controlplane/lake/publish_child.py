@@ -22,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction, create_table_with_add_actions
 
 from controlplane.core.errors import NotFound
+from controlplane.lake import delta_log
 from controlplane.lake.difference import (
     Add,
     Difference,
@@ -39,6 +40,7 @@ from controlplane.lake.remote import storage_options
 from controlplane.ports import ObjectStore
 from dataplane.contract import FileEntry, failpoint
 
+LAST = 2**63 - 2  # the version after which there is none
 FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed
 TRIES = 5
 APP = "headgate"
@@ -59,6 +61,7 @@ class Publication:
 
     def __init__(self, request: Mapping[str, Any], may_commit: Callable[[], bool]) -> None:
         self._may_commit = may_commit
+        self.notice: str | None = None
         self.lake: ObjectStore = open_lake(request["lake"])
         self.path: str = request["table"]
         self.location = _location(self.lake.uri, self.path)
@@ -92,7 +95,14 @@ class Publication:
     def _once(self) -> int:
         if not self._is_there():
             return -1 if self.is_passing else self._first()
-        table = self._open()
+        try:
+            table = self._open()
+            _active(table)
+        except DeltaError:
+            log = delta_log.examine(self.lake, self.path)
+            if log.damage is None:
+                raise
+            return -1 if self.is_passing else self._made_anew(log)
         if self.is_passing and (table.transaction_version(APP) or 0) > self.generation:
             return table.version()
         match relation(json.loads(table.schema().to_json()), self.schema_json):
@@ -137,7 +147,8 @@ class Publication:
         whatever is newest by then."""
         change = replacement(self.wanted, active)
         self._link(change.adds)
-        version, entry = table.version() + 1, self._anew(table, change.adds, {p: active[p] for p in change.removes})
+        version, table_id = table.version() + 1, str(table.metadata().id)
+        entry, _ = self._anew(table_id, change.adds, {p: active[p] for p in change.removes})
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/_delta_log/{version:020}.json", entry):
@@ -145,19 +156,49 @@ class Publication:
         failpoint("publish-after-log")
         return version
 
-    def _anew(self, table: DeltaTable, adds: Iterable[Add], removes: Mapping[str, int]) -> bytes:
-        """The entry of the log: that of a new table somewhere else, and what goes."""
+    def _anew(
+        self, table_id: str | None, adds: Iterable[Add], removes: Mapping[str, int], *, whole: bool = False
+    ) -> tuple[bytes, bytes]:
+        """The entry of the log: that of a new table somewhere else, and what goes. `whole`: with a checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
-            lines = (Path(folder) / "_delta_log" / f"{0:020}.json").read_text().splitlines()
-        actions = [json.loads(line) for line in lines]
-        for action in actions:
-            if "commitInfo" in action:
-                action["commitInfo"] |= {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
-            if "metaData" in action:
-                action["metaData"]["id"] = str(table.metadata().id)
-        actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
-        return "".join(f"{json.dumps(action)}\n" for action in actions).encode()
+            log = Path(folder) / "_delta_log"
+            actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+            for action in actions:
+                if "commitInfo" in action:
+                    action["commitInfo"] |= {"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}
+                if "metaData" in action and table_id:
+                    action["metaData"]["id"] = table_id
+            actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
+            entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
+            if not whole:
+                return entry, b""
+            (log / f"{0:020}.json").write_bytes(entry)
+            DeltaTable(folder).create_checkpoint()
+            return entry, (log / f"{0:020}.checkpoint.parquet").read_bytes()
+
+    def _made_anew(self, log: delta_log.Log) -> int:
+        """A table that nobody can read gets a next version that needs none of those before: an entry with all that the
+        table holds, and a checkpoint of it. What is there of the log stays, so that nothing is lost that might be
+        looked at. Files of the table that the rest of the log tells of go in that entry, for readers that follow it.
+        """
+        folder, version = f"{self.path}/_delta_log", log.newest + 1
+        if version > LAST:
+            raise OSError(f"no version can follow {folder}/{log.newest:020}.json: remove that file")
+        adds = difference(self.wanted, {}).adds
+        self._link(adds)
+        paths = {add.path for add in adds}
+        removes = {path: size for path, size in log.files.items() if path not in paths}
+        entry, checkpoint = self._anew(log.table_id, adds, removes, whole=True)
+        self._ask()
+        failpoint("publish-before-log")
+        if not self.lake.put_if_absent(f"{folder}/{version:020}.json", entry):
+            raise CommitFailedError("somebody else has committed")
+        failpoint("publish-after-log")
+        self.lake.put_if_absent(f"{folder}/{version:020}.checkpoint.parquet", checkpoint)
+        self.lake.delete_prefix(delta_log.hint(self.path))  # it may name a checkpoint that is not there
+        self.notice = f"{folder}: {log.damage}: made anew as version {version}, with the same rows"
+        return version
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self.location, storage_options=self.options)
@@ -240,7 +281,8 @@ def _stats(entry: FileEntry) -> str:
 
 def answer(line: str, may_commit: Callable[[], bool]) -> dict[str, Any]:
     try:
-        return {"version": Publication(json.loads(line), may_commit).run()}
+        publication = Publication(json.loads(line), may_commit)
+        return {"version": publication.run(), "notice": publication.notice}
     except (Refused, ValueError) as e:
         return {"refused": str(e)}
     except (OSError, DeltaError, NotFound) as e:

@@ -47,7 +47,7 @@ class DeltaPublisher:
         self._child: subprocess.Popen[bytes] | None = None
         self._idle: threading.Timer | None = None
 
-    def publish(self, table: Table) -> int:
+    def publish(self, table: Table, told: Callable[[str], None] = lambda _: None) -> int:
         with self._lock:
             self._forget_idle()
             try:
@@ -55,7 +55,9 @@ class DeltaPublisher:
             finally:
                 self._rest()
         match answer:
-            case {"version": int(version)}:
+            case {"version": int(version), "notice": notice}:
+                if notice:
+                    told(notice)
                 return version
             case {"refused": str(message)}:
                 raise CannotPublish(f"{table.dataset}: {message}")

@@ -5,18 +5,21 @@ Streams: memory holds a window of nodes and one number for each node. Changes no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.kept import Files, Holder, Pointer, Stored
+from controlplane.core.model import Fragment
 from controlplane.operations.trees import with_roots
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import FileEntry
 
 LIMIT = 1_000  # findings that are told
+A_TIME = 500  # fragments that are looked up together
 OF_DATASETS: tuple[Holder, ...] = ("state", "building", "build")
 OTHERS: tuple[Holder, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
 
@@ -25,6 +28,7 @@ RESTORE = "restore the database from a backup; the files in the lake are untouch
 FIXES = {
     "corrupt-node": RESTORE,
     "content-differs": RESTORE,
+    "file-damaged": "headgate fsck --contents --repair: what is still wanted is made again",
     "file-gone": AGAIN,
     "file-size-differs": AGAIN,
     "fragment-missing": AGAIN,
@@ -37,6 +41,9 @@ FIXES = {
 }
 REPAIRED = frozenset(code for code, fix in FIXES.items() if fix == AGAIN)
 
+Damages: TypeAlias = Callable[[Iterable[Fragment]], Iterator[tuple[Fragment, str, str]]]
+"""Reads fragments, and gives those that are not as they were written: with the file, and what is wrong with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -48,12 +55,38 @@ class Finding:
     fix: str
 
 
-def fsck(store: Store, namespace: str, lake: ObjectStore | None = None, *, limit: int = LIMIT) -> tuple[Finding, ...]:
-    """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All rows of the lake are to be read: those of one dataset's fragments, or of all."""
+
+    damages: Damages
+    dataset: str | None = None
+
+    def found(self, tx: Tx) -> Iterator[tuple[Fragment, str, str]]:
+        return self.damages(self._fragments(tx))
+
+    def _fragments(self, tx: Tx) -> Iterator[Fragment]:
+        named = (of.fragment for of in tx.files() if of.files)
+        while some := list(islice(named, A_TIME)):
+            found = tx.fragments(some)
+            yield from (f for f in found.values() if self.dataset in (None, f.home))
+
+
+def fsck(
+    store: Store,
+    namespace: str,
+    lake: ObjectStore | None = None,
+    *,
+    limit: int = LIMIT,
+    reading: Reading | None = None,
+) -> tuple[Finding, ...]:
+    """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
+    `reading` their rows are compared with what was measured when they were written."""
     known: set[int] = set()  # tree nodes, so that none is looked at twice
     with store.read(namespace) as tx:
         trees = (_datasets(tx, known), _listings(tx, known), _others(tx, known))
-        return tuple(islice(chain(_heads(tx), *trees, _traces(tx), _files(tx, lake)), limit))
+        found = chain(_heads(tx), *trees, _traces(tx), _files(tx, lake), _contents(tx, reading))
+        return tuple(islice(found, limit))
 
 
 def _found(code: str, where: object, what: str) -> Finding:
@@ -155,6 +188,13 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
         else:
             code = "pack-gone" if of.is_pack else "file-size-differs"
             yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
+
+
+def _contents(tx: Tx, reading: Reading | None) -> Iterator[Finding]:
+    if reading is None:
+        return
+    for fragment, path, what in reading.found(tx):
+        yield _found("file-damaged", f"fragment {fragment.id.hex()} of {fragment.home}, {path}", what)
 
 
 def lost_files(tx: Tx, lake: ObjectStore) -> Iterator[tuple[Files, FileEntry, int | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from controlplane import logs
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Event, Publication, State, Table
@@ -13,6 +14,8 @@ from controlplane.operations import packing
 from controlplane.operations.views import table_path
 from controlplane.ports import Publisher, Store, Tx
 from dataplane.contract import failpoint, schema_id
+
+log = logs.get("publish")
 
 
 def behind(store: Store, namespace: str, branch: str, states: Iterable[State]) -> tuple[State, ...]:
@@ -43,15 +46,19 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
         unpacked = _unpacked(tx, namespace, state, known)
         table = _table(tx, namespace, state, is_layout=known is not None and _has_rows_of(known, state))
     failpoint("before-publish")
+    notices: list[str] = []
     if unpacked is not None:
-        publisher.publish(unpacked)
-    version = publisher.publish(table)
+        publisher.publish(unpacked, notices.append)
+    version = publisher.publish(table, notices.append)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
         schema = schema_id(state.schema) if packing.are_there(tx, table.fragments) else b""  # else once more
         tx.put_publication(Publication(state.branch, state.dataset, state.generation, state.root, schema, version))
         body = {"generation": state.generation, "version": version}
-        tx.put_events([Event("dataset.published", state.dataset, 1, body)])
+        made_anew = [Event("dataset.log_made_anew", state.dataset, 1, {"message": m, **body}) for m in notices]
+        tx.put_events([*made_anew, Event("dataset.published", state.dataset, 1, body)])
+    for notice in notices:
+        log.warning("log made anew", dataset=state.dataset, message=notice)
     return version
 
 

@@ -20,7 +20,7 @@ from controlplane.core.kept import Files
 from controlplane.core.model import LOST, Event, State
 from controlplane.core.plan import parts
 from controlplane.operations import packing
-from controlplane.operations.fsck import lost_files
+from controlplane.operations.fsck import Reading, lost_files
 from controlplane.operations.trees import branches
 from controlplane.ports import ObjectStore, Store, Tx
 
@@ -41,14 +41,16 @@ class Repaired:
     complete: bool
 
 
-def repair(store: Store, namespace: str, lake: ObjectStore) -> Repaired:
+def repair(store: Store, namespace: str, lake: ObjectStore, reading: Reading | None = None) -> Repaired:
     """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
+    With a `reading` also those whose rows are not as they were written.
 
     Repeating it is harmless. What is lost for good (rows of a source that are there no more) fails or is gone then, as
     with any other change of a source.
     """
     with store.read(namespace) as tx:
-        found = list(islice(_lost(tx, lake), FRAGMENTS))
+        damaged = _damaged(tx, reading) if reading else ()
+        found = list({of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values())
     for start in range(0, len(found), A_TIME):
         with store.begin(namespace) as tx:
             tx.begin_collection()  # what a pass has found by now, and would commit, may be given up here
@@ -69,6 +71,11 @@ def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
         if of != before:
             yield of
         before = of
+
+
+def _damaged(tx: Tx, reading: Reading) -> Iterator[Files]:
+    for fragment, _, _ in reading.found(tx):
+        yield Files(fragment.id, fragment.attempt, fragment.files)
 
 
 # --- datasets that have them ------------------------------------------------------------------------

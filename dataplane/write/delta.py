@@ -21,6 +21,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from dataplane.arrow import check_whole
 from dataplane.contract import FileEntry, Json, Schema, TaskSpec, canonical_schema, failpoint
 from dataplane.delta_log import snapshot
 from dataplane.failure import TaskFailure
@@ -148,6 +149,7 @@ class DeltaTarget:
             self.lake.fetch(entry["path"], fresh)
             if fresh.stat().st_size != entry["size"]:
                 raise OSError(f"{entry['path']} is not there with {entry['size']} bytes")
+            check_whole(str(fresh), entry["path"])
             failpoint("write-delta-copying")
             fresh.rename(final)
         finally:

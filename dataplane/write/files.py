@@ -247,7 +247,7 @@ def _write_parquet(path: Path, rows: Rows, schema: Schema, options: Options) -> 
 
     written = 0
     compression = re.sub("uncompressed", "none", options.compression)
-    with ParquetWriter(path, arrow_schema(schema), compression=compression) as writer:
+    with ParquetWriter(path, arrow_schema(schema), compression=compression, write_page_checksum=True) as writer:
         for batch in rows:
             writer.write_batch(batch)
             written += batch.num_rows

@@ -109,6 +109,27 @@ def test_what_is_lost_is_made_again(story: Workspace) -> None:
     story.run("shop.yaml").assert_idle()
 
 
+def test_what_is_damaged_is_found_and_made_again(story: Workspace) -> None:
+    """A byte of a file has changed, which neither its name nor its size tells."""
+    before = settled(story)
+    path = files(story, "sales")[3]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.unlink()  # it may be linked to
+    path.write_bytes(data)
+    assert story.ask("fsck", "--files")["findings"] == []
+    assert story.ask("fsck", "--contents", "shop.doubled")["findings"] == []
+    (finding,) = story.ask("fsck", "--contents", code=1)["findings"]
+    assert finding["code"] == "file-damaged"
+    assert "of shop.sales" in finding["where"]
+    assert path.name in finding["where"]
+    told = story.ask("fsck", "--contents", "--repair")
+    assert told["repaired"] == {"fragments": 1, "datasets": ["main/shop.sales"]}
+    run = settled(story)
+    assert (run.executed, run.roots) == (1, before.roots)
+    assert story.ask("fsck", "--contents")["findings"] == []
+
+
 def test_partial_results_are_made_again_where_they_are_needed(story: Workspace) -> None:
     parts = files(story, "totals")
     assert len(parts) == FILES + 1

@@ -51,7 +51,7 @@ class Following:
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {}
 
-    def publish(self, table: Table) -> int:
+    def publish(self, table: Table, told: object = None) -> int:
         self.tables[table.dataset] = table
         return table.generation
 

@@ -7,7 +7,7 @@ fragments: files that a task which reads everything opens, and a reader of the t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -219,8 +219,8 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     place.pack()
 
     class Overtaken(DeltaPublisher):
-        def publish(self, table: Table) -> int:
-            version = super().publish(table)
+        def publish(self, table: Table, told: Callable[[str], None] = print) -> int:
+            version = super().publish(table, told)
             packing.give_up(place.store, place.namespace)
             return version
 
@@ -337,8 +337,8 @@ class Cut:
     inner: DeltaPublisher
     left: int
 
-    def publish(self, table: Table) -> int:
-        version = self.inner.publish(table)
+    def publish(self, table: Table, told: Callable[[str], None] = print) -> int:
+        version = self.inner.publish(table, told)
         self.left -= 1
         if not self.left:
             raise OSError("no answer")

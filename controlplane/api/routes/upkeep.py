@@ -12,10 +12,9 @@ from controlplane.api.calls import Called, answer
 from controlplane.api.services import Services
 from controlplane.operations.collect import collect
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import LIMIT, REPAIRED, fsck
+from controlplane.operations.fsck import LIMIT, REPAIRED, Reading, fsck
 from controlplane.operations.packing import give_up
 from controlplane.operations.repair import repair
-from controlplane.ports import ObjectStore
 from dataplane.contract import Json
 
 router = auth.router()
@@ -23,10 +22,13 @@ router = auth.router()
 
 class Check(BaseModel):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that ever wrote one.
-    `repair` does so beforehand, and has what is lost made again."""
+    `contents` also reads all rows, or those of one `dataset`, and compares them with what was written.
+    `repair` does so beforehand, and has what is lost or damaged made again."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     files: bool = False
+    contents: bool = False
+    dataset: str | None = None
     repair: bool = False
 
 
@@ -53,14 +55,16 @@ def _collect(context: Context, services: Services, *, packs: bool) -> Json:
 def check(call: Called, wish: Check | None = None) -> Response:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
-    return call.once(lambda: answer(_checked(call.context, call.services.lake, wish or Check())))
+    return call.once(lambda: answer(_checked(call.context, call.services, wish or Check())))
 
 
-def _checked(context: Context, lake: ObjectStore, wish: Check) -> Json:
+def _checked(context: Context, services: Services, wish: Check) -> Json:
+    lake = services.lake
+    reading = Reading(services.damages, wish.dataset) if wish.contents else None
     if not wish.repair:
-        found = fsck(context.store, context.namespace, lake if wish.files else None)
+        found = fsck(context.store, context.namespace, lake if wish.files else None, reading=reading)
         return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}
-    repaired = repair(context.store, context.namespace, lake)
+    repaired = repair(context.store, context.namespace, lake, reading)
     context.wake()
     found = fsck(context.store, context.namespace)
     rest = [asdict(f) for f in found if f.code not in REPAIRED]

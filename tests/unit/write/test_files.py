@@ -298,8 +298,9 @@ def test_a_link_in_place_of_a_folder_is_not_followed(world: World, tmp_path: Pat
 def test_a_failed_write_leaves_the_old_rows(world: World) -> None:
     world.write("a", world.fragment({"n": 1}))
     before = world.files()
-    with pytest.raises(OSError, match=r"missing\.parquet"):
+    with pytest.raises(TaskFailure, match=r"missing\.parquet is not there") as told:
         world.write("a", world.fragment({"n": 2}), "missing.parquet")
+    assert (told.value.kind, told.value.condition) == ("infrastructure", "lake-file-gone")
     assert world.files() == before
     assert sorted(p.name for p in world.target.iterdir()) == ["_headgate.json", "a"]
 
