@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from controlplane.api import problems
+from controlplane.api.feed import Feed
 from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
@@ -19,7 +20,7 @@ ROUTERS = (public, blueprints, datasets, operate, tokens, upkeep, events)
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
     app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.services = services
+    app.state.services, app.state.feed = services, Feed(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log

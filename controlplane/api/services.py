@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from controlplane.api.threads import Threads
 from controlplane.core.model import Token
 from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
@@ -76,6 +77,7 @@ class Services:
     is_ready: Callable[[], bool] = lambda: True
     planners: Planners = field(default_factory=Planners)
     packages: Forget | None = None
+    threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:
