@@ -70,13 +70,12 @@ def asked(url: str, driver: str, heartbeats: list[float], probes: list[float], s
     headers = {"Authorization": f"Bearer {driver}"}
     with httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE_S) as http:
         while not stop.wait(PACE_S):
-            for into, ask in (
-                (heartbeats, lambda: http.post("/v1/driver/heartbeat", json={"attempts": []})),
-                (probes, lambda: http.get("/livez")),
-            ):
-                began = time.monotonic()
-                ask().raise_for_status()
-                into.append(time.monotonic() - began)
+            began = time.monotonic()
+            http.post("/v1/driver/heartbeat", json={"attempts": []}).raise_for_status()
+            between = time.monotonic()
+            http.get("/livez").raise_for_status()
+            heartbeats.append(between - began)
+            probes.append(time.monotonic() - between)
 
 
 def shares(seconds: list[float]) -> dict[str, float]:

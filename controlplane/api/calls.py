@@ -96,6 +96,11 @@ def answer(
     return JSONResponse(value, status, headers)
 
 
+def is_head(request: Request) -> bool:
+    """Only headers are asked for: nothing has to be read for a body."""
+    return bool(request.scope.get("headgate.head"))
+
+
 def etag(revision: int) -> dict[str, str]:
     return {"ETag": f'"{revision}"'}
 

@@ -13,12 +13,13 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.api import auth
 from controlplane.api.auth import caller
-from controlplane.api.calls import Call, Called
+from controlplane.api.calls import Call, Called, is_head
 from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.operations import look
 
 STREAM = "text/event-stream"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 EventId = Annotated[int | None, Query(ge=0, le=2**53)]
 
 router = auth.router()
@@ -35,6 +36,8 @@ async def events(
     start = last_event_id if last_event_id is not None else after
     feed = call.request.app.state.feed
     assert isinstance(feed, Feed)
+    if is_head(call.request):
+        return Response(media_type=STREAM, headers=HEADERS)
     if follow:
         return _Stream(feed, caller(call.request).id, feed.follow(start))
     return _Stream(feed, caller(call.request).id, feed.until_newest(start))
@@ -44,8 +47,7 @@ class _Stream(StreamingResponse):
     """Has a place in the feed for as long as it is sent, however it ends."""
 
     def __init__(self, feed: Feed, token: str, parts: AsyncIterator[bytes]) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(parts, media_type=STREAM, headers=headers)
+        super().__init__(parts, media_type=STREAM, headers=HEADERS)
         self._feed, self._token = feed, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
