@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from controlplane.api import problems
+from controlplane.api.description import describe
 from controlplane.api.feed import Feed
 from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
 from controlplane.api.services import Services
@@ -26,6 +27,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 
