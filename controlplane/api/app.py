@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from controlplane.api import problems
-from controlplane.api.description import describe
+from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
 from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
 from controlplane.api.services import Services
@@ -40,6 +40,9 @@ async def _problem(request: Request, error: Exception) -> Response:
     match error:
         case HeadgateError():
             return problems.of_error(error, request)
+        case HTTPException(status_code=405):
+            allow = {"Allow": ", ".join(allowed(request.app, request.url.path))}
+            return problems.of_http(HTTPException(405, error.detail, allow), request)
         case HTTPException():
             return problems.of_http(error, request)
         case OSError():

@@ -5,6 +5,8 @@ Does not belong here: shapes of one route's body.
 
 from __future__ import annotations
 
+import re
+
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
@@ -41,6 +43,7 @@ DETAIL: Json = {
         "hint": TEXT,
     },
 }
+WITHOUT_REPEAT = frozenset({"/v1/tokens", "/v1/validate", "/v1/connections"})  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
     401: "There is no live token.",
@@ -79,8 +82,20 @@ def describe(app: FastAPI) -> Json:
     return app.openapi_schema
 
 
+def allowed(app: FastAPI, path: str) -> list[str]:
+    """All methods of a path: the framework only knows those of the first route that has it."""
+    found = set[str]()
+    for template, operations in describe(app)["paths"].items():
+        if re.fullmatch(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(template)), path):
+            found |= {method.upper() for method in operations}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
+
+
 def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
     responses = operation["responses"]
+    if method != "post" or path in WITHOUT_REPEAT:
+        given = operation.get("parameters", [])
+        operation["parameters"] = [p for p in given if p["name"] != "idempotency-key"]
     for status in _statuses(path, method, operation):
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         responses[str(status)] = {"description": WORDS[status], "content": content}

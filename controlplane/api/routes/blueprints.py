@@ -55,7 +55,7 @@ BODY = {
         "required": True,
         "content": {
             "application/json": {"schema": Documents.model_json_schema(ref_template="#/components/schemas/{model}")},
-            "application/yaml": {"schema": {"type": "string"}},
+            "application/yaml": {"schema": {"description": "One blueprint."}},
         },
     }
 }
