@@ -9,6 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from controlplane.api import problems
+from controlplane.api.description import allowed, describe
+from controlplane.api.feed import Feed
 from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
@@ -19,12 +21,13 @@ ROUTERS = (public, blueprints, datasets, operate, tokens, upkeep, events)
 def create_app(services: Services) -> FastAPI:
     """Routes over these services. Served behind `controlplane.api.edge`."""
     app = FastAPI(title="Headgate", version=version("headgate"), docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.services = services
+    app.state.services, app.state.feed = services, Feed(services)
     for kind in (HeadgateError, HTTPException, RequestValidationError, OSError):
         app.add_exception_handler(kind, _problem)
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 
@@ -37,6 +40,9 @@ async def _problem(request: Request, error: Exception) -> Response:
     match error:
         case HeadgateError():
             return problems.of_error(error, request)
+        case HTTPException(status_code=405):
+            allow = {"Allow": ", ".join(allowed(request.app, request.url.path))}
+            return problems.of_http(HTTPException(405, error.detail, allow), request)
         case HTTPException():
             return problems.of_http(error, request)
         case OSError():

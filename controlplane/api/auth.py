@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from starlette.concurrency import run_in_threadpool
 
 from controlplane.api.access import CHALLENGE, authenticate, require
 from controlplane.api.problems import Refused
@@ -27,7 +27,9 @@ class Guarded(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            request.scope["headgate.token"] = await run_in_threadpool(authenticate, services(request), request)
+            found = services(request)
+            limiter = found.threads.of(self.path)
+            request.scope["headgate.token"] = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
             return await inner(request)
 
         return handle

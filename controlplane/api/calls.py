@@ -23,6 +23,7 @@ from dataplane.contract import digest
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
+ETAG_TEXT = r'^"[0-9]{1,9}"$'
 ETAG = re.compile(r'"(\d{1,9})"')
 
 
@@ -96,13 +97,18 @@ def answer(
     return JSONResponse(value, status, headers)
 
 
+def is_head(request: Request) -> bool:
+    """Only headers are asked for: nothing has to be read for a body."""
+    return bool(request.scope.get("headgate.head"))
+
+
 def etag(revision: int) -> dict[str, str]:
     return {"ETag": f'"{revision}"'}
 
 
 def expected(
-    if_match: Annotated[str | None, Header(max_length=100)] = None,
-    if_none_match: Annotated[str | None, Header(max_length=100)] = None,
+    if_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": ETAG_TEXT})] = None,
+    if_none_match: Annotated[str | None, Header(max_length=100, json_schema_extra={"pattern": r"^\*$"})] = None,
 ) -> int | None:
     """The revision that a change is based on: 0 for none yet (`If-None-Match: *`), None where nothing is said."""
     if if_none_match is not None:

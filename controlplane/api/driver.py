@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
-from anyio import CapacityLimiter, to_thread
-from starlette.concurrency import run_in_threadpool
+from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,17 +26,18 @@ from controlplane.api.access import authenticate, require
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import SIZES, Size, Token
+from controlplane.core.model import SIZES, Size
 from controlplane.operations import work
 from controlplane.operations.context import Context
 from dataplane.contract import Claim, Kind
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
-CLAIMS = 256  # at a time; each holds a thread while it waits, and no other request waits for those
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
 WITHOUT = 256  # dataflows that a claim may leave out
 KINDS = get_args(Kind)
+ID = re.compile(r"[!-~]{1,200}")
+MOST = 1_000  # kinds, sizes and attempts in one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class DriverApp:
     """The routes below /v1/driver/."""
 
     def __init__(self, services: Services) -> None:
-        self._services, self._claims = services, CapacityLimiter(CLAIMS)
+        self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -78,7 +79,8 @@ class DriverApp:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        token = await run_in_threadpool(authenticate, self._services, request)
+        threads = self._services.threads
+        token = await to_thread.run_sync(authenticate, self._services, request, limiter=threads.drivers)
         require(self._services, token, "driver")
         self._services.heard(token.subject)
         handle = ROUTES.get(request.url.path)
@@ -86,10 +88,16 @@ class DriverApp:
             raise HTTPException(404, "Not Found")
         if request.method != "POST":
             raise HTTPException(405, "Method Not Allowed", {"Allow": "POST"})
-        call = self._call(request, token, await request.body())
-        watching = asyncio.ensure_future(self._watch(request.receive, call.gone))
+        came, gone, raw = time.monotonic(), threading.Event(), await request.body()
+        context = self._services.context(token, problems.request_id(request))
+
+        def work() -> Response:  # decoding megabytes is nothing for the event loop
+            return handle(Call(self._services, context, token.subject, _decoded(raw), gone, came))
+
+        watching = asyncio.ensure_future(self._watch(request.receive, gone))
         try:
-            return await to_thread.run_sync(handle, call, limiter=self._claims if handle is _claim else None)
+            limiter = threads.claims if handle is _claim else threads.drivers
+            return await to_thread.run_sync(work, limiter=limiter)
         finally:
             watching.cancel()
 
@@ -100,23 +108,23 @@ class DriverApp:
         gone.set()
         self._services.wake.notify()
 
-    def _call(self, request: Request, token: Token, raw: bytes) -> Call:
-        try:
-            body = json.loads(raw)
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            raise Refused("invalid-request", "the body is not a JSON object")
-        context = self._services.context(token, problems.request_id(request))
-        return Call(self._services, context, token.subject, body, threading.Event(), time.monotonic())
+
+def _decoded(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise Refused("invalid-request", "the body is not a JSON object")
+    return body
 
 
 def _claim(call: Call) -> Response:
     """One attempt's work; 204 if there is none within `wait_s`."""
     contract = call.take("contract", _is_count)
-    kinds = call.take("kinds", lambda v: isinstance(v, list) and bool(v) and all(k in KINDS for k in v))
-    wait_s = call.take("wait_s", lambda v: isinstance(v, int | float) and 0 <= v <= WAIT_LIMIT_S, 0)
-    sizes = call.take("sizes", lambda v: isinstance(v, list) and bool(v) and all(s in SIZES for s in v), list(SIZES))
+    kinds = call.take("kinds", lambda v: _are_of(v, KINDS))
+    wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
+    sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
     found = _wait_for(call, wait_s, partial(_look, call, contract, kinds, sizes, without))
     call.services.counters.add("claims", "work" if found else "nothing")
@@ -144,19 +152,28 @@ def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Cl
 
 def _heartbeat(call: Call) -> Response:
     """Extend leases; the answer says what is fenced and whether to end."""
-    attempts = call.take("attempts", lambda v: isinstance(v, list) and all(isinstance(a, str) for a in v))
+    attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
     return JSONResponse(work.heartbeat(call.context, call.driver, attempts))
 
 
 def _report(call: Call) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
-    attempt = call.take("attempt", lambda v: isinstance(v, str))
+    attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
     return JSONResponse(work.report(call.context, call.driver, attempt, results, lake=call.services.lake))
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= WITHOUT and all(isinstance(v, str) for v in value)
+    return isinstance(value, list) and len(value) <= WITHOUT and all(map(_is_id, value))
+
+
+def _is_id(value: Any) -> bool:
+    """Ours are 32 hexadecimal digits. Others are merely unknown, but fit into a database."""
+    return isinstance(value, str) and ID.fullmatch(value) is not None
+
+
+def _are_of(value: Any, known: Sequence[str]) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MOST and all(v in known for v in value)
 
 
 def _is_count(value: Any) -> bool:

@@ -48,6 +48,8 @@ class Edge:
             return
         scope["headgate.request_id"] = _request_id(scope)
         exchange = _Exchange(scope, receive, send, self._count)
+        if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
+            scope = {**scope, "method": "GET", "headgate.head": True}
         app = self._drivers if scope["path"].startswith(PREFIX) else self._app
         try:
             await app(scope, exchange.receive, exchange.send)

@@ -23,6 +23,7 @@ STATUS = {
     "invalid-blueprint": 422,
     "invalid-request": 422,
     "log-gone": 404,
+    "name-taken": 409,
     "not-found": 404,
     "not-supported": 422,
     "pool-unavailable": 503,

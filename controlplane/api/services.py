@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from controlplane.api.threads import Threads
 from controlplane.core.model import Token
 from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
@@ -83,6 +84,7 @@ class Services:
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     damages: Damages = lambda _: iter(())
+    threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 
     def turn(self, key: str) -> threading.Lock:

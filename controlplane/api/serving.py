@@ -6,6 +6,7 @@ Does not belong here: routes, and what is behind them.
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import threading
 from collections.abc import Callable
@@ -16,9 +17,10 @@ import uvicorn
 
 from controlplane.api.edge import Edge
 from controlplane.api.services import Services
+from controlplane.api.threads import USERS
 from controlplane.core.errors import Broken
 
-THREADS = 256  # each stream of events that waits holds one
+BACKLOG = 256  # connections that are accepted in one turn of the loop, too
 TICK_S = 1.0
 GRACE_S = 5
 KEEP_ALIVE_S = 75
@@ -31,7 +33,7 @@ class Listener(uvicorn.Server):
     _end: asyncio.Event
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        anyio.to_thread.current_default_thread_limiter().total_tokens = USERS
         await super().startup(sockets)
 
     async def main_loop(self) -> None:
@@ -51,6 +53,14 @@ class Listener(uvicorn.Server):
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is over already
                 self._loop.call_soon_threadsafe(self._end.set)
+
+
+def allow_descriptors() -> None:
+    """As many open files as the system lets this process have: each connection is one, and the usual 1,024 are few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):  # macOS says unlimited, and means less
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Serving(threading.Thread):
@@ -80,6 +90,7 @@ class Serving(threading.Thread):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=GRACE_S,
             )
@@ -88,6 +99,7 @@ class Serving(threading.Thread):
 
     def run(self) -> None:
         try:
+            allow_descriptors()
             if self._eager:
                 self._edge.load()
             self._listener.run(sockets=[self._bound])

@@ -86,6 +86,12 @@ class BranchExists(HeadgateError):
         super().__init__(f"there is a branch {branch} already")
 
 
+class NameTaken(HeadgateError):
+    """A token was to be made under the name of another that is live."""
+
+    code = "name-taken"
+
+
 class Fenced(HeadgateError):
     """An attempt, or one of its tasks, no longer belongs to who reports it."""
 

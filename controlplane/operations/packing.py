@@ -190,8 +190,13 @@ def give_up(store: Store, namespace: str) -> int:
     """Use no pack that is there any more; new ones are made in time. Files stay, since readers of older versions of
     tables have them open. How many."""
     with store.begin(namespace) as tx:
-        found = list(_all(tx))
-        forget(tx, found)
+        return give_up_all(tx)
+
+
+def give_up_all(tx: Tx) -> int:
+    """The same within a transaction."""
+    found = list(_all(tx))
+    forget(tx, found)
     return len(found)
 
 

@@ -8,26 +8,40 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import NameTaken, NotFound
 from controlplane.core.model import Change, Token
 from controlplane.operations.context import Context
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json
 
 PREFIX = "hg_"
+OURS = ("local", "loop", "pool")  # actors without a token
 
 
 def create(
-    ctx: Context, name: str, scopes: Sequence[str], *, subject: str = "", ttl_s: float | None = None
+    ctx: Context,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    subject: str = "",
+    ttl_s: float | None = None,
+    is_unique: bool = False,
 ) -> tuple[str, Token]:
-    """A new token: its text, which is never seen again, and its record."""
+    """A new token: its text, which is never seen again, and its record.
+
+    `is_unique`: the audit knows people by the names of their tokens, so no live token may have the same one. Raises
+    NameTaken.
+    """
     text = PREFIX + secrets.token_urlsafe(32)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
         token = Token(uuid.uuid4().hex[:12], _hash(text), name, tuple(scopes), subject or name, now, expires)
+        if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
+            raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.create", token.id, None, {"scopes": list(scopes)}, now))
+        after = {"name": name, "scopes": list(scopes), "expires": expires}
+        tx.put_change(Change(ctx.actor, ctx.request_id, "token.create", token.id, None, after, now))
     return text, token
 
 
@@ -53,9 +67,11 @@ def authenticate(store: Store, text: str, *, namespace: str = "default") -> Toke
         return None
     with store.read(namespace) as tx:
         token = tx.token(_hash(text))
-        if token is None or token.revoked or (token.expires is not None and token.expires <= tx.now()):
-            return None
-    return token
+        return token if token is not None and _is_live(token, tx.now()) else None
+
+
+def _is_live(token: Token, now: float) -> bool:
+    return not token.revoked and (token.expires is None or token.expires > now)
 
 
 def revoke(ctx: Context, id: str) -> Json:
@@ -65,7 +81,8 @@ def revoke(ctx: Context, id: str) -> Json:
         if token is None:
             raise NotFound(f"there is no token {id}")
         tx.put_token(replace(token, revoked=True))
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, None, None, tx.now()))
+        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, before, after, tx.now()))
     return {"revoked": id}
 
 

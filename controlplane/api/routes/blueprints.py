@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import Depends, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, Dataflow, Expected, answer, etag, flows_of
+from controlplane.api.calls import Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
 from controlplane.api.problems import Refused
 from controlplane.core.blueprint import parse
 from controlplane.operations import blueprints, look
@@ -54,7 +55,7 @@ BODY = {
         "required": True,
         "content": {
             "application/json": {"schema": Documents.model_json_schema(ref_template="#/components/schemas/{model}")},
-            "application/yaml": {"schema": {"type": "string"}},
+            "application/yaml": {"schema": {"description": "One blueprint."}},
         },
     }
 }
@@ -115,9 +116,13 @@ def validate(sources: Sources) -> Response:
 
 
 @router.post("/v1/connections", openapi_extra=BODY)
-def connections(call: Called, sources: Sources) -> Response:
+async def connections(call: Called, sources: Sources) -> Response:
     """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
     time has an error `no-worker`."""
+    return await to_thread.run_sync(_connections, call, sources, limiter=call.services.threads.connections)
+
+
+def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Response:
     context, wake = call.context, call.services.wake
     asked = connecting.ask(context, sources)
     found: dict[str, Json] = {}

@@ -10,7 +10,7 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, Dataset, answer, target_of
+from controlplane.api.calls import Branch, Called, Dataset, answer, is_head, target_of
 from controlplane.api.problems import Refused
 from controlplane.api.services import Format
 from controlplane.operations import look, notes
@@ -87,8 +87,10 @@ def records(
 ) -> Response:
     """Records of one committed generation, streamed."""
     found = look.records(call.context, branch, dataset, partition=partition, generation=generation)
-    parts = call.services.render(found.files, found.schema, limit=limit, format=format)
     headers = {"X-Generation": str(found.generation), "X-Rows": str(found.rows)}
+    if is_head(call.request):
+        return Response(media_type=MEDIA_TYPES[format], headers=headers)
+    parts = call.services.render(found.files, found.schema, limit=limit, format=format)
     return StreamingResponse(_begun(parts), media_type=MEDIA_TYPES[format], headers=headers)
 
 

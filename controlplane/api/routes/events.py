@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import AsyncIterator
+from typing import Annotated
 
+from anyio import to_thread
 from fastapi import Header, Query, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from controlplane.api import auth
-from controlplane.api.calls import Call, Called
+from controlplane.api.auth import caller
+from controlplane.api.calls import Call, Called, is_head
+from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.operations import look
 
-HEARTBEAT_S = 15.0
-LOOK_AGAIN_S = 3.0  # another process may share the database, and its notices do not reach us
-BATCH = 500
+STREAM = "text/event-stream"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 EventId = Annotated[int | None, Query(ge=0, le=2**53)]
 
 router = auth.router()
 
 
 @router.get("/v1/events")
-def events(
+async def events(
     call: Called,
     after: EventId = None,
     last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
@@ -33,49 +34,38 @@ def events(
 ) -> Response:
     """Events after an id (`Last-Event-ID` wins over `after`), or from now on; `follow=false` ends at the newest."""
     start = last_event_id if last_event_id is not None else after
-    if start is None:
-        start = _newest(call)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(call, start, follow), media_type="text/event-stream", headers=headers)
+    feed = call.request.app.state.feed
+    assert isinstance(feed, Feed)
+    if is_head(call.request):
+        return Response(media_type=STREAM, headers=HEADERS)
+    if follow:
+        return _Stream(feed, caller(call.request).id, feed.follow(start))
+    return _Stream(feed, caller(call.request).id, feed.until_newest(start))
 
 
-def _newest(call: Call) -> int:
-    with call.services.store.read(call.context.namespace) as tx:
-        return tx.last_event()
+class _Stream(StreamingResponse):
+    """Has a place in the feed for as long as it is sent, however it ends."""
 
+    def __init__(self, feed: Feed, token: str, parts: AsyncIterator[bytes]) -> None:
+        super().__init__(parts, media_type=STREAM, headers=HEADERS)
+        self._feed, self._token = feed, token
 
-def _stream(call: Call, after: int, follow: bool) -> Iterator[str]:
-    """Everything after an id, then whatever comes, woken by changes; a comment now and then shows that we are there."""
-    wake, stopping = call.services.wake, call.services.stopping
-    yield ": events\n\n"
-    spoke = time.monotonic()
-    while not stopping.is_set():
-        seen = wake.count
-        batch = look.events(call.context, after, BATCH)
-        for event in batch:
-            after = event["id"]
-            yield _event(event)
-        if not batch and not follow:
-            return
-        if batch or time.monotonic() - spoke > HEARTBEAT_S:
-            spoke = time.monotonic()
-            yield ": still here\n\n"
-        if not batch:
-            wake.wait(LOOK_AGAIN_S, seen)
-
-
-def _event(event: dict[str, Any]) -> str:
-    """JSON has no line breaks outside of its strings, and none inside, so one data line is enough."""
-    return f"id: {event['id']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n"
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._feed.place(self._token):
+            await super().__call__(scope, receive, send)
 
 
 @router.get("/metrics")
-def metrics(call: Called) -> Response:
+async def metrics(call: Called) -> Response:
     """Counters and gauges for Prometheus."""
+    text = await to_thread.run_sync(_metrics, call, limiter=call.services.threads.probes)
+    return Response(text, media_type=CONTENT_TYPE)
+
+
+def _metrics(call: Call) -> bytes:
     status = look.status(call.context, "main")
     things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     states = Counter(thing["state"] for thing in things)
     late_s = max((t["listing"]["behind_s"] for t in things if "listing" in t), default=0.0)
     found = call.services
-    text = render(found.store, found.counters, states, found.troubles, late_s)
-    return Response(text, media_type=CONTENT_TYPE)
+    return render(found.store, found.counters, states, found.troubles, late_s)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
 from controlplane.api.auth import services
 from controlplane.api.calls import answer
 from controlplane.api.problems import Refused
+from controlplane.api.services import Services
 
 router = APIRouter()
 
 
 @router.get("/livez")
-def livez(request: Request) -> Response:
+async def livez(request: Request) -> Response:
     """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
     if not services(request).is_alive():
         raise Refused("unavailable", "a part of this process has ended; it is to be started again")
@@ -20,15 +22,19 @@ def livez(request: Request) -> Response:
 
 
 @router.get("/readyz")
-def readyz(request: Request) -> Response:
+async def readyz(request: Request) -> Response:
     """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
     found = services(request)
+    await to_thread.run_sync(_check, found, limiter=found.threads.probes)
+    return answer({"status": "ok"})
+
+
+def _check(found: Services) -> None:
     reason = "the control plane is ending" if found.stopping.is_set() else found.unready()
     if reason:
         raise Refused("unavailable", f"not ready: {reason}")
     with found.store.read() as tx:
         tx.now()
-    return answer({"status": "ok"})
 
 
 @router.get("/schema/blueprint-v1.json")

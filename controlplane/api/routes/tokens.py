@@ -30,7 +30,8 @@ def create(call: Called, new: NewToken) -> Response:
     """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
         raise Refused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
-    text, token = tokens.create(call.context, new.name, tuple(dict.fromkeys(new.scopes)), ttl_s=new.ttl_s)
+    scopes = tuple(dict.fromkeys(new.scopes))
+    text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True)
     return answer({"token": text, **_shown(token)}, 201)
 
 

@@ -8,13 +8,11 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict
 
 from controlplane.api import auth
-from controlplane.api.calls import Called, answer
+from controlplane.api.calls import Call, Called, answer
 from controlplane.api.services import Services
-from controlplane.operations.collect import collect
+from controlplane.operations import upkeep
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import LIMIT, REPAIRED, Reading, fsck
-from controlplane.operations.packing import give_up
-from controlplane.operations.repair import repair
+from controlplane.operations.fsck import LIMIT, Reading, fsck
 from dataplane.contract import Json
 
 router = auth.router()
@@ -42,13 +40,11 @@ class Collection(BaseModel):
 @router.post("/v1/gc")
 def gc(call: Called, wish: Collection | None = None) -> Response:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
-    return call.once(lambda: answer(_collect(call.context, call.services, packs=bool(wish and wish.packs))))
+    return call.once(lambda: answer(_collect(call, packs=bool(wish and wish.packs))))
 
 
-def _collect(context: Context, services: Services, *, packs: bool) -> Json:
-    given_up = {"packs": give_up(context.store, context.namespace)} if packs else {}
-    found = collect(context.store, context.namespace, lake=services.lake, packages=services.packages)
-    return given_up | asdict(found)
+def _collect(call: Call, *, packs: bool) -> Json:
+    return upkeep.collect_now(call.context, call.services.lake, call.services.packages, packs=packs)
 
 
 @router.post("/v1/fsck")
@@ -64,9 +60,4 @@ def _checked(context: Context, services: Services, wish: Check) -> Json:
     if not wish.repair:
         found = fsck(context.store, context.namespace, lake if wish.files else None, reading=reading)
         return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}
-    repaired = repair(context.store, context.namespace, lake, reading)
-    context.wake()
-    found = fsck(context.store, context.namespace)
-    rest = [asdict(f) for f in found if f.code not in REPAIRED]
-    told = {"fragments": repaired.fragments, "datasets": repaired.datasets}
-    return {"findings": rest, "complete": len(found) < LIMIT and repaired.complete, "repaired": told}
+    return upkeep.repair_now(context, lake, reading)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from itertools import islice
 from urllib.parse import urlsplit
 
-from controlplane.api.driver import CLAIMS
+from controlplane.api.threads import CLAIMS
 from controlplane.client import Document
 from controlplane.core.model import Event
 from tests.unit.api.world import World

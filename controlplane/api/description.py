@@ -1,0 +1,122 @@
+"""The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
+
+Does not belong here: shapes of one route's body.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from controlplane.api.auth import PUBLIC
+from controlplane.api.problems import MEDIA_TYPE
+from dataplane.contract import Json
+
+TEXT = {"type": "string"}
+PROBLEM: Json = {
+    "type": "object",
+    "description": "Why a request was not done. `type` names the code of docs/errors.md.",
+    "required": ["type", "title", "status", "detail", "request_id", "errors"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"type": "string", "pattern": "^urn:headgate:[a-z-]+$"},
+        "title": TEXT,
+        "status": {"type": "integer"},
+        "detail": TEXT,
+        "request_id": TEXT,
+        "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemDetail"}},
+    },
+}
+DETAIL: Json = {
+    "type": "object",
+    "description": "One thing that is wrong. Lines and columns count from 1; 0 where there is no place.",
+    "required": ["file", "line", "column", "code", "message", "hint"],
+    "additionalProperties": False,
+    "properties": {
+        "file": TEXT,
+        "line": {"type": "integer"},
+        "column": {"type": "integer"},
+        "code": TEXT,
+        "message": TEXT,
+        "hint": TEXT,
+    },
+}
+WITHOUT_REPEAT = frozenset({"/v1/tokens", "/v1/validate", "/v1/connections"})  # an Idempotency-Key does nothing
+WORDS = {
+    400: "The body is not JSON.",
+    401: "There is no live token.",
+    403: "The token does not have the right.",
+    404: "Nothing has this name.",
+    409: "Another request was faster, or the name is taken.",
+    412: "It has another revision.",
+    413: "The body is too large.",
+    422: "A parameter or the body has another shape, or a blueprint has problems.",
+    500: "Something is damaged or broke; the log has the reason under the request id.",
+    503: "The service cannot answer for now: try again later.",
+}
+MEDIA = {
+    "/metrics": ("text/plain",),
+    "/v1/events": ("text/event-stream",),
+    "/v1/branches/{branch}/datasets/{dataset}/records": (
+        "application/json",
+        "text/csv",
+        "application/vnd.apache.arrow.stream",
+    ),
+}
+
+
+def describe(app: FastAPI) -> Json:
+    """The document, made once."""
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        for path, operations in found["paths"].items():
+            for method, operation in operations.items():
+                _complete(path, method, operation, schemas)
+        schemas |= {"Problem": PROBLEM, "ProblemDetail": DETAIL}
+        for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
+            schemas.pop(unused, None)
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+def allowed(app: FastAPI, path: str) -> list[str]:
+    """All methods of a path: the framework only knows those of the first route that has it."""
+    found = set[str]()
+    for template, operations in describe(app)["paths"].items():
+        if re.fullmatch(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(template)), path):
+            found |= {method.upper() for method in operations}
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))
+
+
+def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
+    responses = operation["responses"]
+    if method != "post" or path in WITHOUT_REPEAT:
+        given = operation.get("parameters", [])
+        operation["parameters"] = [p for p in given if p["name"] != "idempotency-key"]
+    for status in _statuses(path, method, operation):
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        responses[str(status)] = {"description": WORDS[status], "content": content}
+    if path in MEDIA:
+        responses["200"]["content"] = {kind: {} for kind in MEDIA[path]}
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schemas.update(content["schema"].pop("$defs", {}))
+
+
+def _statuses(path: str, method: str, operation: Json) -> set[int]:
+    """What a route may answer beside its success."""
+    if path in PUBLIC:
+        return {500, 503} if path == "/readyz" else {500}
+    found = {401, 403, 422, 500, 503}
+    names = {parameter["name"] for parameter in operation.get("parameters", ())}
+    if "{" in path or names & {"target", "dataflow", "branch"}:
+        found.add(404)
+    if method != "get":
+        found |= {404, 409}
+    if "requestBody" in operation:
+        found |= {400, 413}
+    if "if-match" in names:
+        found.add(412)
+    return found

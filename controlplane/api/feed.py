@@ -1,0 +1,197 @@
+"""One reader of events per process, and any number of streams that wait for it in the event loop.
+
+The reader looks into the store once per change and keeps the newest events as text. A stream is a cursor into that
+text: it buffers nothing, and holds no thread. A stream that is further behind reads pages from the store, few at a
+time. Does not belong here: routes, and what events say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from anyio import CapacityLimiter, to_thread
+
+from controlplane import logs
+from controlplane.api.problems import Refused
+from controlplane.api.services import Services
+from controlplane.operations import look
+from controlplane.operations.context import Context
+from dataplane.contract import Json
+
+STREAMS = 10_000  # of this process
+OF_ONE_TOKEN = 7_500
+HEARTBEAT_S = 15.0
+LOOK_AGAIN_S = 3.0  # another process may share the database, and its notices do not reach us
+FAILED_S = 1.0
+BATCH = 500
+KEPT = 2_000  # events as text
+CHUNK_BYTES = 16_384  # that a stream is given at a time, if it is more than one event
+GROUP = 50  # streams that are woken at a time: other requests have their turn in between
+HELLO, STILL_HERE = b": events\n\n", b": still here\n\n"
+
+log = logs.get("api")
+
+
+class Feed:
+    """What is called from the event loop only, but for `_look` and `_page`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._context = Context(services.store)
+        self._reader = CapacityLimiter(1)
+        self._reading: asyncio.Task[None] | None = None
+        self._streams = Counter[str]()
+        self._waiting: dict[asyncio.Future[None], float] = {}  # since when, the oldest first
+        self._ids: list[int] = []
+        self._texts: list[bytes] = []
+        self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
+        self._newest, self._told = 0, -1
+
+    @contextmanager
+    def place(self, token: str) -> Iterator[None]:
+        """For one stream of a token's owner. Raises Refused where there are too many."""
+        if self._streams.total() >= STREAMS or self._streams[token] >= OF_ONE_TOKEN:
+            raise Refused("unavailable", "too many streams of events are open", {"Retry-After": "15"})
+        self._streams[token] += 1
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+        try:
+            yield
+        finally:
+            self._streams[token] -= 1
+            self._streams += Counter()  # forget who has none
+
+    async def follow(self, after: int | None) -> AsyncIterator[bytes]:
+        """Events after an id, or from now on, until the process ends. A comment shows now and then that it lives."""
+        if after is None:
+            after = await to_thread.run_sync(self._last, limiter=self._services.threads.events)
+        yield HELLO
+        while not self._services.stopping.is_set():
+            chunk, after = await self._next(after)
+            if not chunk:
+                await self._wait()
+                chunk, after = await self._next(after)
+            yield chunk or STILL_HERE
+
+    async def until_newest(self, after: int | None) -> AsyncIterator[bytes]:
+        """Events after an id that are there by now."""
+        yield HELLO
+        if after is None:
+            return
+        while not self._services.stopping.is_set():
+            chunk, after = await self._paged(after)
+            if not chunk:
+                return
+            yield chunk
+
+    async def _next(self, after: int) -> tuple[bytes, int]:
+        """Nothing only if there is nothing at this moment: until the loop has its turn, a caller may begin to wait."""
+        while (floor := self._floor) is None or after < floor:
+            chunk, last = await self._paged(after)
+            if chunk:
+                return chunk, last
+            if self._floor is None:
+                return b"", after  # the reader wakes all when it has begun
+            after = max(after, floor or 0)
+        return self._kept(after)
+
+    def _kept(self, after: int) -> tuple[bytes, int]:
+        first = end = bisect_right(self._ids, after)
+        size = 0
+        while end < len(self._ids) and size < CHUNK_BYTES:
+            size += len(self._texts[end])
+            end += 1
+        return b"".join(self._texts[first:end]), self._ids[end - 1] if end > first else after
+
+    async def _paged(self, after: int) -> tuple[bytes, int]:
+        return await to_thread.run_sync(self._page, after, limiter=self._services.threads.events)
+
+    def _page(self, after: int) -> tuple[bytes, int]:
+        found = look.events(self._context, after, BATCH)
+        return b"".join(map(_text, found)), found[-1]["id"] if found else after
+
+    def _last(self) -> int:
+        with self._services.store.read(self._context.namespace) as tx:
+            return tx.last_event()
+
+    # --- the reader
+
+    async def _read(self) -> None:
+        """As long as there are streams. A store that does not answer is asked again: streams go on, and say so."""
+        self._told = -1
+        while self._streams and not self._services.stopping.is_set():
+            try:
+                self._keep(await to_thread.run_sync(self._look, self._floor is None, limiter=self._reader))
+            except Exception as error:  # noqa: BLE001  # streams wait for this task alone
+                log.warning("events cannot be read", reason=str(error))
+                await asyncio.sleep(FAILED_S)
+            await self._rouse()
+        self._reading, self._floor = None, None
+        self._ids.clear()
+        self._texts.clear()
+        for future in list(self._waiting):
+            _set(future)
+
+    def _look(self, is_first: bool) -> list[tuple[int, bytes]] | int:
+        """New events, or none after a while; the first time, only the id of the newest."""
+        seen = self._services.wake.count
+        if is_first:
+            return self._last()
+        found = look.events(self._context, self._newest, BATCH)
+        if not found:
+            self._services.wake.wait(LOOK_AGAIN_S, seen)
+        return [(event["id"], _text(event)) for event in found]
+
+    def _keep(self, found: list[tuple[int, bytes]] | int) -> None:
+        if isinstance(found, int):
+            self._floor = self._newest = found
+            return
+        for id, text in found:
+            self._ids.append(id)
+            self._texts.append(text)
+            self._newest = id
+        if (spare := len(self._ids) - KEPT) > 0:
+            self._floor = self._ids[spare - 1]
+            del self._ids[:spare], self._texts[:spare]
+
+    async def _rouse(self) -> None:
+        """Wake streams that wait if there is something new for them, or if they have been quiet for long.
+
+        A stream that waits has all events that it could be woken for before.
+        """
+        quiet = time.monotonic() - HEARTBEAT_S
+        is_news = self._newest != self._told
+        self._told = self._newest
+        due = [future for future, since in self._waiting.items() if is_news or since < quiet]
+        began = time.monotonic()
+        for start in range(0, len(due), GROUP):
+            for future in due[start : start + GROUP]:
+                _set(future)
+            await asyncio.sleep(0)
+        await asyncio.sleep(time.monotonic() - began)  # streams take half of the loop's time at most
+
+    async def _wait(self) -> None:
+        if self._reading is None:
+            return  # the process ends
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = time.monotonic()
+        try:
+            await future
+        finally:
+            del self._waiting[future]
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _text(event: Json) -> bytes:
+    """JSON has no line breaks outside of its strings, and none inside, so one data line is enough."""
+    return f"id: {event['id']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n".encode()

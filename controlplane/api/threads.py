@@ -1,0 +1,32 @@
+"""How many threads requests may hold at a time, by kind of request, so that no kind waits for another.
+
+A reading thread holds one of the store's connections (24 on PostgreSQL, 32 on SQLite). Users, events and probes
+together hold fewer, so that a heartbeat always finds one. Does not belong here: limits on bodies and streams.
+"""
+
+from __future__ import annotations
+
+from anyio import CapacityLimiter
+
+USERS = 16  # also the default limit of the event loop (`serving`), for what the framework runs by itself
+DRIVERS = 16  # heartbeats, reports, and the tokens of all drivers' requests
+CLAIMS = 256  # each holds a thread while it waits, and no transaction
+CONNECTIONS = 32  # each waits for a worker to try places
+EVENTS = 2  # tokens and pages of streams of events; a stream that waits holds none
+PROBES = 2
+
+
+class Threads:
+    """One limiter for each kind of request."""
+
+    def __init__(self) -> None:
+        self.users = CapacityLimiter(USERS)
+        self.drivers = CapacityLimiter(DRIVERS)
+        self.claims = CapacityLimiter(CLAIMS)
+        self.connections = CapacityLimiter(CONNECTIONS)
+        self.events = CapacityLimiter(EVENTS)
+        self.probes = CapacityLimiter(PROBES)
+
+    def of(self, path: str) -> CapacityLimiter:
+        """For the token of a request to a route of users."""
+        return {"/v1/events": self.events, "/metrics": self.probes}.get(path, self.users)

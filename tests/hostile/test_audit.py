@@ -1,0 +1,84 @@
+"""Whatever changes what is wanted, or who may want it, leaves its own row in the audit. And HEAD changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.api.app import create_app
+from tests.hostile.attacked import Attacked, attacked
+from tests.unit.api.test_access import flat
+from tests.unit.api.world import BLUEPRINT
+
+CHANGES = {  # route -> body, the action that is noted
+    "POST /v1/blueprints": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "apply"),
+    "POST /v1/branches/{branch}/refresh": ({}, "refresh"),
+    "POST /v1/branches/{branch}/retry": ({}, "retry"),
+    "POST /v1/branches/{branch}/pause": ({"target": "shop"}, "pause"),
+    "POST /v1/branches/{branch}/resume": ({"target": "shop"}, "resume"),
+    "DELETE /v1/branches/{branch}/dataflows/{dataflow}": (None, "delete"),
+    "POST /v1/gc": ({}, "gc"),
+    "POST /v1/gc packs": ({"packs": True}, "gc.packs"),
+    "POST /v1/fsck repair": ({"repair": True}, "fsck.repair"),
+    "POST /v1/tokens": ({"name": "ci"}, "token.create"),
+    "DELETE /v1/tokens/{id}": (None, "token.revoke"),
+}
+NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Attacked]:
+    with attacked(tmp_path) as world:
+        yield world
+
+
+def methods(world: Attacked) -> Iterator[tuple[str, str]]:
+    for route in flat(create_app(world.services).routes):
+        for method in route.methods:
+            yield method, route.path
+
+
+def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
+    asked = {f"{m} {p}" for m, p in methods(world) if m not in ("GET", "HEAD")}
+    assert asked == {" ".join(name.split()[:2]) for name in CHANGES} | NOTHING
+    with world.http() as http:
+        for name, (body, action) in CHANGES.items():
+            method, path = name.split()[:2]
+            token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
+            path = path.format(branch="main", dataflow="shop", id=token)
+            answer = http.request(method, path, json=body, headers={"X-Request-ID": action})
+            assert answer.is_success, (name, answer.text)
+            rows = [r for r in http.get("/v1/audit").json()["items"] if r["request_id"] == action]
+            assert action in [r["action"] for r in rows], name
+            assert {r["actor"] for r in rows} == {"test"}
+            assert all(r["at"] and (r["before"], r["after"]) != (None, None) for r in rows), rows
+    assert len({action for _, action in CHANGES.values()}) == len(CHANGES)
+
+
+def test_two_live_tokens_do_not_share_a_name_in_the_audit(world: Attacked) -> None:
+    with world.http() as http:
+        made = http.post("/v1/tokens", json={"name": "ci"})
+        for name in ("ci", "test", "d1", "local"):
+            refused = http.post("/v1/tokens", json={"name": name})
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:headgate:name-taken"), name
+        assert http.delete(f"/v1/tokens/{made.json()['id']}").status_code == 204
+        assert http.post("/v1/tokens", json={"name": "ci"}).status_code == 201
+
+
+def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
+    with world.http() as http:
+        body, _ = CHANGES["POST /v1/blueprints"]
+        assert http.post("/v1/blueprints", json=body).status_code == 200
+        for method, path in methods(world):
+            if method != "GET":
+                continue
+            path = path.format(branch="main", dataflow="shop", dataset="shop.orders", attempt="a" * 32)
+            with http.stream("GET", path) as full:
+                pass
+            head = http.head(path)
+            assert head.content == b""
+            assert head.status_code == full.status_code, path
+            assert head.headers["content-type"] == full.headers["content-type"], path
+        assert http.head("/v1/gc").status_code == 405
