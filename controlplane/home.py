@@ -5,17 +5,20 @@ Does not belong here: what is stored in the database or the lake.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import secrets
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
-from controlplane.core.errors import HomeLocked
+from controlplane.core.errors import BadHome, HomeLocked
 
 DATABASE = ("metadata.db", "metadata.db-wal", "metadata.db-shm")
 LOCK_PAUSES_S = (0.0, 0.02, 0.1)  # `is_held` of another process holds the lock for an instant
@@ -51,10 +54,14 @@ class Home:
         return self.path / "server.json"
 
     def prepare(self) -> None:
-        """Create the folders, closed to other users."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.logs, self.run, self.path / "lake"):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        """Create the folders, closed to other users. Raises BadHome."""
+        for folder in (self.path, self.logs, self.run, self.path / "lake"):
+            with _told(folder, "a folder"):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        database = self.path / DATABASE[0]
+        with _told(database, "a file"):
+            if database.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def tighten(self) -> tuple[Path, ...]:
         """Close what earlier versions, copies or backups left open to other users; those that were. The lake is the
@@ -66,7 +73,8 @@ class Home:
     def lock(self) -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
         self.prepare()
-        handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with _told(self.path / "lock", "a file"):
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not any(_try_lock(handle, pause_s) for pause_s in LOCK_PAUSES_S):
             os.close(handle)
             raise HomeLocked(_refusal(self.path, self.holder()))
@@ -105,7 +113,8 @@ class Home:
         path = self.path / "instance"
         if not path.exists():
             _replace(path, f"{secrets.token_hex(4)}\n")
-        return path.read_text("ascii").strip()
+        with _told(path, "a file with a name in it"):
+            return path.read_text("ascii").strip()
 
     def token(self) -> str | None:
         try:
@@ -138,12 +147,28 @@ def _try_lock(handle: int, pause_s: float) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all. Raises BadHome."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    draft.replace(path)
+    with _told(path, "a file"):
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        draft.replace(path)
+
+
+@contextmanager
+def _told(path: Path, kind: str) -> Iterator[None]:
+    """Faults of a file or folder of the home, in words: which it is, what is wrong, what to do."""
+    try:
+        yield
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise BadHome(f"{path} has to be {kind}: move away what lies there, or name another --home") from e
+    except UnicodeDecodeError as e:
+        raise BadHome(f"{path} is not {kind} that Headgate wrote: remove it, and it is made anew") from e
+    except PermissionError as e:
+        raise BadHome(f"{path} cannot be written by this user: give it the right, or name another --home") from e
+    except OSError as e:
+        raise BadHome(f"{path}: {e.strerror or e}: make room or mend the disk, or name another --home") from e
 
 
 def _is_tightened(path: Path, most: int) -> bool:

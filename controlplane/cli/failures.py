@@ -28,7 +28,7 @@ def document(error: Exception, names: Mapping[str, str]) -> dict[str, Any]:
     if isinstance(error, InvalidBlueprint):
         found = [asdict(replace(p, file=names.get(p.file, p.file))) for p in error.problems]
         return _document(error.code, f"{len(found)} {'problem' if len(found) == 1 else 'problems'}", found)
-    code, words = _code(error), _words(error)
+    code, words = _code(error), _words(error) + _remedy(error)
     return _document(code, words, _single(code, words))
 
 
@@ -37,6 +37,16 @@ def _words(error: Exception) -> str:
     text = (str(error).splitlines() or [type(error).__name__])[0]
     asked = getattr(error, "_request", None)  # `request` of httpx2's errors raises where there was none
     return f"{asked.url}: {text}" if asked is not None else text
+
+
+def _remedy(error: Exception) -> str:
+    """Of a database that is no database, which only its owner can mend."""
+    words = str(error)
+    if "file is not a database" in words or "database disk image is malformed" in words:
+        return " (metadata.db in the home: restore it from a backup, or move it away to begin anew)"
+    if "unable to open database file" in words:
+        return " (metadata.db in the home: is the folder there, and may this user write to it?)"
+    return ""
 
 
 def _code(error: Exception) -> str:

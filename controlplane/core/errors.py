@@ -110,6 +110,12 @@ class CorruptNode(HeadgateError):
     code = "corrupt-node"
 
 
+class BadHome(HeadgateError):
+    """Something in the home folder is not as Headgate left it, or cannot be used. The message names file and remedy."""
+
+    code = "bad-home"
+
+
 class HomeLocked(HeadgateError):
     """Another process holds this home folder."""
 

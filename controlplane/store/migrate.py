@@ -52,4 +52,6 @@ def run_migrations(url: str) -> None:
         try:
             command.upgrade(config, "head")
         except CommandError as e:
-            raise UnknownVersion(f"this Headgate does not know the database's version: {e}") from e
+            raise UnknownVersion(
+                f"a newer Headgate has used this database ({e}): start that one, or restore a backup of before"
+            ) from e

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import HomeLocked
+from controlplane.core.errors import BadHome, HomeLocked
 from controlplane.home import Home
 from controlplane.store import open_store, upgrade
 
@@ -120,3 +120,35 @@ def test_a_database_is_private_from_its_first_byte(tmp_path: Path) -> None:
 def test_a_broken_server_file_names_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "server.json").write_text(text)
     assert Home(tmp_path).holder() is None
+
+
+@pytest.mark.parametrize("name", ["", "logs", "run", "lake"])
+def test_a_file_in_place_of_a_folder_is_named_with_what_to_do(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "home" / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    with pytest.raises(BadHome, match="has to be a folder: move away what lies there") as caught:
+        Home(tmp_path / "home").lock()
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("name", ["lock", "metadata.db", "server.json", "token"])
+def test_a_folder_in_place_of_a_file_is_named_with_what_to_do(name: str, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    (home.path / name).mkdir(parents=True)
+    with pytest.raises(BadHome, match="has to be a file: move away what lies there") as caught:
+        begin(home)
+    assert str(caught.value).startswith(str(home.path / name))
+
+
+def test_a_name_that_nobody_can_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "instance").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadHome, match="remove it, and it is made anew"):
+        home.instance()
+
+
+def begin(home: Home) -> None:
+    """As a service does."""
+    home.lock()
+    home.keep_token("hg_x")
