@@ -40,7 +40,7 @@ def value(text: str) -> object:
 
 HOSTILE = [
     ("too-deep", 1, DEPTH + 1, "[" * 200_000),
-    ("too-deep", 1, 1 + 3 * (DEPTH), "{a:" * 66_000),
+    ("too-deep", 1, 1 + 3 * (DEPTH), "{a:" * 16_000),
     ("too-deep", 1, 1 + 2 * DEPTH, "- " * 100_000),
     ("too-deep", 1, 1 + 2 * DEPTH, "? " * 100_000),
     ("too-deep", DEPTH + 1, DEPTH + 1, "".join(f"{' ' * n}a:\n" for n in range(100))),
@@ -176,3 +176,47 @@ def test_nodes_keep_their_places() -> None:
         (2, 3),
         (2, 7),
     ]
+
+
+# --- large texts --------------------------------------------------------------------------------
+
+PADDING = "\n" + "# padding\n" * (yaml_reader.LARGE // 10)
+SMALL = (
+    "a: {b: c, d: [1, 2, 'x']}\ne: |\n  one\n   two\n\nf: >-\n  three\n  four\ng: 1\n",
+    '"a b": "x\\n\\u00e4"\nc: NO\nd: 012\ne: 12:30\nf: 1e3\ng: ~\n',
+    "- a\n- b: c\n  d: e\n-\n  - f\n",
+    "? a\n: b\n# c\nd: 'it''s'  # e\n",
+    "emoji: 🎉\numlaut: ä\nnext: x\n",
+)
+
+
+@pytest.mark.parametrize("text", SMALL)
+def test_a_large_text_reads_as_a_small_one(text: str) -> None:
+    """Another parser reads it; values and places are the same."""
+    problems = Problems()
+    small, large = (yaml_reader.read(one, "f.yaml", problems) for one in (text, text + PADDING))
+    assert small is not None
+    assert large is not None
+    assert large.root == small.root
+    assert not problems.found
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("too-deep", "[" * 2_000_000),
+        ("too-deep", "{a: " * 1_000_000),
+        ("too-deep", "- " * 1_000_000),
+        ("too-deep", "\n".join(" " * depth + "a:" for depth in range(3_000))),
+        ("too-many-nodes", "a: [" + "1," * 2_000_000 + "]"),
+        ("invalid-yaml", "'" + "x" * 4_000_000),
+        ("invalid-yaml", "a: b: c" + PADDING),
+        ("yaml-anchor", "a: &x [1]\nb: *x\n" + PADDING),
+        ("yaml-tag", "!" * 4_000_000),
+        ("duplicate-key", "a: 1\na: 2" + PADDING),
+        ("several-documents", "a: 1\n---\nb: 2" + PADDING),
+    ],
+)
+def test_hostile_large_texts(code: str, text: str) -> None:
+    """Each ends within a second or two of the processor's time, and no nesting reaches a stack."""
+    assert code in {problem.code for problem in problems_of(text)}
