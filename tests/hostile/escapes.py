@@ -222,7 +222,7 @@ UNTOLD = frozenset({"variable", "unknown-class"})
 
 # As conditions of a check.
 CONDITIONS = {
-    **EXPRESSIONS,
+    **{name: f"({text}) IS NOT NULL" for name, text in EXPRESSIONS.items()},
     "scalar": "c = (SELECT max(value) FROM text.`CANARY`)",
     "scalar-table": "c = (TABLE text.`CANARY`)",
     "scalar-from": "c = (FROM text.`CANARY`)",
