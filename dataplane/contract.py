@@ -401,6 +401,20 @@ class TaskError(TypedDict):
     disrupted: NotRequired[int]  # likewise: how often something else ended the task's driver before
 
 
+def task_error(kind: Literal["user", "infrastructure"], condition: str, message: str) -> TaskError:
+    """An error with no place in a text."""
+    return {
+        "kind": kind,
+        "condition": condition,
+        "sqlstate": None,
+        "message": message,
+        "file": None,
+        "line": None,
+        "column": None,
+        "detail": "",
+    }
+
+
 class Manifest(TypedDict):
     contract: int
     attempt: str

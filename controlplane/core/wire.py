@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
-from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult
+from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult, task_error
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
@@ -85,17 +85,8 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
     condition = "listing-damaged" if kind == "list" else "result-damaged"
     message = _shortened(printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
-    told: TaskError = {
-        "kind": "infrastructure",
-        "condition": condition,
-        "sqlstate": None,
-        "message": message,
-        "file": None,
-        "line": None,
-        "column": None,
-        "detail": "",
-    }
-    return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": told}
+    error = task_error("infrastructure", condition, message)
+    return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}
 
 
 def _require(holds: bool, place: str, what: str) -> None:

@@ -43,6 +43,7 @@ from dataplane.contract import (
     output_results,
     pair_key,
     partition_result,
+    task_error,
 )
 
 LEASE_S = 30.0
@@ -318,16 +319,7 @@ def _failure(result: TaskResult, error: TaskError) -> TaskResult:
 
 
 def infrastructure_error(condition: str, message: str) -> TaskError:
-    return {
-        "kind": "infrastructure",
-        "condition": condition,
-        "sqlstate": None,
-        "message": message,
-        "file": None,
-        "line": None,
-        "column": None,
-        "detail": "",
-    }
+    return task_error("infrastructure", condition, message)
 
 
 class _Recording:

@@ -146,7 +146,6 @@ def _ended(drivers: tuple[Driver, ...]) -> Driver | None:
     return next((driver for driver in drivers if driver.ended), None)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="which user may be chosen is told to root only")
 @pytest.mark.parametrize("text", ["root", "0", "nobody:0", "no-such-user", "4294967295", "nobody:no-such-group", ""])
 def test_no_driver_runs_as_root_or_as_no_user(text: str) -> None:
     with pytest.raises(user.BadUser):
