@@ -13,20 +13,19 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.leases import Deposed
 from controlplane.core.model import State
-from controlplane.operations import blueprints, look, operate
+from controlplane.operations import blueprints, look
 from controlplane.operations.settle import Settling
 from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
 from controlplane.operations.world import desired
 from controlplane.ports import Store, Tx
+from tests.hostile.resting import Resting
 from tests.property.model import Component, File, Pick, Read, Total
-from tests.property.world import BRANCH, World
+from tests.property.world import BRANCH
 
-LONG_S = 1_000.0
-PASSES = 40
 FILE = File(("k", "v"), ((1, 2), (3, 4)))
 
 
-class Guarded(World):
+class Guarded(Resting):
     """Two dataflows that share nothing: `bad`, which something befalls, and `good`."""
 
     def __init__(self, home: Path) -> None:
@@ -45,18 +44,6 @@ class Guarded(World):
 
     def _check_cut(self, state: State) -> None:
         """It may not have been committed."""
-
-    def go_on(self) -> dict[str, str]:
-        """Until nothing is under way; the status of every dataset."""
-        operate.refresh(self.ctx, BRANCH, None)
-        for _ in range(PASSES):
-            last, worked = self.once(), False
-            while self.engine.step():
-                worked = True
-            if not worked and not last.changed and not last.under_way and not self._is_listing():
-                return {d.dataset: d.status for d in last.plan.decisions}
-            self._now += LONG_S
-        raise AssertionError(f"no rest after {PASSES} passes (I7)")
 
     def state(self, dataset: str) -> State:
         with self.store.read() as tx:

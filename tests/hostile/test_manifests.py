@@ -22,14 +22,13 @@ from controlplane.reconciler.loop import RESCUE_TRIES, Reconciler
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult
 from tests.hostile.garbage import garbage, spoilt
+from tests.hostile.resting import PASSES, Resting
 from tests.property.engine import Engine, Fault, Lake
 from tests.property.model import Component, Copy, File, Grouped, Read, Total
 from tests.property.world import BRANCH, World
 from tests.unit.reconciler.nowhere import Nowhere
 
 SEEDS = 25
-LONG_S = 1_000.0
-PASSES = 60
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class Spoiling(Engine):
             work.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
 
 
-class Attacked(World):
+class Attacked(Resting):
     """A world whose engine serves the dataflow `good` well, and the dataflow `bad` not."""
 
     def __init__(self, home: Path, url: str, seed: int) -> None:
@@ -98,18 +97,6 @@ class Attacked(World):
     def _check_cut(self, state: State) -> None:
         if state.dataset.startswith("good."):
             super()._check_cut(state)
-
-    def go_on(self) -> dict[str, str]:
-        """Until nothing is under way; the status of every dataset and copy."""
-        operate.refresh(self.ctx, BRANCH, None)
-        for _ in range(PASSES):
-            last, worked = self.once(), False
-            while self.engine.step():
-                worked = True
-            if not worked and not last.changed and not last.under_way and not self._is_listing():
-                return {d.dataset: d.status for d in last.plan.decisions}
-            self._now += LONG_S
-        raise AssertionError(f"no rest after {PASSES} passes (I7)")
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
