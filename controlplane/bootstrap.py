@@ -251,7 +251,12 @@ class Server:
         from controlplane.operations.context import Context
 
         return Context(
-            self.store, actor=actor, request_id=secrets.token_hex(16), wake=self.wake.notify, lake=self.settings.lake
+            self.store,
+            actor=actor,
+            request_id=secrets.token_hex(16),
+            wake=self.wake.notify,
+            lake=self.settings.lake,
+            troubles=self.troubles,
         )
 
     def settle(

@@ -5,6 +5,7 @@ Does not belong here: what is done with a claim.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -54,9 +55,10 @@ class Reported:
 class Client:
     """Safe to use from several threads. Every call is repeated until it is answered or the client is closed."""
 
-    def __init__(self, url: str, token: str, sizes: Sequence[str] = ()) -> None:
-        """`sizes` of the tasks to claim; all by default."""
+    def __init__(self, url: str, token: str, sizes: Sequence[str] = (), calls: Path | None = None) -> None:
+        """`sizes` of the tasks to claim; all by default. `calls` is a file that is touched with each call."""
         self._sizes = {"sizes": list(sizes)} if sizes else {}
+        self._calls = calls
         self._closed = threading.Event()
         self._http = httpx2.Client(
             base_url=url,
@@ -67,11 +69,13 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Client:
-        """By HEADGATE_URL, the token that was handed over or lies in HEADGATE_TOKEN_FILE, and, if it is set,
-        HEADGATE_SIZES (separated by commas)."""
+        """By HEADGATE_URL, the token that was handed over or lies in HEADGATE_TOKEN_FILE, and, if they are
+        set, HEADGATE_SIZES (separated by commas) and HEADGATE_CALLS_FILE."""
         token = handed_token() or Path(os.environ["HEADGATE_TOKEN_FILE"]).read_text(encoding="utf-8").strip()
         remember(token)
-        return cls(os.environ["HEADGATE_URL"], token, [s for s in os.environ.get("HEADGATE_SIZES", "").split(",") if s])
+        sizes = [size for size in os.environ.get("HEADGATE_SIZES", "").split(",") if size]
+        calls = os.environ.get("HEADGATE_CALLS_FILE")
+        return cls(os.environ["HEADGATE_URL"], token, sizes, Path(calls) if calls else None)
 
     def claim(self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()) -> Claim | None:
         """The next attempt of one of these kinds, and of none of the dataflows `without`; None if there was none within
@@ -102,6 +106,7 @@ class Client:
     def _post(self, call: str, body: dict[str, Any]) -> httpx2.Response:
         pause_s = FIRST_PAUSE_S
         while not self._closed.is_set():
+            self._note_call()
             try:
                 answer = self._http.post(f"/v1/driver/{call}", json=body)
             except httpx2.TransportError:
@@ -111,6 +116,12 @@ class Client:
             self._closed.wait(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
         raise Ended("closed")
+
+    def _note_call(self) -> None:
+        """A process that no longer calls is seen by the age of this file (a liveness probe), answered or not."""
+        if self._calls is not None:
+            with contextlib.suppress(OSError):  # a full disk must not keep results from being reported
+                self._calls.touch()
 
 
 def _checked(answer: httpx2.Response) -> httpx2.Response:

@@ -101,4 +101,5 @@ class Services:
             wake=self.wake.notify,
             lake=self.lake.uri,
             planners=self.planners,
+            troubles=self.troubles,
         )

@@ -27,7 +27,22 @@ GIVEN = "/var/run/headgate"  # what the control plane hands to a pod
 HOME = "/var/lib/headgate"
 SECRETS = "/var/run/headgate-secrets"
 DRIVER_PORT, BLOCK_PORT = 7078, 7079
+CALLS = "/tmp/headgate-calls"  # touched by a driver or worker with each call that it makes
+CALLS_EVERY_S = 120  # an idle one calls every 10 or 20 s; one that waits for an answer, after 65 s at the latest
 HEAP = 0.6  # of a driver's memory: the rest is Python's, and the JVM's beside its heap
+
+# Silence of an idle process holds no lease, so nothing but the kubelet ends it and gives its slot back. What counts is
+# that it calls, not that it is answered: a control plane that is away kills nobody. One that is stopped does not heed
+# SIGTERM either, hence the short grace.
+CALLED_LATELY = "import os, sys, time; sys.exit(time.time() - os.stat(sys.argv[1]).st_mtime > float(sys.argv[2]))"
+LIVENESS: Manifest = {
+    "exec": {"command": ["python3", "-I", "-S", "-c", CALLED_LATELY, CALLS, str(CALLS_EVERY_S)]},
+    "initialDelaySeconds": 120,
+    "periodSeconds": 30,
+    "timeoutSeconds": 20,
+    "failureThreshold": 3,
+    "terminationGracePeriodSeconds": 5,
+}
 
 UNPRIVILEGED = {
     "allowPrivilegeEscalation": False,
@@ -236,6 +251,7 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
             "limits": {"memory": pool.memory},
         },
         "securityContext": UNPRIVILEGED,
+        "livenessProbe": LIVENESS,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
         **_given_variables(cluster),
@@ -245,6 +261,7 @@ def _container(cluster: Cluster, pool: Pool) -> Manifest:
 def _env(cluster: Cluster, pool: Pool) -> list[Manifest]:
     paths = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"}
     told = {"HEADGATE_URL": cluster.url, "HEADGATE_TOKEN_FILE": f"{GIVEN}/token", "HEADGATE_HOME": HOME}
+    told["HEADGATE_CALLS_FILE"] = CALLS
     if cluster.secrets:
         told["HEADGATE_SECRETS"] = SECRETS
     if pool.kind == "driver":

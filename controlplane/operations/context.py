@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.plan import Plan
 from controlplane.operations.planner import Planners
+from controlplane.operations.troubles import Troubles
 from controlplane.operations.world import Facts
 from controlplane.ports import Store
 
@@ -27,6 +28,7 @@ class Context:
     wake: Callable[[], None] = _nobody
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
+    troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
 
     def looking(self, branch: str, flows: Iterable[str] | None = None) -> AbstractContextManager[tuple[Plan, Facts]]:
         """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""

@@ -15,10 +15,12 @@ from controlplane.core.expectations import record_key
 from controlplane.core.leases import LOOP
 from controlplane.core.model import Publication, Revision, State, Task
 from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
+from controlplane.core.plan.values import INTERNAL
 from controlplane.operations import lateness, views
 from controlplane.operations.context import Context
 from controlplane.operations.operate import targeted
 from controlplane.operations.publish import is_published
+from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.operations.work import infrastructure_error
 from controlplane.operations.world import Facts
 from controlplane.ports import Tx
@@ -63,7 +65,7 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
         wanted = set(targeted(facts.desired, target))
-        chosen = _with_tables(tx, facts, (d for d in plan.decisions if d.dataset in wanted))
+        chosen = _as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
         listed = _listed(tx, facts, chosen, revisions)
         by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
@@ -121,7 +123,7 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
     """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
     with ctx.looking(branch, flows) as (plan, facts):
         tx = facts.tx
-        decisions = _with_tables(tx, facts, plan.decisions)
+        decisions = _as_known(ctx, tx, facts, plan.decisions)
         counts = tx.count_events(since_event)
         return {
             "state": views.state_of(decisions),
@@ -131,10 +133,21 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
         }
 
 
-def _with_tables(tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> list[Decision]:
-    """The same decisions, but what is computed counts as done only once its table, too, holds it."""
+def _as_known(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> list[Decision]:
+    """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
     published = tx.publications(facts.branch)
-    return [_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions]
+    failing = ctx.troubles.units
+    known = (_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions)
+    return [_with_trouble(d, failing) for d in known] if failing else list(known)
+
+
+def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
+    """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
+    trouble = failing.get(of_dataset(decision.dataset)) or failing.get(of_listing(decision.dataset))
+    if trouble is None or trouble.failures < STUCK_AFTER:
+        return decision
+    error = infrastructure_error(INTERNAL, f"{trouble.message} (failed {trouble.failures} times in a row)")
+    return replace(decision, status="failed", reason="it is planned, and that failed; it is tried again", error=error)
 
 
 def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
@@ -157,7 +170,7 @@ def dataset(ctx: Context, branch: str, name: str) -> Json:
     """State, schema, generation, totals and table of one dataset."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, _one(plan, branch, name)
-        (decision,) = _with_tables(tx, facts, [decision])
+        (decision,) = _as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[name], facts.state(name)
         if isinstance(node, Sink):
             return views.target(decision, facts.target(name), node)
@@ -270,7 +283,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None) ->
     """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, _one(plan, branch, target)
-        (decision,) = _with_tables(tx, facts, [decision])
+        (decision,) = _as_known(ctx, tx, facts, [decision])
         node, state = facts.desired.nodes[target], facts.state(target)
         task = _task(tx, branch, decision, partition)
         error = task.error if task and task.error else decision.error

@@ -11,7 +11,7 @@ from controlplane.core.leases import Deposed
 from controlplane.core.model import Asked, Event, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
 from controlplane.operations.planner import Planner
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.operations.world import Facts
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, failpoint
@@ -72,7 +72,7 @@ class Settling:
 
     def _held(self, plan: Plan, facts: Facts) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
-        failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(_unit(d.dataset))}
+        failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(of_dataset(d.dataset))}
         return failing | facts.desired.graph.downstream(failing) if failing else failing
 
     def _carry_out(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
@@ -89,7 +89,7 @@ class Settling:
             return self._apart(carrying, todo)
         if self._troubles.units:
             for decision in todo:
-                self._troubles.succeeded(_unit(decision.dataset))
+                self._troubles.succeeded(of_dataset(decision.dataset))
         return changed
 
     def _apart(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
@@ -100,7 +100,7 @@ class Settling:
                 continue
             try:
                 changed += self._together(carrying, [decision])
-                self._troubles.succeeded(_unit(decision.dataset))
+                self._troubles.succeeded(of_dataset(decision.dataset))
             except (Deposed, OSError):
                 raise
             except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
@@ -110,7 +110,7 @@ class Settling:
 
     def _fail(self, dataset: str, error: Exception) -> None:
         self._planner.forget()
-        trouble = self._troubles.failed(_unit(dataset), error)
+        trouble = self._troubles.failed(of_dataset(dataset), error)
         body = {"message": trouble.message, "failures": trouble.failures}
         with self._store.begin(self._namespace) as tx:
             tx.put_events([Event("dataset.failing", dataset, 1, body)])
@@ -140,10 +140,6 @@ class _Carrying:
     demands: Mapping[str, Mapping[bytes, Asked]]
     collections: int
     seen: int  # the newest mark that the plan knows of
-
-
-def _unit(dataset: str) -> str:
-    return f"dataset {dataset}"
 
 
 def _is_given_up(decision: Decision, facts: Facts) -> bool:

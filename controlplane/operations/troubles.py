@@ -17,7 +17,7 @@ from controlplane.core.leases import Deposed
 
 FIRST_S = 1.0  # after the first failure; doubled with each
 LONGEST_S = 300.0
-STUCK_AFTER = 3  # passes that failed in a row
+STUCK_AFTER = 3  # failures in a row: of passes, or of one unit
 PASS_S = 900.0  # the longest that a pass may take: new logic over a hundred million partitions takes seconds
 LONGEST_MESSAGE = 300  # characters
 T = TypeVar("T")
@@ -121,6 +121,16 @@ class Troubles:
             if self._passes < STUCK_AFTER:
                 return ""
             return f"the last {self._passes} passes of the loop failed: {self._reason}"
+
+
+def of_dataset(dataset: str) -> str:
+    """The unit that carries out what is planned for a dataset: requests, commits."""
+    return f"dataset {dataset}"
+
+
+def of_listing(dataset: str) -> str:
+    """The unit that asks for the listing of a source."""
+    return f"listing of {dataset}"
 
 
 def in_words(error: Exception) -> str:

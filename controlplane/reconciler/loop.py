@@ -28,7 +28,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.planner import Planner
 from controlplane.operations.settle import Pass, Settling
 from controlplane.operations.sweep import sweep
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.troubles import Troubles, of_listing
 from controlplane.operations.world import desired
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
 from controlplane.reconciler.packing import Packing
@@ -272,7 +272,7 @@ class Reconciler:
         for node in reads:
             mine = [node] if node in due else []
             queue = partial(self._dispatched, mine, [node])
-            listed += self.troubles.attempt(f"listing of {node.dataset}", queue, 0)
+            listed += self.troubles.attempt(of_listing(node.dataset), queue, 0)
         return listed
 
     def _dispatched(self, due: Sequence[Source], reads: Sequence[Source]) -> int:

@@ -57,6 +57,15 @@ def api(service: Service) -> Iterator[Headgate]:
         yield client
 
 
+def _without_clocks(status: Any) -> Any:
+    """A status without the times of listings, which move on between two looks."""
+    if isinstance(status, list):
+        return [_without_clocks(part) for part in status]
+    if isinstance(status, dict):
+        return {key: _without_clocks(part) for key, part in status.items() if key != "listing"}
+    return status
+
+
 @pytest.fixture(autouse=True)
 def still_alive(service: Service) -> Iterator[None]:
     """Whatever a test sends, the service goes on; other dataflows than the letters are its own."""
@@ -192,7 +201,7 @@ def test_an_api_without_a_loop_shares_the_database_with_one_that_has_it(place: W
         assert url is not None
         with Headgate(url[0], token.read_text()) as other:
             assert other.is_ready()
-            assert other.status("letters") == api.status("letters")
+            assert _without_clocks(other.status("letters")) == _without_clocks(api.status("letters"))
             place.write("letters/d.txt", "five\n")
             other.refresh("letters")
             until(lambda: "FIVE" in {row["value"] for row in rows(other, "letters.upper")}, lambda: "it goes on")

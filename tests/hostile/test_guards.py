@@ -158,11 +158,25 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     assert troubles.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
     told = [e for e in look.events(world.ctx, 0, 10_000) if e["kind"] == "dataset.failing"]
     assert {e["dataset"] for e in told} == {"bad.x"}
+    assert shown(world, troubles)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
+    for _ in range(STUCK_AFTER - 1):
+        world.later += LONGEST_S
+        world.go_on()
+    status = shown(world, troubles)
+    assert status["bad.x"]["state"] == "failed"
+    assert "ValueError: a row that the database refuses" in status["bad.x"]["error"]["message"]
+    assert {name for name, dataset in status.items() if dataset["state"] == "failed"} == {"bad.x"}
     spoils = False
     world.later += LONGEST_S
     assert set(world.go_on().values()) == {"up_to_date"}
     assert world.state("bad.y").generation == 2
     assert troubles.units == {}
+
+
+def shown(world: Guarded, troubles: Troubles) -> dict[str, dict[str, Any]]:
+    """The datasets of `status`, by name, in the process that has the loop."""
+    status = look.status(replace(world.ctx, troubles=troubles), BRANCH)
+    return {dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]}
 
 
 def test_a_leader_that_was_deposed_carries_out_nothing_more(world: Guarded) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,20 @@ def test_answers_that_end_something(plane: Plane) -> None:
 def test_heartbeats_bring_orders(plane: Plane) -> None:
     plane.fenced, plane.drain = {"b", "c"}, True
     assert Client(plane.url, TOKEN).heartbeat(["b", "a"]) == Heartbeat(("b",), drain=True)
+
+
+def test_calls_are_noted_in_a_file_even_where_nobody_answers(plane: Plane, tmp_path: Path) -> None:
+    noted = tmp_path / "calls"
+    plane.answers = [503]
+    client = Client(plane.url, TOKEN, calls=noted)
+    client.heartbeat([])
+    assert noted.exists()
+    os.utime(noted, (0, 0))
+    plane.answers = [401]
+    with pytest.raises(Ended):
+        client.heartbeat([])
+    assert noted.stat().st_mtime > 0
+    assert Client(plane.url, TOKEN, calls=tmp_path / "no" / "folder").heartbeat([]) == Heartbeat()
 
 
 def test_a_control_plane_that_is_away_is_waited_for_until_the_client_is_closed() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,16 @@ def golden(name: str, value: object) -> None:
 @pytest.mark.parametrize(("kind", "size"), [("worker", "standard"), ("driver", "small"), ("driver", "large")])
 def test_jobs(cluster: Cluster, kind: str, size: Size) -> None:
     golden(f"{kind}-{size}", manifests.job(cluster, Launch("driver-0123456789ab", kind, size, 1, 7)))
+
+
+@pytest.mark.parametrize(("age_s", "is_alive"), [(0, True), (100, True), (150, False), (None, False)])
+def test_a_process_that_calls_no_more_is_not_alive(tmp_path: Path, age_s: float | None, is_alive: bool) -> None:
+    calls = tmp_path / "calls"
+    if age_s is not None:
+        calls.touch()
+        os.utime(calls, (time.time() - age_s, time.time() - age_s))
+    command = [str(calls) if part == manifests.CALLS else part for part in manifests.LIVENESS["exec"]["command"]]
+    assert (subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0) == is_alive
 
 
 def test_what_a_pod_is_given_stays_out_of_its_manifest(cluster: Cluster) -> None:
