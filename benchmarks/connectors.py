@@ -37,10 +37,10 @@ from controlplane.bootstrap import Server
 from controlplane.cli import once, sources
 from controlplane.lake.objects import LocalObjects
 from controlplane.store import open_store, upgrade
-from dataplane.listing import list_files
-from dataplane.s3a import place_of
-from dataplane.stores import Access, open_root
-from dataplane.versions import Versions, cache_file
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions, cache_file
+from dataplane.spark.s3a import place_of
+from dataplane.storage.source_stores import Access, open_root
 from tests.jars import delta_classpath
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import CREDENTIALS, S3

@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dataplane.content import content_query
 from dataplane.contract import LABEL
-from dataplane.session import conf_from_environment, start, stop
+from dataplane.fragments.content import content_query
+from dataplane.spark.session import conf_from_environment, start, stop
 from tests import tpch
 
 ROW_WISE = "SELECT l_orderkey, upper(l_comment) AS words, l_extendedprice * (1 - l_discount) AS volume FROM parts"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dataplane.jars import fetched
+from dataplane.spark.jars import fetched
 from tests.e2e.workspace import Workspace, until
 from tests.servers.kafka import Kafka
 

@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from dataplane import lifeline
-from dataplane.client import Client
+from dataplane.runtime import parent_watch
+from dataplane.runtime.client import Client
 from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
 
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -m dataplane worker | driver | prepare\n")
         return 64
     start_clean()
-    lifeline.hold()
+    parent_watch.hold()
     too_short = take()
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
     lines = logging.StreamHandler(sys.stderr)
@@ -36,10 +36,10 @@ def main(arguments: list[str]) -> int:
         return _prepare()
     client = Client.from_environment()
     if arguments == ["driver"]:
-        from dataplane import driver
+        from dataplane.runtime import driver
 
         return driver.run(client)
-    from dataplane import worker
+    from dataplane.runtime import worker
 
     signal.signal(
         signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM)
@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _prepare() -> int:
-    from dataplane.java import NoSpark
-    from dataplane.prepare import prepare
+    from dataplane.spark.java import NoSpark
+    from dataplane.spark.warmup import prepare
 
     os.nice(19)  # a driver may be at work meanwhile
     try:

@@ -26,7 +26,7 @@ from urllib.parse import quote, quote_plus
 
 from dataplane import words
 from dataplane.contract import Json, TaskError, TaskResult
-from dataplane.failure import TaskFailure
+from dataplane.errors import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")
 _IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@|[?&;](?:password|pwd|sig|token|sslpassword)=([^&;\s]+)", re.IGNORECASE)

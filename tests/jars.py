@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dataplane.jars import classpath
+from dataplane.spark.jars import classpath
 
 POM = Path(__file__).with_name("pom.xml")
 KAFKA = Path(__file__).with_name("spark-kafka.xml")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from controlplane.core.model import Fragment
 from dataplane.contract import Json
 
-COMMAND = (sys.executable, "-P", "-m", "dataplane.verify")
+COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.verify")
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)  # of Arrow, on what it takes for lengths and offsets
 
 

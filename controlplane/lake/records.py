@@ -16,7 +16,7 @@ from typing import IO, Literal, TypeAlias
 from dataplane.contract import Json, Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
-COMMAND = (sys.executable, "-P", "-m", "dataplane.records")
+COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.records")
 CHUNK = 65_536
 MEDIA_TYPES: dict[Format, str] = {
     "json": "application/json",

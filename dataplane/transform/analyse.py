@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, Schema, canonical_schema
-from dataplane.environment import seeing
-from dataplane.expectations import check_conditions
-from dataplane.failure import TaskFailure
-from dataplane.session import query_session
+from dataplane.errors import TaskFailure
+from dataplane.fragments.attempt import Attempt, Failed
+from dataplane.fragments.expectations import check_conditions
+from dataplane.fragments.inputs import empty
+from dataplane.spark.session import query_session
 from dataplane.transform.bundle import opened
-from dataplane.transform.inputs import empty
+from dataplane.transform.environment import seeing
 from dataplane.transform.python import call, explain_python, user_session
 from dataplane.transform.result import result_of
 from dataplane.transform.sql import run_query

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from dataplane.attempt import Attempt, task_label
 from dataplane.contract import Content, Json, TaskError, TaskResult, TaskSpec, next_key
-from dataplane.fragments import Fragment, Stored, Written
+from dataplane.fragments.attempt import Attempt, task_label
+from dataplane.fragments.writing import Fragment, Stored, Written
 
 Compute: TypeAlias = Callable[[TaskSpec], Stored | TaskError]
 Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, Fragment | TaskError]]

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataplane.attempt import Attempt, isolate, task_label
-from dataplane.content import content_of, content_query, physical
 from dataplane.contract import Content, Json, TaskError, TaskSpec, column_key
-from dataplane.fragments import SMALL_BYTES
-from dataplane.key_texts import key_texts
-from dataplane.reading import labelled_rows
-from dataplane.session import reading_session
-from dataplane.spark_errors import Source, explain
+from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.content import content_of, content_query, physical
+from dataplane.fragments.key_columns import key_texts
+from dataplane.fragments.reading import labelled_rows
+from dataplane.fragments.writing import SMALL_BYTES
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.session import reading_session
 
 
 @dataclass(frozen=True, slots=True)

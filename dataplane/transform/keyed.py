@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
-from dataplane.attempt import Attempt, task_label
 from dataplane.contract import (
     LABEL,
     Json,
@@ -21,35 +20,16 @@ from dataplane.contract import (
     TaskSpec,
     canonical_schema,
     column_key,
-    column_texts,
     select_columns,
 )
-from dataplane.expectations import write_dealt, write_one_kept
-from dataplane.failure import TaskFailure
-from dataplane.fragments import Dealt, Stored, Written, by_schema
-from dataplane.key_texts import exact, key_texts, spelled
-from dataplane.reading import labelled_rows
-from dataplane.session import reading_session
-from dataplane.spark_errors import explain
-
-
-def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:
-    """The rows with this key."""
-    wanted = zip(key_texts(schema, parts), column_texts(key), strict=True)
-    with exact(rows.sparkSession):
-        for text, value in wanted:
-            rows = rows.filter(F.expr(text).eqNullSafe(F.lit(value)))
-    return rows
-
-
-def any_of(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], keys: Sequence[str]) -> DataFrame:
-    """The rows with one of these keys."""
-    texts = key_texts(schema, parts)
-    columns = ", ".join(f"t{i} STRING" for i in range(len(texts)))
-    wanted = F.broadcast(rows.sparkSession.createDataFrame([column_texts(key) for key in keys], columns))
-    with exact(rows.sparkSession):
-        same = [F.expr(text).eqNullSafe(wanted[f"t{i}"]) for i, text in enumerate(texts)]
-        return rows.join(wanted, same, "left_semi")
+from dataplane.errors import TaskFailure
+from dataplane.fragments.attempt import Attempt, task_label
+from dataplane.fragments.expectations import write_dealt, write_one_kept
+from dataplane.fragments.key_columns import exact, key_texts, spelled
+from dataplane.fragments.reading import labelled_rows
+from dataplane.fragments.writing import Dealt, Stored, Written, by_schema
+from dataplane.spark.errors import explain
+from dataplane.spark.session import reading_session
 
 
 def store(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Stored:

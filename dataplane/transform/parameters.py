@@ -14,8 +14,8 @@ from pyspark.sql.classic.column import _to_java_column
 from pyspark.sql.functions import lit
 
 from dataplane.contract import Json
-from dataplane.session import active
-from dataplane.transform.allowed import check_analysed, check_parsed
+from dataplane.spark.plan_guard import check_analysed, check_parsed
+from dataplane.spark.session import active
 
 _OWN = "org.apache.spark.sql.execution.SparkSqlParser"
 

@@ -12,15 +12,15 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.attempt import Attempt, Failed
 from dataplane.contract import Json, TaskError, TaskSpec
-from dataplane.environment import seeing
-from dataplane.failure import TaskFailure
-from dataplane.fragments import Stored
-from dataplane.session import activate, task_session
-from dataplane.spark_errors import Source, explain
+from dataplane.errors import TaskFailure
+from dataplane.fragments.attempt import Attempt, Failed
+from dataplane.fragments.inputs import inputs_of
+from dataplane.fragments.writing import Stored
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.session import activate, task_session
 from dataplane.transform.bundle import Bundle, opened
-from dataplane.transform.inputs import inputs_of
+from dataplane.transform.environment import seeing
 from dataplane.transform.keyed import store
 from dataplane.transform.result import result_of
 

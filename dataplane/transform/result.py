@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from dataplane.contract import Json, Schema, canonical_schema
-from dataplane.failure import TaskFailure
-from dataplane.fragments import storable
+from dataplane.errors import TaskFailure
+from dataplane.fragments.writing import storable
 
 
 def result_of(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:

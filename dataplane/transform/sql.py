@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.attempt import Attempt, isolate, task_label
 from dataplane.contract import LABEL, TaskError, TaskSpec
-from dataplane.edits import Edit, unedited
-from dataplane.expectations import write_kept
-from dataplane.fragments import Stored, Written, storable
-from dataplane.session import query_session
-from dataplane.spark_errors import Source, explain
-from dataplane.transform.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.expectations import write_kept
+from dataplane.fragments.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
+from dataplane.fragments.writing import Stored, Written, storable
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.session import query_session
+from dataplane.spark.sql_positions import Edit, unedited
 from dataplane.transform.keyed import store, store_together
 from dataplane.transform.parameters import sql
 from dataplane.transform.result import result_of

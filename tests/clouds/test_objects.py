@@ -16,8 +16,8 @@ from controlplane.lake.publisher import DeltaPublisher
 from controlplane.lake.remote import LakeRefused, storage_options
 from controlplane.ports import ObjectStore
 from dataplane.contract import FileEntry, Schema
-from dataplane.lake import open_lake as open_data_lake
-from dataplane.stores import Access, moved, open_root
+from dataplane.storage.lake import open_lake as open_data_lake
+from dataplane.storage.source_stores import Access, moved, open_root
 from tests.s3.test_objects import (  # noqa: F401  # the suites: their tests run here on the lake below
     test_a_server_that_serves,
     test_the_server_keeps_the_first_of_sixteen,

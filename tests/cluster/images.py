@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from controlplane.demo.data import lay_out
 from controlplane.demo.download import VERSION
-from dataplane import jars
+from dataplane.spark import jars
 from tests.cluster import containerfile, debian, layers, oci, rootfs
 from tests.cluster.binaries import cache, used
 from tests.cluster.containerfile import FILES, Runs

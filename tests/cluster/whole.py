@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dataplane.jars import NoJars, fetched
+from dataplane.spark.jars import NoJars, fetched
 from tests.cluster import store
 from tests.cluster.binaries import MissingTool, binaries
 from tests.cluster.images import Recipe, example_data, recipes

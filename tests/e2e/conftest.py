@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.demo.data import lay_out
-from dataplane.prepare import COMMAND
+from dataplane.spark.warmup import COMMAND
 from tests.e2e.workspace import Workspace, example
 from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3

@@ -29,8 +29,8 @@ from controlplane.operations.fsck import fsck
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, TaskSpec, label_of
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres, running
 

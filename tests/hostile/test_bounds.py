@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.bounds import Bounds
-from dataplane.columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
+from dataplane.connectors.python.list import objects_of
 from dataplane.contract import Json
-from dataplane.failure import TaskFailure
-from dataplane.glob import find
-from dataplane.listing import list_files
-from dataplane.read.python_objects import objects_of
-from dataplane.versions import Reading, Versions, examine
+from dataplane.errors import TaskFailure
+from dataplane.listing.bounds import Bounds
+from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
+from dataplane.listing.files import list_files
+from dataplane.listing.glob import find
+from dataplane.listing.version_cache import Reading, Versions, examine
 
 
 class Clock:

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.lake.records import stream
-from dataplane.arrow import arrow_schema, batches, check_whole
 from dataplane.contract import Schema
-from dataplane.failure import TaskFailure
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema, batches, check_whole
 from tests.spark.conftest import Lake, done, failed, lake, query, read, schema_of, spark
 
 __all__ = ["lake", "spark"]  # fixtures

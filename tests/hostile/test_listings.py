@@ -21,13 +21,13 @@ from controlplane.ports import Store
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from dataplane import aside
-from dataplane.beats import Orders
-from dataplane.client import Ended, Heartbeat, Reported
 from dataplane.contract import CONTRACT, Claim, Json, Kind, TaskResult
-from dataplane.slots import Slots
-from dataplane.versions import Versions
-from dataplane.worker import LOOKS, perform, run
+from dataplane.listing.version_cache import Versions
+from dataplane.runtime import listing_child
+from dataplane.runtime.client import Ended, Heartbeat, Reported
+from dataplane.runtime.heartbeats import Orders
+from dataplane.runtime.worker import LOOKS, perform, run
+from dataplane.runtime.worker_slots import Slots
 from tests.unit.reconciler.nowhere import Nowhere
 
 pytestmark = pytest.mark.hostile
@@ -193,7 +193,7 @@ def test_a_secret_in_an_error_of_code_is_hidden(monkeypatch: pytest.MonkeyPatch)
 
 def test_code_that_goes_on_for_too_long_is_ended(tmp_path: Path) -> None:
     job = in_code("import threading", "threading.Event().wait()")
-    [result] = aside.perform(claim("bad", "1", job), Orders(), longest_s=0.0)
+    [result] = listing_child.perform(claim("bad", "1", job), Orders(), longest_s=0.0)
     assert result["error"]["condition"] == "listing-timeout"
 
 
@@ -202,7 +202,9 @@ def test_code_of_a_fenced_attempt_is_ended(tmp_path: Path) -> None:
     os.mkfifo(gate)
     job = in_code("import threading", f"open({str(gate)!r}, 'w').close()", "threading.Event().wait()")
     found: list[list[TaskResult]] = []
-    thread = threading.Thread(target=lambda: found.append(aside.perform(claim("bad", "1", job), orders)), daemon=True)
+    thread = threading.Thread(
+        target=lambda: found.append(listing_child.perform(claim("bad", "1", job), orders)), daemon=True
+    )
     thread.start()
     gate.read_text()  # it is at work
     orders.fence()

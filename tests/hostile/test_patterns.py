@@ -12,11 +12,11 @@ import pytest
 
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
-from dataplane import glob
 from dataplane.contract import MOST_ALTERNATIVES, MOST_BRACES, braces_fault
-from dataplane.failure import TaskFailure
-from dataplane.glob import BadGlob, braces, matcher, translate
-from dataplane.listing import keys_for
+from dataplane.errors import TaskFailure
+from dataplane.listing import glob
+from dataplane.listing.files import keys_for
+from dataplane.listing.glob import BadGlob, braces, matcher, translate
 
 LONGEST_NAME = "a" * 255
 STARS = "*a" * 60 + "b.csv"

@@ -11,10 +11,10 @@ from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.drivers.local import inherited
 from dataplane.contract import Json
-from dataplane.failure import TaskFailure
-from dataplane.listing import check_folder, list_files
-from dataplane.places import Places
-from dataplane.versions import Versions
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import check_folder, list_files
+from dataplane.listing.version_cache import Versions
+from dataplane.storage.refused_places import Places
 
 
 @pytest.fixture
@@ -196,8 +196,8 @@ def test_a_connection_to_the_home_is_refused(home: Path, writes: bool) -> None:
 
 
 def test_nothing_is_written_into_the_home(home: Path) -> None:
-    from dataplane.lake import LocalLake
-    from dataplane.write.files import write_tasks
+    from dataplane.connectors.files.write import write_tasks
+    from dataplane.storage.lake import LocalLake
 
     lake = LocalLake(home / "lake")
     job = {"path": str(home / "out"), "format": "csv", "options": {}, "owner": "me", "schema": {"fields": []}}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from dataplane.connectors.jdbc.check import check
+from dataplane.connectors.jdbc.list import Slice, partitions
 from dataplane.contract import Json
-from dataplane.failure import TaskFailure
-from dataplane.jdbc.checking import check
-from dataplane.jdbc.slices import Slice, partitions
+from dataplane.errors import TaskFailure
 from tests.jdbc.conftest import Database
 
 ROWS = "INSERT INTO t VALUES (1, 'a', 1.5), (1, NULL, 2), (2, 'b', NULL), (NULL, 'c', 0)"

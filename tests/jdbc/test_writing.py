@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.arrow import arrow_schema
+from dataplane.connectors.jdbc.write import writing
 from dataplane.contract import Json, Schema, TaskSpec
-from dataplane.failure import TaskFailure
-from dataplane.jdbc.writing import writing
-from dataplane.lake import LocalLake
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema
+from dataplane.storage.lake import LocalLake
 from tests.jdbc.conftest import Database
 
 
@@ -34,8 +34,8 @@ ROWS: list[dict[str, Any]] = [{"month": 1, "name": "a"}, {"month": 1, "name": No
 ONE = """
 import json, sys
 from pathlib import Path
-from dataplane.jdbc.writing import writing
-from dataplane.lake import LocalLake
+from dataplane.connectors.jdbc.write import writing
+from dataplane.storage.lake import LocalLake
 job, task, lake = json.loads(sys.argv[1])
 with writing(job, LocalLake(Path(lake))) as write:
     print(write(task))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dataplane.failure import TaskFailure
-from dataplane.kafka.registry import Registry
+from dataplane.connectors.kafka.registry import Registry
+from dataplane.errors import TaskFailure
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 

@@ -20,13 +20,13 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from dataplane.arrow import arrow_schema
+from dataplane.connectors.kafka.client import messages
+from dataplane.connectors.kafka.server import look
+from dataplane.connectors.kafka.write import check, writing
 from dataplane.contract import Json, Schema, TaskSpec
-from dataplane.failure import TaskFailure
-from dataplane.kafka.client import messages
-from dataplane.kafka.server import look
-from dataplane.lake import LocalLake
-from dataplane.write.kafka import check, writing
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema
+from dataplane.storage.lake import LocalLake
 from tests.servers.kafka import PASSWORD, Kafka, certificate
 
 
@@ -40,8 +40,8 @@ MOST = 2  # changes in one transaction, so that a generation takes several
 DIES = """
 import json, sys
 from pathlib import Path
-from dataplane.lake import LocalLake
-from dataplane.write.kafka import writing
+from dataplane.storage.lake import LocalLake
+from dataplane.connectors.kafka.write import writing
 job, task, lake, most = json.loads(sys.argv[1])
 with writing(job, LocalLake(Path(lake)), most) as write:
     print(write(task))

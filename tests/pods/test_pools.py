@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from controlplane.client import Headgate
 from controlplane.drivers.manifests import DRIVER
-from dataplane.driver import CLAIMERS
+from dataplane.runtime.driver import CLAIMERS
 from tests.e2e.workspace import until
 from tests.pods.cluster import Cluster, Json, settled
 from tests.pods.gated import FLOW, IN_THE_DRIVER, Gated

@@ -25,6 +25,7 @@ from controlplane.core.sql import PARTS
 from controlplane.operations import work
 from controlplane.operations.context import Context
 from controlplane.ports import ObjectStore
+from dataplane.connectors.files.marker import gone
 from dataplane.contract import (
     CONTRACT,
     DRIVER_KINDS,
@@ -46,10 +47,9 @@ from dataplane.contract import (
     label_of,
     next_key,
 )
-from dataplane.failure import TaskFailure, error_of
-from dataplane.listing import list_files
-from dataplane.versions import Versions
-from dataplane.write.marker import gone
+from dataplane.errors import TaskFailure, error_of
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.property.model import (
     KEY,
     Columns,

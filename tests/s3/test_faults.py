@@ -12,8 +12,8 @@ from controlplane.core.errors import NotFound
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.remote import LakeRefused
 from controlplane.ports import ObjectStore
-from dataplane.lake import Lake
-from dataplane.lake import open_lake as open_data_lake
+from dataplane.storage.lake import Lake
+from dataplane.storage.lake import open_lake as open_data_lake
 from tests.servers.faulty import Faulty
 from tests.servers.s3 import S3
 

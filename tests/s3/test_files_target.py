@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dataplane.connectors.files.write import opened, write_tasks
+from dataplane.connectors.files.write_remote import RemoteTarget
 from dataplane.contract import Json, TaskSpec
-from dataplane.failure import TaskFailure
-from dataplane.lake import LocalLake
-from dataplane.listing import check_folder
-from dataplane.stores import Access, open_root
-from dataplane.write.files import opened, write_tasks
-from dataplane.write.remote_files import RemoteTarget
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import check_folder
+from dataplane.storage.lake import LocalLake
+from dataplane.storage.source_stores import Access, open_root
 from tests.servers.faulty import Faulty
 
 SCHEMA = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.arrow import batches
 from dataplane.contract import CONTRACT, Claim
-from dataplane.lake import Lake, LocalLake, open_lake
-from dataplane.manifest import write_manifest
-from dataplane.remote_lake import RemoteLake
-from dataplane.statistics import file_entry
+from dataplane.fragments.arrow import batches
+from dataplane.fragments.statistics import file_entry
+from dataplane.runtime.manifest import write_manifest
+from dataplane.storage.lake import Lake, LocalLake, open_lake
+from dataplane.storage.object_store_lake import RemoteLake
 from tests.unit.lake.tables import struct
 
 ROWS = 300_000  # more than one buffer

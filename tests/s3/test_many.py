@@ -21,9 +21,9 @@ from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, Json, ListingResult, TaskResult
-from dataplane.listing import list_files
-from dataplane.stores import Access, open_root
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
+from dataplane.storage.source_stores import Access, open_root
 from tests.s3.conftest import point
 from tests.servers.s3 import S3
 from tests.unit.reconciler.nowhere import Nowhere

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from dataplane.contract import ListedPartition, SourceObject
-from dataplane.failure import TaskFailure
-from dataplane.listing import check_folder, list_files
-from dataplane.pages import Pages, told
-from dataplane.stores import Access, is_as_listed, modified_ms, open_root, version_by, version_of
-from dataplane.versions import Versions
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import check_folder, list_files
+from dataplane.listing.page_buffer import Pages, told
+from dataplane.listing.version_cache import Versions
+from dataplane.storage.source_stores import Access, is_as_listed, modified_ms, open_root, version_by, version_of
 from tests.s3.conftest import point
 from tests.servers.faulty import Faulty, Kind
 from tests.servers.s3 import S3

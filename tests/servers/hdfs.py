@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from dataplane.jars import fetched
+from dataplane.spark.jars import fetched
 from tests.servers.ports import free_port
 
 POM = Path(__file__).with_name("hdfs.xml")

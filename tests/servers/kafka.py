@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from dataplane.jars import fetched
+from dataplane.spark.jars import fetched
 from tests.servers.ports import free_ports
 
 POM = Path(__file__).with_name("kafka.xml")

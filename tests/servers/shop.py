@@ -21,8 +21,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from dataplane.kafka.client import messages
-from dataplane.kafka.server import look
+from dataplane.connectors.kafka.client import messages
+from dataplane.connectors.kafka.server import look
 from tests.jars import delta_classpath, kafka_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres

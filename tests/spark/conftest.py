@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
-from dataplane.executor import Executor
-from dataplane.hadoop import conf_for
-from dataplane.lake import LocalLake
-from dataplane.session import start, stop
+from dataplane.runtime.executor import Executor
+from dataplane.spark.hadoop import conf_for
+from dataplane.spark.session import start, stop
+from dataplane.storage.lake import LocalLake
 from tests.jars import delta_classpath
 
 

@@ -26,10 +26,10 @@ from controlplane.core.plan import FEWEST
 from controlplane.lake.objects import LocalObjects
 from controlplane.ports import Tx
 from dataplane.contract import DRIVER_KINDS, Claim, Json, TaskResult
-from dataplane.driver import CLAIMERS
-from dataplane.executor import Executor
-from dataplane.lake import LocalLake
-from dataplane.session import start, stop
+from dataplane.runtime.driver import CLAIMERS
+from dataplane.runtime.executor import Executor
+from dataplane.spark.session import start, stop
+from dataplane.storage.lake import LocalLake
 from tests.property import model
 from tests.property.changes import Richer
 from tests.property.engine import Engine, Fault, Lake, Taken, Work

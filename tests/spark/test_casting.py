@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dataplane.failure import TaskFailure
-from dataplane.read import casting
+from dataplane.connectors.files import casting
+from dataplane.errors import TaskFailure
 
 CASES = [  # type found, type wanted, a value that it holds, one that it does not
     ("INT", "BIGINT", "7", None),

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.classes import FOLDER, UNUSED_S, archive, in_order, making, options
-from dataplane.prepare import meanwhile
-from dataplane.session import jvm_options
+from dataplane.spark.class_archive import FOLDER, UNUSED_S, archive, in_order, making, options
+from dataplane.spark.session import jvm_options
+from dataplane.spark.warmup import meanwhile
 
 OURS = {"HEADGATE_PARENT_PIPE": "1"}
 

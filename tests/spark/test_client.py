@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.client import Client, Ended, Fenced, Heartbeat, Refused
 from dataplane.contract import DRIVER_KINDS
+from dataplane.runtime.client import Client, Ended, Fenced, Heartbeat, Refused
 from tests.spark.plane import TOKEN, Plane
 
 

@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.arrow import arrow_type
-from dataplane.content import content_of, content_query, unsupported
 from dataplane.contract import EMPTY, LABEL, Content, canonical_schema
-from dataplane.hashes import content, is_simple
-from dataplane.session import reading_session
+from dataplane.fragments.arrow import arrow_type
+from dataplane.fragments.content import content_of, content_query, unsupported
+from dataplane.fragments.content_local import content, is_simple
+from dataplane.spark.session import reading_session
 from tests.spark.conftest import Lake, done, query
 
 DOUBLE_ZERO = "CAST('-0.0' AS DOUBLE)"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from dataplane.connectors.jdbc.list import partitions
+from dataplane.connectors.jdbc.read import reading
 from dataplane.contract import Json, Schema, TaskResult, canonical_schema
-from dataplane.jdbc.reading import reading
-from dataplane.jdbc.slices import partitions
-from dataplane.session import reading_session
+from dataplane.spark.session import reading_session
 from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database
 from tests.servers.postgres import Postgres

@@ -14,10 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from dataplane.connectors.files.options import CORRUPT
+from dataplane.connectors.kafka.values import shaped
 from dataplane.contract import Json, TaskError
-from dataplane.read.kafka_values import shaped
-from dataplane.read.options import CORRUPT
-from dataplane.spark_errors import Source, explain
+from dataplane.spark.errors import Source, explain
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 SETTINGS = {"format": "json", "schema": "id INT, item STRING"}

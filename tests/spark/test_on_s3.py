@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind
-from dataplane.executor import Executor
-from dataplane.hadoop import conf_for
-from dataplane.lake import open_lake
+from dataplane.runtime.executor import Executor
+from dataplane.spark.hadoop import conf_for
+from dataplane.storage.lake import open_lake
 from tests.servers.faulty import Faulty
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, done, query, schema_of

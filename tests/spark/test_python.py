@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.attempt import Cancelled
+from dataplane.fragments.attempt import Cancelled
 from dataplane.transform.bundle import opened
 from tests.spark.conftest import Lake, done, failed, label, query, schema_of
 

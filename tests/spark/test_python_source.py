@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dataplane.read.python_objects import partitions
+from dataplane.connectors.python.list import partitions
 from tests.spark.conftest import Lake, failed, read, schema_of
 
 DDL = "day DATE, n INT"

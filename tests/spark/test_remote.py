@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dataplane.contract import Claim, Kind
-from dataplane.stores import Access, open_root, uri_of, version_of
+from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of
 from tests.spark.test_parse import (  # noqa: F401  # these run here on the sources below

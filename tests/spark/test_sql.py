@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dataplane.contract import Content, TaskResult
-from dataplane.session import WHOLE
+from dataplane.spark.session import WHOLE
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
 FLIGHTS = "day INT, carrier STRING, delay DOUBLE, tags ARRAY<STRING>"

@@ -31,8 +31,8 @@ from controlplane.operations.fsck import fsck
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
-from dataplane.lake import LocalLake
-from dataplane.statistics import file_entry
+from dataplane.fragments.statistics import file_entry
+from dataplane.storage.lake import LocalLake
 from tests.store.conftest import World
 from tests.store.examples import d, revision, state
 from tests.unit.blueprint.texts import READ, component

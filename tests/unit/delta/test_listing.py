@@ -14,11 +14,11 @@ import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from pyspark.sql import SparkSession
 
+from dataplane.connectors.delta.list import PHYSICAL, check, partitions
+from dataplane.connectors.delta.log import head
+from dataplane.connectors.delta.read import DeltaReading
 from dataplane.contract import NESTED, ListedPartition
-from dataplane.delta_log import head
-from dataplane.failure import TaskFailure
-from dataplane.read.delta import DeltaReading
-from dataplane.read.delta_files import PHYSICAL, check, partitions
+from dataplane.errors import TaskFailure
 from tests.unit.delta.test_log import METADATA, PROTOCOL, VECTOR, add, commit, remove
 
 NAMES = ("col-1", "col-2")

@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dataplane.delta_log import head, local_place, snapshot, vector_id
-from dataplane.failure import TaskFailure
-from dataplane.read.delta import vector_file
+from dataplane.connectors.delta.log import head, local_place, snapshot, vector_id
+from dataplane.connectors.delta.read import vector_file
+from dataplane.errors import TaskFailure
 
 PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"], "writerFeatures": []}
 METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}

@@ -17,7 +17,7 @@ from controlplane.drivers import pools
 from controlplane.operations.troubles import Troubles
 from controlplane.store.memory import MemoryStore
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
-from dataplane.jars import CONNECTORS, coordinates
+from dataplane.spark.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 
-from dataplane import lifeline, secrets
+from dataplane import secrets
+from dataplane.runtime import parent_watch
 
 RELATIVES = {
     "family": lambda: subprocess.Popen(["sleep", "1000"]),
@@ -22,7 +23,7 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java g
 
 
 def main() -> None:
-    lifeline.hold()
+    parent_watch.hold()
     secrets.take()
     orders = secrets.resolved("secret://of/orders")
     if orders == "stubborn":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.java import NoJava, require_java
+from dataplane.spark.java import NoJava, require_java
 
 
 def pretend(folder: Path, version: str) -> None:

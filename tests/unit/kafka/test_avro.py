@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
+from dataplane.connectors.kafka.avro import Written, decoded, own_columns, parsed
 from dataplane.contract import NESTED
-from dataplane.failure import TaskFailure
-from dataplane.kafka.avro import Written, decoded, own_columns, parsed
+from dataplane.errors import TaskFailure
 
 AT = datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}

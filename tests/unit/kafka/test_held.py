@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.failure import TaskFailure
-from dataplane.kafka.held import ROWS, Change, Held, opened
+from dataplane.connectors.kafka.key_cache import ROWS, Change, Held, opened
+from dataplane.errors import TaskFailure
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dataplane.connectors.kafka.list import ends_of, object_of, slices
+from dataplane.connectors.kafka.read import together
+from dataplane.connectors.kafka.server import Bounds, Topic
 from dataplane.contract import SourceObject
-from dataplane.failure import TaskFailure
-from dataplane.kafka.server import Bounds, Topic
-from dataplane.read.kafka import together
-from dataplane.read.kafka_slices import ends_of, object_of, slices
+from dataplane.errors import TaskFailure
 
 TOPIC = Topic("t", "A", (Bounds(0, 0, 7), Bounds(1, 0, 3)))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.azure import settings
-from dataplane.hadoop import conf_for
-from dataplane.jars import AZURE, coordinates
+from dataplane.spark.azure import settings
+from dataplane.spark.hadoop import conf_for
+from dataplane.spark.jars import AZURE, coordinates
 
 KEY = {"AZURE_STORAGE_ACCOUNT_KEY": "the-key"}
 PERSON = {"AZURE_CLIENT_ID": "who", "AZURE_TENANT_ID": "whose"}

@@ -13,7 +13,7 @@ import pytest
 from controlplane.core.model import Fragment
 from controlplane.lake.contents import damages
 from dataplane.contract import Content
-from dataplane.hashes import content
+from dataplane.fragments.content_local import content
 from tests.unit.lake.tables import Lake, struct
 
 SCHEMA = struct(a="long", b="string")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyspark
 
-from dataplane.hadoop import conf_for
-from dataplane.jars import GCS, coordinates
+from dataplane.spark.hadoop import conf_for
+from dataplane.spark.jars import GCS, coordinates
 
 
 def test_spark_looks_for_credentials_where_others_do(tmp_path: Path) -> None:

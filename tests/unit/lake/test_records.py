@@ -15,7 +15,7 @@ import pytest
 
 from controlplane.lake.records import Format, stream
 from dataplane.contract import Json, Schema
-from dataplane.records import write as write_rows
+from dataplane.fragments.records import write as write_rows
 from tests.unit.lake.tables import struct
 
 SCHEMA = struct(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dataplane.hadoop import conf_for, together
-from dataplane.jars import S3, coordinates, given_conf
+from dataplane.spark.hadoop import conf_for, together
+from dataplane.spark.jars import S3, coordinates, given_conf
 
 SECRETS = {"AWS_ACCESS_KEY_ID": "the-key", "AWS_SECRET_ACCESS_KEY": "the-secret", "AWS_SESSION_TOKEN": "the-token"}
 

@@ -18,8 +18,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.found import Found
 from controlplane.ports import Store
 from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
-from dataplane.listing import listed
-from dataplane.sheet import Sheet
+from dataplane.listing.files import listed
+from dataplane.listing.result_file import Sheet
 
 ID = digest("listing/1", location="a test's")
 NEVER = Listing(ID, None, None, 0, 0)

@@ -14,8 +14,8 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.columns import MOST_FIELDS, own_columns
 from dataplane.contract import NESTED
+from dataplane.listing.file_columns import MOST_FIELDS, own_columns
 
 
 def columns(body: bytes, kind: str, name: str = "x", **options: Any) -> list[str] | None:

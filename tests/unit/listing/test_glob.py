@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import glob
-from dataplane.glob import BadGlob, braces, matcher
+from dataplane.listing import glob
+from dataplane.listing.glob import BadGlob, braces, matcher
 
 FILES = [
     "a.csv",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataplane.contract import SourceObject
-from dataplane.grouping import grouped
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.grouping import grouped
+from dataplane.listing.version_cache import Versions
 
 BY_SIZE = {"group.by": "size", "group.bytes": 1000}
 

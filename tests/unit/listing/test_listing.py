@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dataplane.contract import SourceObject
-from dataplane.failure import TaskFailure
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 
 HOUR_NS = 3600 * 10**9
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataplane.order import in_order
+from dataplane.listing.external_sort import in_order
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
 

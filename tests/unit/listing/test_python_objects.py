@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dataplane.connectors.python.list import check, partitions
 from dataplane.contract import Json
-from dataplane.failure import TaskFailure
-from dataplane.read.python_objects import check, partitions
+from dataplane.errors import TaskFailure
 
 
 def job(code: str, params: Json = None, lib: str = "") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from controlplane.operations import listings, operate, work
 from controlplane.operations.collect import collect
 from controlplane.operations.world import desired
 from dataplane.contract import CONTRACT, Claim, TaskResult
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.property.engine import user_error
 from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from dataplane.contract import TaskResult
-from dataplane.failure import TaskFailure, error_of
+from dataplane.errors import TaskFailure, error_of
 from dataplane.secrets import (
     Hiding,
     Printing,

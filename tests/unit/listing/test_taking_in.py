@@ -21,7 +21,7 @@ from controlplane.operations.sweep import sweep
 from controlplane.operations.work import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Content, ListedPartition, ListingResult, SourceObject, digest, listing_line
-from dataplane.listing import listed
+from dataplane.listing.files import listed
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 
 MANY, FEW = 20_000, 2000

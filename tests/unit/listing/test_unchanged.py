@@ -14,8 +14,8 @@ import pytest
 from controlplane.lake.objects import LocalObjects
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Claim, ListingResult
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.unit.listing.location import Location
 from tests.unit.listing.test_listing import later
 

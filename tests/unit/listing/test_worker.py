@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from dataplane.beats import Orders
-from dataplane.client import Ended, Fenced, Heartbeat, Reported
 from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
-from dataplane.slots import Slots
-from dataplane.versions import Versions, cache_file
-from dataplane.worker import LOOKS, WRITES, Work, perform, run
+from dataplane.listing.version_cache import Versions, cache_file
+from dataplane.runtime.client import Ended, Fenced, Heartbeat, Reported
+from dataplane.runtime.heartbeats import Orders
+from dataplane.runtime.worker import LOOKS, WRITES, Work, perform, run
+from dataplane.runtime.worker_slots import Slots
 
 HANGS_S = 60.0
 
@@ -177,5 +177,7 @@ def test_the_cache_lies_in_the_home() -> None:
 
 
 def test_a_worker_loads_neither_spark_nor_arrow() -> None:
-    code = "import sys, dataplane.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
+    code = (
+        "import sys, dataplane.runtime.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

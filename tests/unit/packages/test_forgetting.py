@@ -16,7 +16,7 @@ import pytest
 from controlplane.drivers.folders import GRACE_S, forget
 from controlplane.operations.collect import collect
 from controlplane.store import open_store
-from dataplane import packages
+from dataplane.transform import packages
 from tests.store.examples import revision
 from tests.wheels import only_from, wheel
 

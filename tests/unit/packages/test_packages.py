@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dataplane import packages
-from dataplane.environment import PATH, seeing
-from dataplane.failure import TaskFailure
+from dataplane.errors import TaskFailure
+from dataplane.transform import packages
+from dataplane.transform.environment import PATH, seeing
 from tests.servers.ports import free_port
 from tests.wheels import only_from, wheel
 

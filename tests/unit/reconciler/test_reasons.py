@@ -17,8 +17,8 @@ from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory import MemoryStore
 from dataplane.contract import CONTRACT, Json
-from dataplane.listing import list_files
-from dataplane.versions import Versions
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.property.engine import MemoryLake
 from tests.unit.reconciler.nowhere import Nowhere
 

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from dataplane.connectors.delta.log import snapshot
+from dataplane.connectors.delta.write import TRIES, difference, writing
+from dataplane.connectors.files.marker import MARKER
 from dataplane.contract import Json, Schema, TaskSpec
-from dataplane.delta_log import snapshot
-from dataplane.failure import TaskFailure
-from dataplane.lake import LocalLake
-from dataplane.write.delta import TRIES, difference, writing
-from dataplane.write.marker import MARKER
+from dataplane.errors import TaskFailure
+from dataplane.storage.lake import LocalLake
 from tests.unit.delta.test_log import VECTOR, add, commit
 from tests.unit.write.test_files import struct
 
@@ -30,8 +30,8 @@ FAILPOINTS = ("write-delta-copying", "write-delta-copied", "write-delta-committe
 DIES = """\
 import json, sys
 from pathlib import Path
-from dataplane.lake import LocalLake
-from dataplane.write.delta import writing
+from dataplane.storage.lake import LocalLake
+from dataplane.connectors.delta.write import writing
 job, lake, task = json.loads(sys.stdin.read())
 with writing(job, LocalLake(Path(lake))) as write:
     write(task)

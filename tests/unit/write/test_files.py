@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.arrow import arrow_schema
+from dataplane.connectors.files import write as written
+from dataplane.connectors.files.write import ABANDONED_S, FilesTarget, write_tasks
 from dataplane.contract import Json, Schema, TaskSpec
-from dataplane.failure import TaskFailure
-from dataplane.lake import LocalLake
-from dataplane.write import files as written
-from dataplane.write.files import ABANDONED_S, FilesTarget, write_tasks
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema
+from dataplane.storage.lake import LocalLake
 
 
 def struct(**columns: Json) -> Schema:

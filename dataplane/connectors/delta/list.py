@@ -1,0 +1,191 @@
+"""The files of an external Delta table as source objects: listed without a JVM, identified by what decides their rows.
+
+A file of such a table never changes, so its path tells its bytes; of a table that is made anew at the same place, with
+files of the same names, the log has other sizes and times. What its rows are besides is in the log: those that a
+deletion vector takes out, the values of partition columns, and, under column mapping, which column has which name.
+Does not belong here: replaying the log (delta_log), reading rows (delta).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from dataplane.connectors.delta.log import LOG, Head, Snapshot, head, local_place, snapshot, vector_id
+from dataplane.connectors.files.marker import MARKER
+from dataplane.contract import NESTED, Json, ListedPartition, SourceObject, digest, key_of
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import THREADS, listed, local_path
+from dataplane.listing.version_cache import Reading, Seen, Versions, cache_file, look
+from dataplane.storage.refused_places import Places
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KIND = "delta:"
+FOOTER = Reading("delta-footer", {})
+PHYSICAL = "delta.columnMapping.physicalName"
+_SHARE = 500  # files whose footers are read before they are remembered
+
+
+def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+    """Each file of the table is a partition; its key is the path below the table's folder."""
+    places = Places.of(os.environ)
+    places.check_source(str(root_of(job)))
+    found = snapshot(root_of(job), job["settings"].get("version"))
+    for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in found.files):
+        """A log may name a file anywhere."""
+    cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
+    objects = sorted(_objects(root_of(job), found, cache), key=lambda one: one[0].encode())
+    for key, source in objects:
+        yield listed(key, [source], ())
+
+
+def check(job: Mapping[str, Json]) -> None:
+    """Whether there is a table to read, or none in the way of one to write. TaskFailure says what is in the way."""
+    root = Path(local_path(job["place"]))
+    places = Places.of(os.environ)
+    places.check_target(str(root)) if job["writes"] else places.check_source(str(root))
+    if not job["writes"]:
+        head(root, job["settings"].get("version"))
+    elif (root / LOG).exists() and not (root / MARKER).exists():
+        raise TaskFailure("target-occupied", f"there is a Delta table in {root} that nothing here has written")
+
+
+def root_of(job: Mapping[str, Json]) -> Path:
+    """The folder of the table that a job of any kind is about."""
+    return Path(local_path(job["location"]))
+
+
+def _objects(root: Path, found: Snapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
+    paths = [str(local_place(root, f["path"])) for f in found.files]
+    footers = _footers(paths, cache)
+    for path, action in zip(paths, found.files, strict=True):
+        columns = own_columns(found.head, footers[path])
+        name = unquote(action["path"])
+        key = key_of(name, None)
+        assert key is not None, "without a template every name is a key"
+        source: SourceObject = {
+            "name": name,
+            "uri": Path(path).as_uri(),
+            "size": action["size"],
+            "modified_ms": action["modificationTime"],
+            "version": "",
+            "columns": columns,
+            "detail": {"values": action.get("partitionValues") or {}, "vector": action.get("deletionVector")},
+        }
+        yield key, {**source, "version": version_of(found.head, source)}
+
+
+def version_of(head: Head, found: SourceObject) -> str:
+    """What tells whether a file gives the rows that it gave. Its `columns` go by their present names."""
+    detail, columns = found["detail"], found["columns"] or ()
+    told = digest(
+        "delta-object/2",
+        file=[found["size"], found["modified_ms"]],
+        vector=vector_id(detail["vector"]),
+        values={str(name): value for name, value in detail["values"].items()},
+        mapping=None if head.mapping == "none" else _named_by(head.fields, columns),
+    )
+    return KIND + told.hex()
+
+
+def _named_by(fields: Iterable[Json], columns: Iterable[str]) -> dict[str, Json]:
+    """The names in files of these columns, and of the fields in them."""
+    wanted = {name for name in columns if NESTED not in name}
+    return {f["name"]: _physical_names(f) for f in fields if f["name"] in wanted}
+
+
+def _physical_names(field: Json) -> Json:
+    return [physical(field), _names_within(field["type"])]
+
+
+def _names_within(kind: Json) -> Json:
+    if isinstance(kind, Mapping) and kind["type"] == "map":
+        return [_names_within(kind["keyType"]), _names_within(kind["valueType"])]
+    if isinstance(kind, Mapping) and kind["type"] == "array":
+        return _names_within(kind["elementType"])
+    return {f["name"]: _physical_names(f) for f in fields_within(kind)}
+
+
+def physical(field: Json) -> str:
+    """The name that a column has in files."""
+    return str(field["metadata"].get(PHYSICAL, field["name"]))
+
+
+def fields_within(kind: Json) -> Sequence[Json]:
+    """The fields of structs in a type; what is in a map has no place of its own."""
+    while isinstance(kind, Mapping) and kind["type"] == "array":
+        kind = kind["elementType"]
+    fields: Sequence[Json] = kind["fields"] if isinstance(kind, Mapping) and kind["type"] == "struct" else ()
+    return fields
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def own_columns(head: Head, footer: Sequence[str]) -> list[str]:
+    """The table's columns that a file has, followed by the fields in each; partition columns are in every file.
+
+    `footer`: columns and fields by the names in the file. Where columns go by ids, each file is taken to have all.
+    """
+    have = set(footer)
+    is_by_id = head.mapping == "id"
+
+    def walk(fields: Iterable[Json], place: str, named: str) -> Iterator[str]:
+        for f in fields:
+            inner, name = place + physical(f), named + f["name"]
+            if is_by_id or inner in have or (not place and f["name"] in head.partition_columns):
+                yield name
+                yield from walk(fields_within(f["type"]), inner + NESTED, name + NESTED)
+
+    return list(walk(head.fields, "", ""))
+
+
+def _footers(paths: Sequence[str], cache: Versions) -> dict[str, Sequence[str]]:
+    """Columns in files by path: remembered, or read. TaskFailure for a file that is not there."""
+    found: dict[str, Sequence[str]] = {}
+    with ThreadPoolExecutor(THREADS) as threads:
+        for start in range(0, len(paths), _SHARE):
+            some = paths[start : start + _SHARE]
+            stamps = {path: _looked_at(path) for path in some}
+            seen = cache.known(FOOTER, stamps)
+            began_ns, fresh = cache.now_ns(), [path for path in stamps if path not in seen]
+            read = zip(fresh, threads.map(_footer, fresh), strict=True)
+            new = {path: Seen(stamps[path], "", columns) for path, columns in read}
+            cache.keep(FOOTER, [(path, one, began_ns) for path, one in new.items()])
+            found |= {path: one.columns or [] for path, one in {**seen, **new}.items()}
+    return found
+
+
+def _looked_at(path: str) -> Any:
+    try:
+        return look(path)
+    except OSError as e:
+        raise TaskFailure("path-not-found", f"a file of the Delta table is not there: {path}", "infrastructure") from e
+
+
+def _footer(path: str) -> list[str]:
+    import pyarrow
+    from pyarrow.parquet import read_schema
+
+    try:
+        return list(_paths(read_schema(path), ""))
+    except (pyarrow.ArrowException, OSError) as e:
+        raise TaskFailure("MALFORMED_FILE", f"{path}: not a readable Parquet file: {e}", file=path) from e
+
+
+def _paths(fields: Iterable[pa.Field], place: str) -> Iterator[str]:
+    from pyarrow import types
+
+    for field in fields:
+        kind = field.type
+        yield place + field.name
+        while types.is_list(kind) or types.is_large_list(kind):
+            kind = kind.value_type
+        if types.is_struct(kind):
+            yield from _paths(kind, place + field.name + NESTED)

@@ -1,0 +1,209 @@
+"""The log of a Delta table as its protocol describes it: which files a version has, under which schema.
+
+Read here, because what a file's deletion vector is, which decides about its rows, no library at hand tells without
+reading the vectors. Does not belong here: rows; writing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from dataplane.contract import Json
+from dataplane.errors import TaskFailure
+
+LOG = "_delta_log"
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
+_OF_FILES = ("path", "partitionValues", "size", "modificationTime", "deletionVector")  # of an `add`, but statistics
+
+Action: TypeAlias = tuple[str, Mapping[str, Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A version of a table without its files: the protocol and the metadata as they stand in the log."""
+
+    version: int
+    protocol: Mapping[str, Json]
+    metadata: Mapping[str, Json]
+
+    @property
+    def fields(self) -> Sequence[Json]:
+        """The columns, as Spark's JSON has them."""
+        fields: Sequence[Json] = json.loads(self.metadata["schemaString"])["fields"]
+        return fields
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        columns: Sequence[str] = self.metadata["partitionColumns"]
+        return columns
+
+    @property
+    def mapping(self) -> str:
+        """How columns are found in files: by the name that they have (`none`), by another one, or by an id."""
+        return str((self.metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none"))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A version of a table with the `add` action of each of its files."""
+
+    head: Head
+    files: tuple[Mapping[str, Json], ...]
+
+
+def snapshot(root: Path, version: int | None = None) -> Snapshot:
+    """The table in the folder `root`; the newest version, or a given one. TaskFailure if it cannot be told."""
+    files: dict[tuple[str, str], Mapping[str, Json]] = {}
+    head, found = _Heading(), _segment(root, version)
+    for kind, action in found.actions(("protocol", "metaData", "add", "remove")):
+        match kind:
+            case "add":
+                files[_identity(action)] = action
+            case "remove":
+                files.pop(_identity(action), None)
+            case _:
+                head.take(kind, action)
+    return Snapshot(head.at(found.version, root), tuple(files.values()))
+
+
+def head(root: Path, version: int | None = None) -> Head:
+    """As `snapshot`, without the files."""
+    found, last = _Heading(), _segment(root, version)
+    for kind, action in last.actions(("protocol", "metaData")):
+        found.take(kind, action)
+    return found.at(last.version, root)
+
+
+def local_place(root: Path, path: str) -> Path:
+    """Where a file lies whose path (a part of a URI) stands in the log."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        raise TaskFailure("not-supported", f"a file of the Delta table {root} lies elsewhere: {path}")
+    return root / unquote(parts.path)
+
+
+class _Heading:
+    """The last protocol and metadata."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Mapping[str, Json]] = {}
+
+    def take(self, kind: str, action: Mapping[str, Json]) -> None:
+        self._last[kind] = action
+
+    def at(self, version: int, root: Path) -> Head:
+        if missing := {"protocol", "metaData"} - self._last.keys():
+            raise _unreadable(root, f"it has no {min(missing)} up to version {version}")
+        return Head(version, self._last["protocol"], self._last["metaData"])
+
+
+def _identity(action: Mapping[str, Json]) -> tuple[str, str]:
+    """A file with another deletion vector is another entry."""
+    return action["path"], vector_id(action.get("deletionVector"))
+
+
+def vector_id(vector: Mapping[str, Json] | None) -> str:
+    """What tells deletion vectors apart; empty where there is none."""
+    return f"{vector['storageType']}{vector['pathOrInlineDv']}@{vector.get('offset')}" if vector else ""
+
+
+# --- files of the log -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """The files of the log that make one version: a checkpoint's, if there is any, and the commits after it."""
+
+    version: int
+    checkpoint: tuple[Path, ...]
+    commits: tuple[Path, ...]
+
+    def actions(self, kinds: Sequence[str]) -> Iterator[Action]:
+        """Actions of these kinds, in order. TaskFailure for what cannot be read."""
+        for path in (*self.checkpoint, *self.commits):
+            try:
+                yield from _actions(path, kinds)
+            except (OSError, ValueError, KeyError, TypeError) as e:
+                raise _unreadable(path.parent.parent, f"{path.name}: {e}") from e
+
+
+def _segment(root: Path, version: int | None) -> _Segment:
+    commits, checkpoints = _listed(root)
+    newest = max((*commits, *checkpoints), default=None)
+    if newest is None:
+        raise TaskFailure("path-not-found", f"there is no Delta table in {root}")
+    last = newest if version is None else version
+    base = max((v for v in checkpoints if v <= last), default=-1)
+    wanted = range(base + 1, last + 1)
+    if last > newest or any(v not in commits for v in wanted):
+        missing = next(v for v in wanted if v not in commits)
+        raise _unreadable(root, f"version {missing} is not in its log (any more), which version {last} is made of")
+    return _Segment(last, checkpoints.get(base, ()), tuple(commits[v] for v in wanted))
+
+
+def _listed(root: Path) -> tuple[dict[int, Path], dict[int, tuple[Path, ...]]]:
+    """Commits and whole checkpoints by version."""
+    commits: dict[int, Path] = {}
+    parts: dict[tuple[int, str], list[Path]] = {}
+    for path in _entries(root):
+        if found := _COMMIT.fullmatch(path.name):
+            commits[int(found[1])] = path
+        elif found := _CHECKPOINT.fullmatch(path.name):
+            parts.setdefault((int(found[1]), found[3] or path.name), []).append(path)
+    whole = {v: tuple(sorted(some)) for (v, of), some in parts.items() if not of.isdigit() or len(some) == int(of)}
+    return commits, whole
+
+
+def _entries(root: Path) -> list[Path]:
+    try:
+        return list((root / LOG).iterdir())
+    except FileNotFoundError as e:
+        raise TaskFailure("path-not-found", f"there is no Delta table in {root}") from e
+    except PermissionError as e:
+        raise TaskFailure("permission-denied", f"{root / LOG}: {e.strerror}") from e
+    except OSError as e:
+        raise _unreadable(root, str(e)) from e
+
+
+def _actions(path: Path, kinds: Sequence[str]) -> Iterator[Action]:
+    if path.suffix == ".json":
+        yield from _of_json(path, kinds)
+    else:
+        yield from _of_parquet(path, kinds)
+
+
+def _of_json(path: Path, kinds: Sequence[str]) -> Iterator[Action]:
+    """A commit, or a checkpoint of the second kind."""
+    with path.open("rb") as file:
+        for line in filter(None, map(bytes.strip, file)):
+            yield from _chosen(path, json.loads(line), kinds)
+
+
+def _of_parquet(path: Path, kinds: Sequence[str]) -> Iterator[Action]:
+    from pyarrow.parquet import ParquetFile  # slow to import, and most workers' tasks need none
+
+    columns = [f"add.{name}" for name in _OF_FILES] if "add" in kinds else []
+    columns += [kind for kind in (*kinds, "sidecar") if kind not in ("add", "remove")]
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=columns):
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
+                yield from _chosen(path, row, kinds)
+
+
+def _chosen(path: Path, row: Mapping[str, Json], kinds: Sequence[str]) -> Iterator[Action]:
+    for kind, action in row.items():
+        if action is not None and kind in kinds:
+            yield kind, action
+        elif action is not None and kind == "sidecar":
+            yield from _actions(path.parent / "_sidecars" / unquote(action["path"]), kinds)
+
+
+def _unreadable(root: Path, why: str) -> TaskFailure:
+    return TaskFailure("unreadable", f"the log of the Delta table {root} cannot be read: {why}", "infrastructure")

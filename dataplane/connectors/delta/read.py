@@ -1,0 +1,146 @@
+"""Reading files of an external Delta table with Spark, through Delta's own code.
+
+The files that one job reads become a table of their own: a log of one version, with the protocol and columns of the
+table that was listed, which adds just these files by links, with their deletion vectors, under one more partition
+column: the label. So vectors and column mapping are honoured by who knows best, no other file is looked at, and the
+log of the table may meanwhile move on. Does not belong here: listing (delta_files).
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dataplane.connectors.delta.list import PHYSICAL, root_of, version_of
+from dataplane.connectors.delta.log import LOG, Head, head
+from dataplane.connectors.files.verify import local_file
+from dataplane.contract import LABEL, NESTED, Json, Schema, SourceObject, TaskError, canonical_schema
+from dataplane.errors import TaskFailure
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_ID = "delta.columnMapping.id"
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_UUID_TEXT = 20  # characters at the end of the name of a file of vectors
+
+
+@contextmanager
+def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[DeltaReading]:
+    """TaskFailure where Spark cannot read Delta tables, or the table is not there."""
+    if EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
+        message = "Spark has no Delta here: give drivers its jars and extension (docs/delta.md)"
+        raise TaskFailure("delta-missing", message)
+    session.conf.set("spark.databricks.delta.snapshotPartitions", "1")  # a log of one commit
+    root = root_of(job)
+    with TemporaryDirectory(prefix="headgate-delta-") as scratch:
+        yield DeltaReading(session, root, head(root, job["settings"].get("version")), Path(scratch))
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaReading:
+    """One table; `head` as it was when reading began."""
+
+    session: SparkSession
+    root: Path
+    head: Head
+    scratch: Path
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def schema(self, objects: Sequence[SourceObject]) -> Schema:
+        """The table's columns, as far as one of these has them; of no file at all, all of them."""
+        have = {name for found in objects for name in found["columns"] or ()}
+        return canonical_schema({"fields": [f for f in self.head.fields if not objects or f["name"] in have]})
+
+    def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
+        """Files that are gone, and those whose columns have other names by now."""
+        return frozenset(found["name"] for found in objects if not self._is_as_listed(found))
+
+    def _is_as_listed(self, found: SourceObject) -> bool:
+        columns, path = found["columns"] or [], Path(local_file(found["uri"]))
+        names = {f["name"] for f in self.head.fields}
+        if any(name not in names for name in columns if NESTED not in name):
+            return False
+        if version_of(self.head, found) != found["version"]:
+            return False
+        vector = found["detail"]["vector"]
+        places = [path, *filter(None, [vector_file(self.root, vector) if vector else None])]
+        return all(p.is_file() for p in places) and path.stat().st_size == found["size"]
+
+    def may_pass(self, _: TaskError) -> bool:
+        return False
+
+    def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
+        """Rows with all the table's columns, and the label."""
+        folder = self.scratch / f"table-{next(self._numbers)}"
+        (folder / LOG).mkdir(parents=True)
+        actions = [self._protocol(), self._metadata(), *(self._add(folder, *one) for one in objects)]
+        text = "".join(f"{json.dumps(action)}\n" for action in actions)
+        (folder / LOG / f"{0:020}.json").write_text(text)
+        return self.session.read.format("delta").load(str(folder))
+
+    # the table of these files
+
+    def _protocol(self) -> Json:
+        return {"protocol": {name: value for name, value in self.head.protocol.items() if value is not None}}
+
+    def _metadata(self) -> Json:
+        fields, configuration = [*self.head.fields], dict(self.head.metadata.get("configuration") or {})
+        mapping: dict[str, Json] = {}
+        if self.head.mapping != "none":
+            last = int(configuration["delta.columnMapping.maxColumnId"]) + 1
+            configuration["delta.columnMapping.maxColumnId"] = str(last)
+            mapping = {PHYSICAL: LABEL, _ID: last}
+        label = {"name": LABEL, "type": "string", "nullable": True, "metadata": mapping}
+        whole = {"type": "struct", "fields": [*fields, label]}
+        told = {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(whole),
+            "partitionColumns": [*self.head.partition_columns, LABEL],
+            "configuration": configuration,
+        }
+        return {"metaData": told}
+
+    def _add(self, folder: Path, label: str, found: SourceObject) -> Json:
+        name = f"{label}-{next(self._numbers)}.parquet"
+        (folder / name).symlink_to(local_file(found["uri"]))
+        detail = found["detail"]
+        add: dict[str, Json] = {
+            "path": name,
+            "partitionValues": {**detail["values"], LABEL: label},
+            "size": found["size"],
+            "modificationTime": found["modified_ms"],
+            "dataChange": True,
+        }
+        if detail["vector"]:
+            add["deletionVector"] = self._vector(detail["vector"])
+        return {"add": add}
+
+    def _vector(self, vector: Mapping[str, Json]) -> Json:
+        """A deletion vector, by the absolute place of its file."""
+        told = {name: value for name, value in vector.items() if value is not None and name != "maxRowIndex"}
+        file = vector_file(self.root, vector)
+        return told if file is None else {**told, "storageType": "p", "pathOrInlineDv": file.as_uri()}
+
+
+def vector_file(root: Path, vector: Mapping[str, Json]) -> Path | None:
+    """The file that a deletion vector lies in; None if it lies in the log itself."""
+    place = str(vector["pathOrInlineDv"])
+    match vector["storageType"]:
+        case "u":
+            folder, encoded = place[:-_UUID_TEXT], place[-_UUID_TEXT:]
+            name = uuid.UUID(bytes=base64.b85decode(encoded.translate(str.maketrans(_Z85, _B85))))
+            return root / folder / f"deletion_vector_{name}.bin"
+        case "p":
+            return Path(local_file(place))
+        case _:
+            return None

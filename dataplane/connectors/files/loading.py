@@ -1,0 +1,56 @@
+"""Source files as rows, wherever they lie: through links with labels, or in place in an object store.
+
+Does not belong here: what is read, and with which options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StructType
+
+from dataplane.connectors.files.remote import Remote
+from dataplane.connectors.files.verify import local_file
+from dataplane.contract import Json, Schema, SourceObject
+from dataplane.fragments.attempt import Attempt
+from dataplane.fragments.links import OBJECT, with_label
+
+_NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata": {}}
+
+
+def loaded(
+    attempt: Attempt, session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
+) -> DataFrame:
+    """All that these have, to be looked at."""
+    if remote := Remote.of(attempt, objects):
+        return remote.reader(session, source).load(remote.paths(objects))
+    links = attempt.links()
+    for found in objects:
+        links.add(local_file(found["uri"]))
+    return source.load(str(links.folder))
+
+
+def loaded_labelled(
+    attempt: Attempt,
+    session: SparkSession,
+    source: DataFrameReader,
+    objects: Sequence[tuple[str, SourceObject]],
+    schema: Schema | None,
+    *,
+    numbered: bool,
+) -> DataFrame:
+    """The columns of `schema` (None: what the format fixes), the label that stands before each object; with `numbered`
+    its place in the sequence, too."""
+    if remote := Remote.of(attempt, [found for _, found in objects]):
+        source = remote.reader(session, source if schema is None else source.schema(StructType.fromJson(schema)))
+        rows = source.load(remote.paths(found for _, found in objects))
+        return remote.labelled(session, rows, objects, numbered=numbered)
+    links = attempt.links()
+    for number, (label, found) in enumerate(objects):
+        links.add(local_file(found["uri"]), label, number if numbered else None)
+    if schema is not None:
+        named = with_label(schema)
+        fields = [*named["fields"], *([_NUMBER] if numbered else [])]
+        source = source.schema(StructType.fromJson({**named, "fields": fields}))
+    return source.load(str(links.folder))

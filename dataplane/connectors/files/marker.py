@@ -1,0 +1,79 @@
+"""The files in a target that say whose it is, so that two writers never both own one, and of which generation each
+partition is, so that nothing is written over what a later one has left, however late an earlier writer comes.
+
+Does not belong here: what is written beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from dataplane.contract import TARGET_GONE, Json
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import dumps
+
+MARKER = "_headgate.json"
+TEMPORARY = "_headgate-"  # starts the names of what is on its way in or out
+VERSION = 1
+RELEASE = "To hand it over, remove it with all that is in it"
+
+
+def take(root: Path, owner: str) -> None:
+    """Make an existing folder the owner's, or fail with `target-owned`."""
+    marker = root / MARKER
+    if not put_if_absent(marker, whose(owner)) and (other := owner_of(marker)) != owner:
+        raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
+
+
+def gone(place: str) -> TaskFailure:
+    """Of a target that `goes_on`, and is not there: other partitions of it would be missing for good."""
+    return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
+
+
+def whose(owner: str) -> str:
+    """The text of a target's marker."""
+    return dumps({"owner": owner, "version": VERSION})
+
+
+def owner_of(marker: Path) -> str | None:
+    """Whose a marker is; None if it does not say."""
+    try:
+        return str(json.loads(marker.read_text("utf-8"))["owner"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def of_partition(owner: str, files: list[str], generation: int) -> str:
+    """The text of a partition's marker, unlike any other. Without files: it was removed."""
+    told = {"owner": owner, "version": VERSION, "files": files, "generation": generation, "id": uuid4().hex}
+    return dumps(told)
+
+
+def fence(place: str, marker: Json, generation: int) -> None:
+    """`target-ahead` where the marker is of a later generation."""
+    if (known := int(marker.get("generation", 0))) > generation:
+        message = f"{place} has seen generation {known}, this is of generation {generation}"
+        raise TaskFailure("target-ahead", message, "infrastructure")
+
+
+def put_if_absent(path: Path, body: str) -> bool:
+    """Whether the file is there now with this text, whole, and was not before."""
+    temporary = path.with_name(f"{TEMPORARY}{uuid4().hex}")
+    try:
+        put_synced(temporary, body)
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def put_synced(path: Path, body: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())

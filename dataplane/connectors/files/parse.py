@@ -1,0 +1,235 @@
+"""The `parse` kind of work: source files into fragments, as many as possible in one Spark job.
+
+Tasks with the same columns are one job; in it, files with the same columns in the same order are one scan.
+Does not belong here: listing, inference, looking at bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.connectors.files.loading import loaded, loaded_labelled
+from dataplane.connectors.files.options import CORRUPT, has_header, reader
+from dataplane.connectors.files.orc import check_orc
+from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
+from dataplane.connectors.files.verify import open_source, told_path
+from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, TaskSpec, canonical_schema, column_names
+from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.content import quoted
+from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
+from dataplane.fragments.links import OBJECT
+from dataplane.fragments.writing import Written
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.session import reading_session
+from dataplane.storage.source_stores import BUFFER_BYTES
+
+_STRING: Json = {"type": "string", "nullable": True, "metadata": {}}
+NO_COLUMNS: Schema = {"type": "struct", "fields": []}
+_METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Files that one reader reads together, with the labels of their tasks: all hold these columns in this order."""
+
+    columns: tuple[str, ...]
+    objects: list[tuple[str, SourceObject]] = field(default_factory=list)
+
+
+def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label."""
+    outcomes: dict[str, Written | TaskError] = {}
+    for tasks in alike(attempt.claim["tasks"]):
+        batch = _Batch(attempt, canonical_schema(tasks[0]["columns"]), tasks[0].get("lacking") or NO_COLUMNS)
+        refused = batch.refused(tasks)
+        readable = [t for t in tasks if task_label(t) not in refused]
+        outcomes |= refused
+        outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
+    return outcomes
+
+
+def times_of_day(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+    """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
+    found: dict[str, TaskError] = {}
+    for some in alike(tasks):
+        batch = _Batch(attempt, canonical_schema(some[0]["columns"]), some[0].get("lacking") or NO_COLUMNS)
+        found |= batch.times_of_day(some)
+    return found
+
+
+def as_expected(
+    attempt: Attempt, rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
+) -> dict[str, Written]:
+    """The fragments of labelled rows, of which those are left out that are not as they are expected to be."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_kept(attempt, rows, labels)
+    kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
+    own = kept.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
+    return write_sorted_out(attempt, own, labels)
+
+
+def alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
+    """Tasks whose fragments have the same columns."""
+    groups: dict[str, list[TaskSpec]] = {}
+    for task in tasks:
+        groups.setdefault(json.dumps([task["columns"], task.get("lacking")]), []).append(task)
+    yield from groups.values()
+
+
+class _Batch:
+    """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
+
+    def __init__(self, attempt: Attempt, schema: Schema, lacking: Schema) -> None:
+        self._attempt, self._schema, self._lacking = attempt, schema, lacking
+        self._format, self._options = attempt.job["format"], attempt.job["options"]
+        self._result = _with_metadata(schema, attempt.job["metadata"])
+
+    def explain(self, error: BaseException) -> TaskError:
+        return explain(error, Source(reads="sources", renamed=self._attempt.renamed))
+
+    def refused(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+        """Errors of tasks whose files Spark would misread without a word."""
+        found: dict[str, TaskError] = {}
+        for task in tasks if self._format == "orc" else ():
+            try:
+                for one in task["objects"]:
+                    with open_source(self._attempt.job, one, BUFFER_BYTES) as file:
+                        check_orc(file, told_path(one), self._schema)
+            except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
+                found[task_label(task)] = self.explain(e)
+        return found
+
+    def run(self, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+        """All these tasks as one job."""
+        attempt, labels = self._attempt, [task_label(t) for t in tasks]
+        attempt.enter()
+        session = reading_session(attempt.spark, attempt.job["timezone"])
+        scans = self._scans(session, tasks)
+        if not scans or not self._result["fields"]:
+            return {label: nothing_written(attempt, self._result) for label in labels}
+        read = [self._load(session, scan) for scan in scans]
+        rows = reduce(DataFrame.unionAll, [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)])
+        written = as_expected(attempt, rows, labels, self._result, self._lacking)
+        return with_dropped(written, read) if self._drops else written
+
+    def times_of_day(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+        attempt = self._attempt
+        attempt.enter()
+        session = reading_session(attempt.spark, attempt.job["timezone"])
+        found: dict[str, TaskError] = {}
+        for scan in self._scans(session, tasks):
+            columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
+            if not columns:
+                continue
+            source = reader(session, self._format, self._options).option("mode", "PERMISSIVE")
+            texts = as_texts(self._typed(scan))
+            rows = loaded_labelled(attempt, session, source, scan.objects, texts, numbered=False)
+            for label, *times in first_times(rows, columns, LABEL).collect():
+                for column, value in zip(columns, times, strict=True):
+                    if value is not None:
+                        found.setdefault(
+                            label, error(_one_of([o for of, o in scan.objects if of == label]), column, value)
+                        )
+        return found
+
+    @property
+    def _drops(self) -> bool:
+        return self._attempt.job["on_bad_record"] == "drop" and self._format in ("csv", "json")
+
+    # what is read together
+
+    def _scans(self, session: SparkSession, tasks: Sequence[TaskSpec]) -> list[Scan]:
+        scans: dict[tuple[str, ...], Scan] = {}
+        for task in tasks:
+            for found in task["objects"]:
+                columns = self._columns_in(session, found)
+                scans.setdefault(columns, Scan(columns)).objects.append((task_label(task), found))
+        return list(scans.values())
+
+    def _columns_in(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+        """The columns to give the reader for one file: those of CSV have places, all others names."""
+        names, own = column_names(self._schema), found["columns"]
+        if self._format != "csv":
+            return names
+        if not has_header("csv", self._options):
+            return names if own is None else names[: len(own)]
+        return tuple(own) if own is not None else self._asked_of_spark(session, found)
+
+    def _asked_of_spark(self, session: SparkSession, found: SourceObject) -> tuple[str, ...]:
+        """The header as Spark reads it, one file at a time: only for what the listing could not tell."""
+        return tuple(loaded(self._attempt, session, reader(session, "csv", self._options), [found]).columns)
+
+    # how it is read
+
+    def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
+        """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
+        metadata = self._attempt.job["metadata"]
+        source = reader(session, self._format, self._options)
+        if self._drops:
+            source = source.option("mode", "PERMISSIVE")
+        schema = None if self._format == "binary" else self._typed(scan)
+        rows = loaded_labelled(self._attempt, session, source, scan.objects, schema, numbered=bool(metadata))
+        return rows.join(F.broadcast(_objects(session, scan)), OBJECT) if metadata else rows
+
+    def _typed(self, scan: Scan) -> Schema:
+        """The schema of a scan's files. Columns that nobody asked for are texts: they cannot be wrong."""
+        kinds = {f["name"]: f["type"] for f in self._schema["fields"]}
+        extra = {CORRUPT: "string"} if self._drops else {}
+        columns = {name: kinds.get(name, "string") for name in scan.columns} | extra
+        return canonical_schema({"fields": [{"name": n, "type": t} for n, t in columns.items()]})
+
+    def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
+        """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""
+        kept = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
+        return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
+
+    def _column(self, column: Json, scan: Scan) -> Column:
+        if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
+            return F.col(quoted(column["name"]))
+        return _absent(column)
+
+
+def _one_of(objects: Sequence[SourceObject]) -> str:
+    first = told_path(objects[0])
+    return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
+
+
+def _absent(column: Json) -> Column:
+    kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
+    return F.lit(None).cast(kind).alias(column["name"])
+
+
+def _objects(session: SparkSession, scan: Scan) -> DataFrame:
+    """What is known of the files of a scan, by number."""
+    known = [(i, o["name"], o["modified_ms"]) for i, (_, o) in enumerate(scan.objects)]
+    rows = session.createDataFrame(known, f"{OBJECT} INT, _source_name STRING, modified_ms BIGINT")
+    return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop("modified_ms")
+
+
+def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
+    extra = [{"name": n, "type": t} for key, (n, t) in _METADATA.items() if key in metadata]
+    return canonical_schema({"fields": [*schema["fields"], *extra]})
+
+
+def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
+    """Count malformed rows by label. Spark refuses to read their column alone, so a second one is named."""
+    counted: dict[str, int] = {}
+    for rows in read:
+        others = [c for c in rows.columns if c not in (CORRUPT, LABEL)]
+        marked = rows.select(LABEL, CORRUPT, *(F.col(quoted(c)) for c in others))
+        bad = marked.filter(F.col(CORRUPT).isNotNull()).groupBy(LABEL)
+        for label, *found in bad.agg(F.count(CORRUPT), *(F.count(F.col(quoted(c))) for c in others)).collect():
+            counted[label] = counted.get(label, 0) + found[0]
+    return {k: replace(w, metrics=_plus(w.metrics, counted.get(k, 0))) for k, w in written.items()}
+
+
+def _plus(metrics: Mapping[str, Json], malformed: int) -> dict[str, Json]:
+    return {**metrics, "dropped_rows": metrics.get("dropped_rows", 0) + malformed}

@@ -1,0 +1,112 @@
+"""Objects of a store as Spark reads them: in place, with the labels of their tasks joined by path.
+
+Hadoop keeps one connection to a bucket for each scheme, whatever credentials come later. So each address with its
+credentials is a scheme of its own, and keys travel as options of the one reader that uses them: no setting of Spark, no
+event log shows them. Does not belong here: objects as files of this process (stores), local files (links).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from dataplane.contract import LABEL, SourceObject, digest
+from dataplane.errors import TaskFailure
+from dataplane.fragments.attempt import Attempt
+from dataplane.fragments.links import OBJECT
+from dataplane.fragments.reading import LISTING, joined_by_path
+from dataplane.spark.hadoop import Way, provide, way_to
+from dataplane.spark.jars import NoJars
+from dataplane.spark.s3a import FILE_SYSTEM, place_of
+from dataplane.storage.source_stores import Access, is_remote, path_of, root_of
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+_IGNORED = re.compile(r"(_(?!common_metadata|metadata)[^=]*|\..*|.*\._COPYING_)", re.DOTALL)  # by Spark, without a word
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The objects of one job. `scheme` stands in paths for `s3` where that is not empty."""
+
+    scheme: str
+    options: Mapping[str, str]
+
+    @staticmethod
+    def of(attempt: Attempt, objects: Sequence[SourceObject]) -> Remote | None:
+        """None where they are local files. Spark is made ready for them."""
+        if not objects or not is_remote(objects[0]["uri"]):
+            return None
+        way = way_to(objects[0]["uri"])
+        if way is None:
+            return Remote("", {})
+        _provide(attempt.spark, way)
+        is_s3 = objects[0]["uri"].startswith("s3:")
+        found = _of_s3(Access.of(attempt.job)) if is_s3 else Remote("", way.of_source(os.environ))
+        attempt.rename(found.renamed)
+        return found
+
+    def reader(self, session: SparkSession, source: DataFrameReader) -> DataFrameReader:
+        """The same reader with a way to the store; many paths are looked at by a job of Spark."""
+        for name, value in LISTING.items():
+            session.conf.set(name, value)
+        return source.options(**self.options)
+
+    def paths(self, objects: Iterable[SourceObject]) -> list[str]:
+        """For `load`, which takes them for globs."""
+        return [_GLOB.sub(r"\\\1", self.place(found)) for found in objects]
+
+    def place(self, found: SourceObject) -> str:
+        """An object as Spark names it. TaskFailure for one that Spark would pass over."""
+        path = path_of(found["uri"])
+        if _IGNORED.fullmatch(path.rpartition("/")[2]):
+            message = "Spark reads no object whose name starts with _ or ., or ends in ._COPYING_"
+            raise TaskFailure("hidden-name", f"{found['uri']}: {message}", file=found["uri"])
+        root = root_of(found["uri"])
+        return f"{re.sub('^s3:', f'{self.scheme}:', root) if self.scheme else root}/{path}"
+
+    def labelled(
+        self, session: SparkSession, rows: DataFrame, objects: Sequence[tuple[str, SourceObject]], *, numbered: bool
+    ) -> DataFrame:
+        """Rows with the label of the object that each is from, and its number. One without would be lost: an error."""
+        named = [(self.place(found), (label, i) if numbered else (label,)) for i, (label, found) in enumerate(objects)]
+        kinds = f"{LABEL} STRING" + (f", {OBJECT} INT" if numbered else "")
+        return joined_by_path(session, rows, named, kinds)
+
+    def renamed(self, text: str) -> str:
+        """A text with places as users know them."""
+        return text.replace(f"{self.scheme}://", "s3://") if self.scheme else text
+
+
+def _provide(spark: SparkSession, way: Way) -> None:
+    try:
+        provide(spark, way)
+    except NoJars as e:
+        raise TaskFailure(e.condition, str(e), "infrastructure") from e
+
+
+def _of_s3(access: Access) -> Remote:
+    options = place_of(os.environ) | _declared(access)
+    scheme = f"hg{digest('s3-source/1', options=options).hex()[:16]}"
+    return Remote(scheme, {**options, f"fs.{scheme}.impl": FILE_SYSTEM})
+
+
+def _declared(access: Access) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if access.region:
+        found["fs.s3a.endpoint.region"] = access.region
+    if access.endpoint:
+        found["fs.s3a.endpoint"] = access.endpoint.rstrip("/")
+        found["fs.s3a.path.style.access"] = "true"
+        found["fs.s3a.connection.ssl.enabled"] = str(access.endpoint.startswith("https:")).lower()
+    if access.access_key_id:
+        kind = "TemporaryAWSCredentialsProvider" if access.session_token else "SimpleAWSCredentialsProvider"
+        found["fs.s3a.aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{kind}"
+        found["fs.s3a.access.key"] = access.access_key_id
+        found["fs.s3a.secret.key"] = access.secret_access_key
+    if access.session_token:
+        found["fs.s3a.session.token"] = access.session_token
+    return found

@@ -1,0 +1,140 @@
+"""A look at the bytes of source files that Spark has read: still the listed ones, and text that can be decoded, with
+one JSON value in a line?
+
+Spark puts a replacement character for what it cannot decode, passes over values, and reads whatever is there. Does not
+belong here: finding files, or their columns.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+from urllib.parse import unquote, urlsplit
+
+from dataplane.connectors.files.json_values import Look
+from dataplane.connectors.files.options import users_options
+from dataplane.contract import Json, SourceObject, TaskError
+from dataplane.errors import TaskFailure, error_of
+from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
+
+_CHUNK = 1 << 20
+_OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")  # compressed in ways that we do not look into
+
+
+def local_file(uri: str) -> str:
+    """The path behind a `file:` URI or an absolute path."""
+    if uri.startswith("/"):
+        return uri
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        raise TaskFailure("not-supported", f"only local files can be read yet, not {uri}")
+    return unquote(uri.removeprefix("file:").removeprefix("//"))
+
+
+def open_source(job: Mapping[str, Json], found: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
+    """A source file of a job's as bytes, wherever it lies."""
+    if is_remote(found["uri"]):
+        return open_object(open_root(root_of(found["uri"]), Access.of(job)), found, buffer_bytes)
+    return open(local_file(found["uri"]), "rb")
+
+
+def told_path(found: SourceObject) -> str:
+    """A source file's place as users know it."""
+    return found["uri"] if is_remote(found["uri"]) else local_file(found["uri"])
+
+
+def are_unchanged(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> bool:
+    """Whether all source files of a task still are those that were listed."""
+    if objects and is_remote(objects[0]["uri"]):
+        return not moved(Access.of(job), objects)
+    return all(map(is_unchanged, objects))
+
+
+def is_unchanged(found: SourceObject) -> bool:
+    """Whether a file's bytes still are those of its version. Versions that are no digest tell by size and time."""
+    path = Path(local_file(found["uri"]))
+    try:
+        status = path.stat()
+        if status.st_size != found["size"]:
+            return False
+        if not found["version"].startswith("sha256:"):
+            return status.st_mtime_ns // 1_000_000 == found["modified_ms"]
+        with path.open("rb") as file:
+            return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest() == found["version"]
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
+    """The first place of a text file that its encoding does not allow; or where values are that Spark passes over."""
+    path, look = told_path(found), Look(users_options(job["options"])) if job["format"] == "json" else None
+    if path.endswith(_OPAQUE):
+        return None
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)()
+    except LookupError:
+        return None  # Java knows it, or Spark will refuse it
+    chunks = 0
+    with open_source(job, found) as file:
+        try:
+            for chunk in _chunks(plain(file, path)):
+                text = decoder.decode(chunk)
+                chunks += 1
+                if look:
+                    look.see(text)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as e:
+            line = _lines_in(job, found, chunks) + e.object.count(b"\n", 0, e.start) + 1
+            return _undecodable(path, encoding, line, e)
+        except EOFError:
+            return _cut_short(path) if path.endswith(".bz2") and found["size"] else None
+        except (OSError, zlib.error):
+            return None  # broken compression: Spark says so
+    if look and look.is_doubtful:
+        with open_source(job, found) as file:
+            return look.passed_over(plain(file, path), path, encoding)
+    return None
+
+
+def _lines_in(job: Mapping[str, Json], found: SourceObject, chunks: int) -> int:
+    """Line breaks in so many chunks: to count them takes longer than to decode, and nearly all files are text."""
+    with open_source(job, found) as file:
+        return sum(chunk.count(b"\n") for chunk in islice(_chunks(plain(file, told_path(found))), chunks))
+
+
+def plain(file: BinaryIO, path: str) -> BinaryIO:
+    """What is in a file, uncompressed by its name."""
+    if path.endswith(".gz"):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    return cast("BinaryIO", bz2.BZ2File(file)) if path.endswith(".bz2") else file
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK):
+        yield chunk
+
+
+def _cut_short(path: str) -> TaskError:
+    """Spark says so, too, except where a file ends between two blocks."""
+    message = f"{path} ends in the middle: it was not written, or copied, to its end"
+    return error_of(TaskFailure("file-cut-short", message, file=path))
+
+
+def _undecodable(path: str, encoding: str, line: int, error: UnicodeDecodeError) -> TaskError:
+    return {
+        "kind": "user",
+        "condition": "MALFORMED_CHARACTER_CODING",
+        "sqlstate": "22000",
+        "message": f"{path}: line {line} is not {encoding}: {error.reason}",
+        "file": path,
+        "line": line,
+        "column": None,
+        "detail": str(error),
+    }

@@ -1,0 +1,268 @@
+"""The `write` kind for local files: a folder per partition, swapped in whole, in a target that names its owner.
+
+A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it is of no later
+generation. That of a removed one is kept for a day under a name that no reader looks at. Does not belong here: rows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
+
+from dataplane.connectors.files.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
+from dataplane.contract import Json, Schema, TaskSpec, encode_key
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
+from dataplane.listing.files import local_path
+from dataplane.storage.lake import Lake
+from dataplane.storage.refused_places import Places
+from dataplane.storage.source_stores import is_remote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dataplane.connectors.files.write_remote import RemoteTarget
+
+ABANDONED_S = 86_400.0
+TRIES, PAUSE_S = 600, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How files are written, from the connector's options by Spark's names."""
+
+    header: bool
+    sep: str
+    null: str
+    compression: str
+
+    @staticmethod
+    def of(format: str, options: Mapping[str, Json]) -> Options:
+        given = {key.lower(): str(value) for key, value in options.items()}
+        if unknown := sorted(set(given) - _KNOWN[format]):
+            raise TaskFailure("not-supported", f"unknown option of a {format} target: {unknown[0]}")
+        compression = given.get("compression", "snappy" if format == "parquet" else "none").lower()
+        suffixes = _SUFFIXES["parquet" if format == "parquet" else "text"]
+        if compression not in suffixes:
+            raise TaskFailure("not-supported", f"a {format} target knows no compression {compression}")
+        sep = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
+        if len(sep) != 1:
+            raise TaskFailure("not-supported", "the separator of a csv target must be one character")
+        return Options(given.get("header", "true").lower() == "true", sep, given.get("nullvalue", ""), compression)
+
+
+_KNOWN = {
+    "csv": {"header", "sep", "delimiter", "nullvalue", "compression"},
+    "json": {"compression"},
+    "parquet": {"compression"},
+}
+_SUFFIXES = {
+    "text": {"none": "", "uncompressed": "", "gzip": ".gz", "bzip2": ".bz2"},
+    "parquet": {"none": "", "uncompressed": "", "snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd"},
+}
+
+
+def check_format(format: str) -> str:
+    if format not in _KNOWN:
+        raise TaskFailure("not-supported", f"files cannot be written as {format}")
+    return format
+
+
+def file_name(format: str, options: Options) -> str:
+    suffix = _SUFFIXES["parquet" if format == "parquet" else "text"][options.compression]
+    return f"part-00000{suffix}.parquet" if format == "parquet" else f"part-00000.{format}{suffix}"
+
+
+class FilesTarget:
+    """One target folder, owned. Every method may be repeated."""
+
+    def __init__(self, job: Mapping[str, Json]) -> None:
+        self.format: str = check_format(job["format"])
+        self.root = Path(local_path(job["path"]))
+        self.options = Options.of(job["format"], job["options"])
+        self.owner: str = job["owner"]
+        self.schema: Schema = job["schema"]
+        self.goes_on: bool = job.get("goes_on", False)
+
+    def open(self, now_s: float) -> None:
+        """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
+        sweep what a crash left behind a day ago."""
+        if self.goes_on and not os.path.lexists(self.root / MARKER):
+            raise gone(str(self.root))
+        self.root.mkdir(parents=True, exist_ok=True)
+        take(self.root, self.owner)
+        for folder in self.root.glob(f"{TEMPORARY}*"):
+            with suppress(FileNotFoundError):  # another writer was done with it meanwhile
+                if folder.stat().st_mtime < now_s - ABANDONED_S:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
+        """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
+        final = self._folder(partition)
+        with self._fresh() as fresh:
+            file = fresh / file_name(self.format, self.options)
+            rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
+            size = file.stat().st_size
+            self._swap(final, fresh, final, [file.name], generation)
+        return {"rows": rows, "bytes": size}
+
+    def remove(self, partition: str, generation: int) -> Json:
+        final = self._folder(partition)
+        with self._fresh() as fresh:
+            self._swap(final, fresh, self._past(final), [], generation)
+        return {"rows": 0, "bytes": 0}
+
+    def _folder(self, partition: str) -> Path:
+        name = encode_key(partition)
+        if len(name) > 255:
+            raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
+        return self.root / name
+
+    def _past(self, folder: Path) -> Path:
+        """Where the marker of a removed partition lies."""
+        return self.root / f"{TEMPORARY}{sha256(folder.name.encode()).hexdigest()[:32]}"
+
+    @contextmanager
+    def _fresh(self) -> Iterator[Path]:
+        folder = self.root / f"{TEMPORARY}{uuid4().hex}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _swap(self, folder: Path, fresh: Path, final: Path, files: list[str], generation: int) -> None:
+        """Take what a partition was away, and put the fresh folder in its place, unless that is of a later generation
+        or not all ours."""
+        put_synced(fresh / MARKER, of_partition(self.owner, files, generation))
+        past = self._past(folder)
+        with self._alone():
+            if strange := self._strange(folder):
+                raise TaskFailure("target-occupied", f"not written by us, so left alone: {strange}")
+            for marker in (folder / MARKER, past / MARKER):
+                if marker.is_file():
+                    fence(str(folder), json.loads(marker.read_text("utf-8")), generation)
+            gone = [self._away(f) for f in (folder, past) if os.path.lexists(f)]
+            fresh.rename(final)
+        for left in gone:
+            shutil.rmtree(left, ignore_errors=True)  # what stays is swept
+
+    def _away(self, folder: Path) -> Path:
+        gone = self.root / f"{TEMPORARY}{uuid4().hex}"
+        folder.rename(gone)
+        return gone
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other writer looks or swaps meanwhile. One that was stopped in here is waited for no longer than that."""
+        with (self.root / MARKER).open("r+b") as file:
+            for tries in count():
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if tries == TRIES:
+                        told = f"another writer has been at {self.root} for {TRIES * PAUSE_S:.0f} s"
+                        raise TaskFailure("target-busy", told, "infrastructure") from None
+                    time.sleep(PAUSE_S)
+            yield
+
+    def _strange(self, folder: Path) -> Path | None:
+        if not os.path.lexists(folder):
+            return None
+        marker = folder / MARKER
+        if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
+            return folder
+        ours = {MARKER, *json.loads(marker.read_text("utf-8"))["files"]}
+        return next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
+
+
+@contextmanager
+def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
+    """What does the `write` tasks of a claim."""
+    yield lambda task: write_tasks(job, lake, task)
+
+
+def opened(job: Mapping[str, Json]) -> FilesTarget | RemoteTarget:
+    """The target, wherever it lies."""
+    if not is_remote(job["path"]):
+        return FilesTarget(job)
+    from dataplane.connectors.files.write_remote import RemoteTarget
+
+    return RemoteTarget(job)
+
+
+def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
+    """The result of one `write` task."""
+    Places.of(os.environ, lake.place("")).check_target(job["path"])
+    target = opened(job)
+    target.open(time.time())
+    generation = task.get("generation", 0)
+    if task.get("remove"):
+        return target.remove(task["partition"], generation)
+    return target.replace(task["partition"], (lake.open(f) for f in task["files"]), generation)
+
+
+# --- formats ------------------------------------------------------------------------------------
+
+Rows: TypeAlias = Iterable["pa.RecordBatch"]
+
+
+def _write_csv(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+    from pyarrow import csv
+
+    written = 0
+    head = flat(no_rows(schema), schema)
+    style = csv.WriteOptions(include_header=options.header, delimiter=options.sep, null_string=options.null)
+    with _text_file(path, options) as file, csv.CSVWriter(file, head.schema, write_options=style) as writer:
+        for batch in rows:
+            writer.write_batch(flat(batch, schema))
+            written += batch.num_rows
+    return written
+
+
+def _write_json(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+    written = 0
+    with _text_file(path, options) as file:
+        for batch in rows:
+            file.write("".join(f"{dumps(row)}\n" for row in plain_rows(batch, schema)).encode())
+            written += batch.num_rows
+    return written
+
+
+def _write_parquet(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+    from pyarrow.parquet import ParquetWriter
+
+    written = 0
+    compression = re.sub("uncompressed", "none", options.compression)
+    with ParquetWriter(path, arrow_schema(schema), compression=compression, write_page_checksum=True) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+            written += batch.num_rows
+    return written
+
+
+def _text_file(path: Path, options: Options) -> Any:
+    import pyarrow as pa
+
+    names = {"gzip": "gzip", "bzip2": "bz2"}
+    return pa.output_stream(path, compression=names.get(options.compression))
+
+
+WRITERS: Mapping[str, Callable[[Path, Rows, Schema, Options], int]] = {
+    "csv": _write_csv,
+    "json": _write_json,
+    "parquet": _write_parquet,
+}

@@ -1,0 +1,183 @@
+"""The `write` kind for files in an object store: objects below a name for each partition, in a target that names its
+owner.
+
+Nothing is renamed there. A partition's rows are put under a fresh name; then its marker, in one put, says which names
+count; then what counted before is deleted. The put holds only if the marker is the one that was seen before, and that
+is of no later generation, so that of two writers the store refuses one; a removed partition keeps a marker that names
+nothing. What this target's owner has put is known by its name, so that whatever a crash left behind is swept by the
+next write, and nothing of anybody else's ever is. Does not belong here: formats, and local folders (files).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
+from dataplane.connectors.files.write import WRITERS, Options, check_format, file_name
+from dataplane.contract import Json, encode_key, failpoint
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema, batches
+from dataplane.storage.source_stores import Access, open_root, root_of, telling, uri_of
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects with rows, and what the marker beside them was."""
+
+    rows: list[str]
+    marker: UpdateVersion | None
+
+
+class RemoteTarget:
+    """One prefix, owned. Every method may be repeated."""
+
+    def __init__(self, job: Mapping[str, Json]) -> None:
+        self.format: str = check_format(job["format"])
+        self.options = Options.of(self.format, job["options"])
+        self.owner: str = job["owner"]
+        self.schema = job["schema"]
+        self.root = root_of(job["path"])
+        self.folder = job["path"].removeprefix(self.root).strip("/")
+        self.goes_on: bool = job.get("goes_on", False)
+        self.store = open_root(self.root, Access.of(job))
+        self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
+
+    @property
+    def _tag(self) -> str:
+        return sha256(self.owner.encode()).hexdigest()[:12]
+
+    def open(self, _now_s: float) -> None:
+        """Make the prefix ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not. Of
+        two at once, the store lets one win."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        path = self._path(MARKER)
+        with telling(uri_of(self.root, path)):
+            if self.goes_on and not self._is_there(path):
+                raise gone(uri_of(self.root, self.folder))
+            try:
+                obstore.put(self.store, path, whose(self.owner).encode(), mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                if (other := self._read(path)[0].get("owner")) != self.owner:
+                    told = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
+                    raise TaskFailure("target-owned", told) from None
+        failpoint("files-taken")
+
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
+        """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
+        folder = self._folder(partition)
+        found = self._found(folder, generation)
+        with TemporaryDirectory(prefix="headgate-") as scratch:
+            file = Path(scratch) / "rows"
+            rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
+            size = file.stat().st_size
+            name = file_name(self.format, self.options).replace(
+                "part-00000", f"part-00000-{self._tag}-{uuid4().hex}", 1
+            )
+            self._put(f"{folder}/{name}", file)
+        failpoint("files-put")
+        self._mark(folder, found, [name], generation)
+        failpoint("files-marked")
+        self._delete(found.rows)
+        failpoint("files-written")
+        return {"rows": rows, "bytes": size}
+
+    def remove(self, partition: str, generation: int) -> Json:
+        folder = self._folder(partition)
+        found = self._found(folder, generation)
+        self._mark(folder, found, [], generation)
+        failpoint("files-unmarked")
+        self._delete(found.rows)
+        return {"rows": 0, "bytes": 0}
+
+    # objects
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name}" if self.folder else name
+
+    def _folder(self, partition: str) -> str:
+        return self._path(encode_key(partition))
+
+    def _found(self, folder: str, generation: int) -> Found:
+        """What we have put there. TaskFailure where somebody else has put something, too, or we something later."""
+        import obstore
+
+        with telling(uri_of(self.root, folder)):
+            paths = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
+        place = f"{folder}/{MARKER}"
+        marker, tag = self._read(place) if place in paths else ({}, None)
+        for path in paths:
+            is_ours = self._own.fullmatch(path.removeprefix(f"{folder}/"))
+            if not (marker.get("owner") == self.owner if path == place else is_ours):
+                told = f"not written by us, so left alone: {uri_of(self.root, path)}"
+                raise TaskFailure("target-occupied", told)
+        fence(uri_of(self.root, folder), marker, generation)
+        return Found([path for path in paths if path != place], tag)
+
+    def _is_there(self, path: str) -> bool:
+        import obstore
+
+        try:
+            obstore.head(self.store, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _read(self, path: str) -> tuple[Json, UpdateVersion | None]:
+        """The text of a marker, as far as it is one, and what tells it from any other."""
+        import obstore
+
+        with telling(uri_of(self.root, path)):
+            answer = obstore.get(self.store, path)
+            body, meta = bytes(answer.bytes()), answer.meta
+        version: Any = {name: tag for name in ("e_tag", "version") if (tag := meta[name])}
+        try:
+            told = json.loads(body)
+        except ValueError:
+            told = None
+        return told if isinstance(told, dict) else {}, version
+
+    def _mark(self, folder: str, found: Found, files: list[str], generation: int) -> None:
+        """What counts from now on. TaskFailure where another writer has said so meanwhile."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        path, text = f"{folder}/{MARKER}", of_partition(self.owner, files, generation)
+        with telling(uri_of(self.root, path)):
+            try:
+                obstore.put(self.store, path, text.encode(), mode=found.marker or "create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                if self._read(path)[0] == json.loads(text):
+                    return  # it was put, and the answer was lost
+                self._delete(f"{folder}/{name}" for name in files)
+                told = f"another writer was at {uri_of(self.root, folder)} meanwhile"
+                raise TaskFailure("target-busy", told, "infrastructure") from None
+
+    def _put(self, path: str, body: bytes | Path) -> None:
+        import obstore
+
+        with telling(uri_of(self.root, path)):
+            obstore.put(self.store, path, body)
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        import obstore
+
+        for path in paths:
+            with telling(uri_of(self.root, path)):
+                try:
+                    obstore.delete(self.store, path)
+                except FileNotFoundError:
+                    continue
+            failpoint("files-swept")

@@ -1,0 +1,35 @@
+"""Whether a database can be reached, and what is to be read or written is there: the `connect` kind of work.
+
+Does not belong here: rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dataplane.connectors.jdbc.list import columns_of, require_ascending
+from dataplane.connectors.jdbc.server import connected, names_of
+from dataplane.contract import Json
+from dataplane.errors import TaskFailure
+
+# Without a schema in the name, the first of the search path that is there.
+_TARGET = """SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')
+FROM (SELECT coalesce(%s, current_schema())) AS given (s)"""
+
+
+def check(job: Mapping[str, Json]) -> None:
+    """TaskFailure says what is in the way. Nothing is changed."""
+    settings = job["settings"]
+    with connected(job) as connection:
+        if not job["writes"]:
+            names = [name for name, _ in columns_of(connection, settings)]
+            if settings.get("column") and settings["column"] not in names:
+                raise TaskFailure("column-missing", f"there is no column {settings['column']}: {', '.join(names)}")
+            require_ascending(connection, settings)
+            return
+        *above, _ = names_of(settings["table"])
+        [(schema, may_create)] = connection.execute(_TARGET, (above[0] if above else None,)).fetchall()
+        if may_create is None:
+            raise TaskFailure("table-missing", f"there is no schema {schema}")
+        if not may_create:
+            raise TaskFailure("permission-denied", f"the user may create no table in the schema {schema}")

@@ -1,0 +1,149 @@
+"""Connections to the database behind a JDBC URL, without a JVM; and what its errors mean in words.
+
+Does not belong here: what is asked of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psycopg
+from psycopg import sql
+
+from dataplane.contract import Json
+from dataplane.errors import TaskFailure
+from dataplane.secrets import resolved
+
+CONNECT_S = 10
+# Texts of values are what versions are made of: they must not depend on the server's or the user's own settings.
+SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex"
+_SAME = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword")  # parameters that libpq has by the same name
+_PASSING_STATES = ("08", "53", "57", "40", "55P03")
+_WORDS: tuple[tuple[str, str], ...] = (
+    (r"could not translate host name|[Nn]ame or service not known|failed to resolve host|getaddrinfo", "host-unknown"),
+    (
+        r"password authentication failed|no password supplied|authentication failed|role .* does not exist|pg_hba",
+        "credentials-refused",
+    ),
+    (r"database .* does not exist", "database-missing"),
+    (r"SSL|certificate|TLS", "tls-failed"),
+    (r"[Cc]onnection refused", "connection-refused"),
+    (r"timeout expired|timed out|No route to host|[Nn]etwork is unreachable", "host-unreachable"),
+)
+_STATES = {
+    "28P01": "credentials-refused",
+    "28000": "credentials-refused",
+    "3D000": "database-missing",
+    "42P01": "table-missing",
+    "3F000": "table-missing",
+    "42703": "column-missing",
+    "42501": "permission-denied",
+    "23505": "key-not-unique",
+    "21000": "key-not-unique",
+}
+PASSING = ("host-unknown", "connection-refused", "host-unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a database is and who asks; resolved, so never to be told to anybody."""
+
+    url: str  # without user and password
+    user: str
+    password: str
+    parameters: Mapping[str, str]
+
+    @property
+    def of_jdbc(self) -> dict[str, str]:
+        """Options of Spark's JDBC source."""
+        told = {"user": self.user, "password": self.password}
+        return {"url": self.url, "driver": "org.postgresql.Driver"} | {k: v for k, v in told.items() if v}
+
+    @property
+    def of_libpq(self) -> dict[str, Any]:
+        parts = urlsplit(self.url.removeprefix("jdbc:"))
+        host, port = parts.hostname or "localhost", parts.port or 5432
+        told = {"host": host, "port": port, "dbname": unquote(parts.path.lstrip("/")) or self.user or "postgres"}
+        same = {k: v for k, v in self.parameters.items() if k in _SAME}
+        if self.parameters.get("ssl", "").lower() == "true":
+            same.setdefault("sslmode", "verify-full")
+        search = self.parameters.get("currentSchema")
+        options = f"{SESSION} -c search_path={search}" if search else SESSION
+        who = {"user": self.user, "password": self.password}
+        return told | {k: v for k, v in who.items() if v} | same | {"options": options, "connect_timeout": CONNECT_S}
+
+
+def address(job: Mapping[str, Json]) -> Address:
+    """TaskFailure for what is no JDBC URL of a supported database, without telling what it is: it may be a secret."""
+    url = resolved(job["settings"]["url"])
+    if not url.startswith("jdbc:postgresql:"):
+        raise TaskFailure(
+            "bad-url", f"{job['settings']['url']} is no URL of the form jdbc:postgresql://host:5432/database"
+        )
+    try:
+        parts = urlsplit(url.removeprefix("jdbc:"))
+        _ = parts.port
+    except ValueError:
+        raise TaskFailure("bad-url", f"{job['settings']['url']} is no URL: its host or port cannot be read") from None
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = {k.lower(): v for k, v in job["options"].items()}
+    user = resolved(options.get("user", given.pop("user", unquote(parts.username or ""))))
+    password = resolved(options.get("password", given.pop("password", unquote(parts.password or ""))))
+    query = "&".join(p for p in parts.query.split("&") if p and not re.match(r"(user|password)=", p))
+    place = parts.netloc.rpartition("@")[2]
+    plain = f"jdbc:postgresql://{place}{parts.path}" + (f"?{query}" if query else "")
+    return Address(plain, user, password, given)
+
+
+@contextmanager
+def connected(job: Mapping[str, Json]) -> Iterator[psycopg.Connection[Any]]:
+    """A connection in autocommit; the server's errors become TaskFailures."""
+    with in_words():
+        connection = psycopg.connect(**address(job).of_libpq, autocommit=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as e:
+        raise told(e) from None
+
+
+def told(error: psycopg.Error) -> TaskFailure:
+    """What the server, or the way to it, has against a request. What may pass by itself is tried again."""
+    state, message = error.sqlstate or "", " ".join(str(error).split())
+    condition = _STATES.get(state) or (None if state else _condition(message)) or "database-error"
+    passing = condition in PASSING or state.startswith(_PASSING_STATES) or (not state and condition == "database-error")
+    kind: Literal["user", "infrastructure"] = "infrastructure" if passing else "user"
+    return TaskFailure(condition, message, kind)
+
+
+def _condition(message: str) -> str | None:
+    return next((condition for words, condition in _WORDS if re.search(words, message)), None)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+_NAME = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+
+
+def names_of(table: str) -> tuple[str, ...]:
+    """The parts of a table's name: `public.orders`, `"My Orders"`. Without quotes, case means nothing to the server."""
+    found = [quoted.replace('""', '"') if quoted else plain.strip().lower() for quoted, plain in _NAME.findall(table)]
+    if not 1 <= len(found) <= 2 or not all(found):
+        raise TaskFailure("bad-table", f"{table} is no name of a table: write table or schema.table")
+    return tuple(found)
+
+
+def identifier(table: str) -> sql.Identifier:
+    return sql.Identifier(*names_of(table))

@@ -1,0 +1,115 @@
+"""Whether slices are, in a snapshot, what was listed: the server sums them again while Spark reads their rows.
+
+Does not belong here: how they are summed, reading rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import Connection, sql
+
+from dataplane.connectors.jdbc.list import Slice, columns_of, objects, snapshot
+from dataplane.connectors.jdbc.server import identifier, in_words
+from dataplane.contract import Json, SourceObject
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """`storage`: where the rows lay before any was read."""
+
+    storage: object = None
+    moved: Future[frozenset[str]] | None = None
+
+    def result(self) -> frozenset[str] | None:
+        return None if self.moved is None else self.moved.result()
+
+    @property
+    def is_running(self) -> bool:
+        return self.moved is not None and not self.moved.done()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Of one attempt, over a connection of its own. `snapshot`: its name, under which it was exported."""
+
+    connection: Connection[Any]
+    snapshot: str
+    settings: Mapping[str, Json]
+    _thread: ThreadPoolExecutor
+    _begun: Begun | None = None
+
+    def changed(self, listed: Sequence[SourceObject]) -> frozenset[str]:
+        """Names of those that are another thing now. The first time, before any row is read, none: it is found out
+        meanwhile, where that can be relied upon afterwards.
+
+        A table that was rewritten or truncated meanwhile is empty in the snapshot, for us as for Spark.
+        """
+        if self._begun is None:
+            self._begun = self._begin(listed)
+            return frozenset()
+        early = self._begun.result()
+        with self._within():
+            if early is not None and _storage(self.connection, self.settings) == self._begun.storage:
+                return early & {found["name"] for found in listed}
+            return self._moved(listed)
+
+    @property
+    def is_running(self) -> bool:
+        return self._begun is not None and self._begun.is_running
+
+    def _begin(self, listed: Sequence[SourceObject]) -> Begun:
+        with ExitStack() as held:
+            held.enter_context(self._within())
+            storage = _storage(self.connection, self.settings)
+            if storage is None:  # what lies behind a query may be rewritten and nobody can tell: compared at the end
+                return Begun()
+            columns_of(self.connection, self.settings)  # from here on nobody changes them until rows are compared
+            return Begun(storage, self._thread.submit(self._end, held.pop_all(), listed))
+
+    def _end(self, held: ExitStack, listed: Sequence[SourceObject]) -> frozenset[str]:
+        with held:
+            return self._moved(listed)
+
+    def _moved(self, listed: Sequence[SourceObject]) -> frozenset[str]:
+        now = objects(self.connection, self.settings, [Slice.of(found["uri"]) for found in listed])
+        versions = {found["name"]: found["version"] for found in now}
+        return frozenset(found["name"] for found in listed if versions.get(found["name"]) != found["version"])
+
+    @contextmanager
+    def _within(self) -> Iterator[None]:
+        with in_words(), self.connection.transaction():
+            snapshot(self.connection)
+            self.connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.snapshot)))
+            yield
+
+
+@contextmanager
+def comparing(connection: Connection[Any], snapshot: str, settings: Mapping[str, Json]) -> Iterator[Comparison]:
+    """Sums that nobody asks for any more are given up at the end."""
+    thread = ThreadPoolExecutor(1, "compare")
+    comparison = Comparison(connection, snapshot, settings, thread)
+    try:
+        yield comparison
+    finally:
+        if comparison.is_running:
+            with suppress(psycopg.Error):
+                connection.cancel()
+        thread.shutdown()
+
+
+def _storage(connection: Connection[Any], settings: Mapping[str, Json]) -> object:
+    """The file that a plain table lies in, which becomes another one where it is rewritten. None for all else, also
+    where others inherit from it."""
+    if not settings["table"]:
+        return None
+    name = identifier(settings["table"]).as_string(connection)
+    query = """SELECT pg_relation_filenode(oid) FROM pg_class
+               WHERE oid = to_regclass(%s) AND relkind = 'r' AND NOT relhassubclass"""
+    found = connection.execute(query, (name,)).fetchone()
+    return found[0] if found else None

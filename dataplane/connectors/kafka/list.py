@@ -1,0 +1,105 @@
+"""Slices of a Kafka topic as source objects: listed without a JVM, each a range of offsets that never changes.
+
+Each listing adds what came since the one before it. A slice names a range for every partition of the topic, so that the
+last slice says where the next one begins. What only transactions wrote that are not over yet, or not at all, is none of
+it. Does not belong here: reading messages (kafka).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dataplane.connectors.kafka.avro import Written, own_columns, written
+from dataplane.connectors.kafka.registry import Registry
+from dataplane.connectors.kafka.server import Bounds, Topic, look
+from dataplane.contract import Json, ListedPartition, SourceObject
+from dataplane.errors import TaskFailure
+from dataplane.listing.files import listed
+
+KIND = "offsets:"
+ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")  # columns of a message, beside its value's
+DIGITS = 12  # of a slice's number, so that keys come in its order
+
+
+Ends = Mapping[int, int]  # offset behind the last one that is known, by partition
+
+
+def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+    """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
+    settings, known = job["settings"], job["known"]
+    topic = look(settings, settings["topic"])
+    ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
+    number = int(known["key"]) + 1 if known["key"] else 1
+    schema: Written | None = None
+    for ranges in slices(topic, ends, settings["slice"]):
+        schema = schema or newest(settings)
+        objects = [under(schema, object_of(topic, one)) for one in ranges]
+        yield listed(f"{number:0{DIGITS}}", objects, ())
+        number += 1
+
+
+def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[Bounds]]:
+    """What lies behind `ends`, in ranges of at most `most` offsets of each partition."""
+    at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
+    while any(at[b.partition] < b.end for b in topic.bounds):
+        found = [Bounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
+        yield found
+        at = {b.partition: b.end for b in found}
+
+
+def ends_of(objects: Sequence[SourceObject], topic: Topic, *, accept: bool) -> Ends:
+    """Where the last slice ended. `accept`: what is lost is lost, and the rest is what there is."""
+    details = [o["detail"] for o in objects]
+    ends = {int(d["partition"]): int(d["end"]) for d in details}
+    if details and details[0]["topic"] != topic.id:
+        if not accept:
+            raise _lost("topic-recreated", topic, "was deleted and made again")
+        return {}
+    lost = [b for b in topic.bounds if b.partition in ends and not b.first <= ends[b.partition] <= b.end]
+    if lost and not accept:
+        told = ", ".join(f"{b.partition} (listed up to {ends[b.partition]}, holds {b.first} to {b.end})" for b in lost)
+        raise _lost("offsets-expired", topic, f"no longer holds what comes next of partition {told}")
+    return {p: end for p, end in ends.items() if p not in {b.partition for b in lost}}
+
+
+def _lost(condition: str, topic: Topic, what: str) -> TaskFailure:
+    hint = "`headgate refresh --accept-deletes` goes on with what there is"
+    return TaskFailure(condition, f"the topic {topic.name} {what}; {hint}")
+
+
+def object_of(topic: Topic, of: Bounds) -> SourceObject:
+    """A range as an object; its size is the number of offsets in it."""
+    name = f"{topic.name}/{of.partition}/{of.first}-{of.end}"
+    return {
+        "name": name,
+        "uri": f"kafka:{topic.id}/{of.partition}/{of.first}-{of.end}",
+        "size": of.end - of.first,
+        "modified_ms": 0,
+        "version": f"{KIND}{of.first}-{of.end}",
+        "columns": None,
+        "detail": {"topic": topic.id, "partition": of.partition, "first": of.first, "end": of.end},
+    }
+
+
+# --- values of Avro -------------------------------------------------------------------------------
+
+
+def newest(settings: Mapping[str, Json]) -> Written | None:
+    """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
+    None where the format has none."""
+    if settings["format"] != "avro":
+        return None
+    registry = Registry.of(settings)
+    return written(registry, registry.newest(settings["subject"]))
+
+
+def under(schema: Written | None, found: SourceObject) -> SourceObject:
+    """A range whose values are read under a schema, for ever."""
+    if schema is None:
+        return found
+    columns = own_columns(schema.columns)
+    if taken := [name for name in columns if name in ABOUT]:
+        raise TaskFailure("reserved-column", f"schema {schema.id} has a field {taken[0]}, a name for what messages are")
+    detail = {**found["detail"], "schema": schema.id}
+    version = f"{found['version']};schema:{schema.id}"
+    return {**found, "version": version, "columns": [*columns, *ABOUT], "detail": detail}

@@ -1,0 +1,112 @@
+"""The `write` kind for topics of Kafka: the last message of each key is the row of the dataset that has this key.
+
+What is to be sent is found by comparing the topic with the generation's rows, so that an interrupted write goes on
+where it ended, and one that was finished sends nothing. Does not belong here: the server's side (`topic`), what
+is known of the topic (`key_cache`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from dataplane.connectors.kafka.client import in_words
+from dataplane.connectors.kafka.key_cache import Held, opened
+from dataplane.connectors.kafka.list import newest
+from dataplane.connectors.kafka.server import SERVERS_OWN, Server
+from dataplane.connectors.kafka.topic import BESIDE, MOST, Writer
+from dataplane.contract import Json, Schema, TaskSpec, column_names, failpoint
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
+from dataplane.storage.lake import Lake
+
+
+@contextmanager
+def writing(job: Mapping[str, Json], lake: Lake, most: int = MOST) -> Iterator[Callable[[TaskSpec], Json]]:
+    """What does the `write` tasks of a claim."""
+    settings, schema = job["settings"], job["schema"]
+    if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
+        raise TaskFailure("column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names")
+    with in_words(settings["servers"]), closing(Writer(settings, job["owner"], most)) as writer:
+        writer.open()
+        target = KafkaTarget(writer, schema, settings["key"], lake)
+        with _file(settings) as file:
+            yield lambda task: target.sync(task, file)
+
+
+@contextmanager
+def _file(settings: Mapping[str, Json]) -> Iterator[Path]:
+    """Where a worker of this home keeps what it knows of the topic; in a place of its own where it has no home."""
+    name = sha256(dumps([settings["servers"], settings["topic"]]).encode()).hexdigest()[:32]
+    with tempfile.TemporaryDirectory(prefix="headgate-kafka-") as scratch:
+        home = os.environ.get("HEADGATE_HOME")
+        yield Path(home or scratch) / "cache" / f"kafka-{name}.db"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTarget:
+    """One topic that is ours. What it does may be repeated."""
+
+    writer: Writer
+    schema: Schema
+    key: Sequence[str]
+    lake: Lake
+
+    def sync(self, task: TaskSpec, file: Path) -> Json:
+        """Bring the topic to a generation. Result: `{rows, bytes, messages}`."""
+        with in_words(self.writer.settings["servers"]), opened(file) as held:
+            self.writer.fence(task["generation"])
+            self._catch_up(held)
+            sent = self._compare(held, task["fragments"])
+            failpoint("kafka-compared")
+            self.writer.send(held.outgoing(), task["generation"])
+            failpoint("kafka-committed")
+            held.keep(self._mark())
+        rows = sum(entry["rows"] for f in task["fragments"] for entry in f["files"])
+        return {"rows": rows, "bytes": 0, "messages": sent}
+
+    def _mark(self) -> Json:
+        """What tells whether what is known of the topic still holds, and is of the same form."""
+        return {**self.writer.mark(), "schema": self.schema, "key": list(self.key)}
+
+    def _catch_up(self, held: Held) -> None:
+        if held.mark() != self._mark():
+            held.replay(self.writer.messages())
+
+    def _compare(self, held: Held, fragments: Sequence[Mapping[str, Json]]) -> int:
+        """Note what differs; how much that is."""
+        wanted = {f["id"]: f for f in fragments if f["files"]}
+        if any(f["copies"] > 1 for f in wanted.values()):
+            raise TaskFailure("key-not-unique", "the dataset has all rows of a partition in another one, too")
+        held.drop(held.fragments() - wanted.keys())
+        for id in sorted(wanted.keys() - held.fragments()):
+            files = [self.lake.open(entry["path"]) for entry in wanted[id]["files"]]
+            held.add(id, self._messages(files))
+        return held.settle()
+
+    def _messages(self, files: Iterable[Any]) -> Iterator[tuple[bytes, bytes]]:
+        """Rows as JSON: the columns of the key, and all of them."""
+        for batch in batches(files, arrow_schema(self.schema)):
+            for row in plain_rows(batch, self.schema):
+                yield dumps({name: row[name] for name in self.key}).encode(), dumps(row).encode()
+
+
+def check(job: Mapping[str, Json]) -> None:
+    """Whether a topic can be read, or be written to. TaskFailure says what is in the way; nothing is changed."""
+    settings = job["settings"]
+    name = settings["topic"]
+    with in_words(settings["servers"]), closing(Server(settings)) as server:
+        if not job["writes"]:
+            server.topic(name)
+            newest(settings)
+            return
+        there = server.topics([name, name + BESIDE])
+        missing = {name: settings["partitions"] or SERVERS_OWN, name + BESIDE: 1}
+        for one in (topic for topic in missing if topic not in there):
+            server.create(one, missing[one], only_try=True)

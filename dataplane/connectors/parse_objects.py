@@ -1,0 +1,86 @@
+"""The `parse` kind of work for connectors other than `files`: source objects into fragments, many in one Spark job.
+
+Does not belong here: how any one connector reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from dataplane.connectors.files.casting import cast
+from dataplane.connectors.files.options import CORRUPT
+from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
+from dataplane.connectors.registry import OfUsersCode, Reading, reader
+from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_schema
+from dataplane.fragments.attempt import Attempt, isolate, task_label
+from dataplane.fragments.expectations import nothing_written
+from dataplane.fragments.writing import Written
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.session import reading_session
+
+
+@contextmanager
+def reading_of(attempt: Attempt) -> Iterator[Reading]:
+    attempt.enter()
+    session = reading_session(attempt.spark, attempt.job["timezone"])
+    with reader(attempt.job["connector"])(session, attempt.job) as source:
+        yield source
+
+
+def schema_of(attempt: Attempt, task: TaskSpec) -> Schema:
+    """The `infer` kind of work."""
+    with reading_of(attempt) as source:
+        return source.schema(task["objects"])
+
+
+def parse_objects(attempt: Attempt, source: Reading) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
+    """A fragment or an error for each task, by label; and the tasks of which an object is not what was listed."""
+    tasks = attempt.claim["tasks"]
+    void = _void(source, tasks)
+    outcomes: dict[str, Written | TaskError] = {}
+    for some in alike([t for t in tasks if t["task"] not in void]):
+        outcomes |= _together(attempt, source, some)
+    return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
+
+
+def _void(source: Reading, tasks: Sequence[TaskSpec]) -> frozenset[str]:
+    changed = source.changed([found for task in tasks for found in task["objects"]])
+    return frozenset(t["task"] for t in tasks if any(found["name"] in changed for found in t["objects"]))
+
+
+def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> dict[str, Written | TaskError]:
+    columns = canonical_schema(tasks[0]["columns"])
+    lacking = tasks[0].get("lacking") or NO_COLUMNS
+
+    def run(some: Sequence[TaskSpec]) -> dict[str, Written]:
+        attempt.enter()
+        labels = [task_label(t) for t in some]
+        objects = [(task_label(t), found) for t in some for found in t["objects"]]
+        if not objects or not columns["fields"]:
+            return {label: nothing_written(attempt, columns) for label in labels}
+        rows = source.rows(objects)
+        drops = CORRUPT in rows.columns
+        kept = rows.filter(F.col(CORRUPT).isNull()) if drops else rows
+        typed = kept.select(*_typed(kept, columns), LABEL)
+        written = as_expected(attempt, typed, labels, columns, lacking)
+        return with_dropped(written, [rows]) if drops else written
+
+    return isolate(attempt, tasks, run, lambda e: told(source, e))
+
+
+def told(source: Reading, error: BaseException) -> TaskError:
+    files = source.files if isinstance(source, OfUsersCode) else {}
+    found = explain(error, Source(files=files, reads="sources"))
+    return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
+
+
+def _typed(rows: DataFrame, columns: Schema) -> Iterator[Column]:
+    """Columns as the dataset has them; that one is not there, Spark says."""
+    found = {f.name: f.dataType for f in rows.schema}
+    for wanted in StructType.fromJson(columns):
+        yield cast(wanted.name, found.get(wanted.name, wanted.dataType), wanted.dataType)

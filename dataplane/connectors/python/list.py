@@ -1,0 +1,131 @@
+"""What a user's own code lists: `list(context)` in a worker. Errors name the lines of the user's code.
+
+The code is run in this process, as that of transforms is in a driver. Does not belong here: reading (python).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import quote
+
+from dataplane.contract import Json, ListedPartition, SourceObject, key_of
+from dataplane.errors import TaskFailure
+from dataplane.listing.bounds import Bounds
+from dataplane.listing.files import listed
+from dataplane.secrets import resolved
+
+if TYPE_CHECKING:
+    from dataplane.transform.bundle import Bundle
+
+KIND = "python:"
+EACH = 50  # what an object that is held in memory counts for, beside one that is only looked at
+_KNOWN = frozenset({"name", "version", "size", "modified_ms", "detail"})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the user's functions are called with: `params` of the read component, secrets among them as their values."""
+
+    params: Mapping[str, Json] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """What `list` named, as `read` gets it."""
+
+    name: str
+    version: str
+    detail: Json = None
+
+
+def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+    """Each object is a partition; its key is its name, as that of a file is."""
+    objects = sorted(objects_of(job), key=lambda one: one[0])
+    before: str | None = None
+    for key, found in objects:
+        if key == before:
+            raise TaskFailure("invalid-object", f"list named {found['name']!r} twice", file=job["settings"]["main"])
+        before = key
+        yield listed(key, [found], ())
+
+
+def check(job: Mapping[str, Json]) -> None:
+    """Whether the code can be called, and its first object be had. TaskFailure says why not."""
+    next(objects_of(job), None)
+
+
+def objects_of(job: Mapping[str, Json], bounds: Bounds | None = None) -> Iterator[tuple[str, SourceObject]]:
+    """With their keys, in the order of the user's code."""
+    bounds = bounds or Bounds.of(os.environ)
+    with user_code(job["settings"]) as (bundle, context), telling(bundle):
+        for found in bundle.load().list(context):
+            bounds.count(EACH)
+            bounds.check_time()
+            yield _object(found, job["settings"]["main"])
+
+
+@contextmanager
+def user_code(settings: Mapping[str, Json]) -> Iterator[tuple[Bundle, Context]]:
+    from dataplane.transform.bundle import opened
+
+    params = json.loads(settings["params"])
+    given = {name: resolved(value) if isinstance(value, str) else value for name, value in params.items()}
+    with opened(json.loads(settings["modules"]), settings["main"]) as bundle:
+        yield bundle, Context(given)
+
+
+@contextmanager
+def telling(bundle: Bundle) -> Iterator[None]:
+    """What the user's code raises as a TaskFailure that names its lines."""
+    try:
+        yield
+    except TaskFailure:
+        raise
+    except (Exception, SystemExit) as e:
+        raise _failure(e, bundle) from e
+
+
+def _failure(error: BaseException, bundle: Bundle) -> TaskFailure:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in bundle.files]
+    places = [f"{bundle.files[f.filename]}:{f.lineno} in {f.name}" for f in frames]
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    file = bundle.files[frames[-1].filename] if frames else None
+    return TaskFailure(type(error).__name__, " <- ".join([words, *reversed(places)]), file=file)
+
+
+def _object(found: Any, main: str) -> tuple[str, SourceObject]:
+    if not isinstance(found, Mapping) or not isinstance(found.get("name"), str) or not found["name"]:
+        _refuse("list has to name objects as {'name': ..., 'version': ...}", found, main)
+    if found.get("version") is None:
+        _refuse("an object needs a version, which moves when its rows do", found, main)
+    if unknown := sorted(map(str, found.keys() - _KNOWN)):
+        _refuse(f"an object has no {unknown[0]}: put it into detail", found, main)
+    name, key = found["name"], key_of(found["name"], None)
+    assert key is not None, "without a template every name is a key"
+    told: SourceObject = {
+        "name": name,
+        "uri": KIND + quote(name),
+        "size": int(found.get("size") or 0),
+        "modified_ms": int(found.get("modified_ms") or 0),
+        "version": f"{KIND}{found['version']}",
+        "columns": None,
+        "detail": _plain(found.get("detail"), found, main),
+    }
+    return key, told
+
+
+def _plain(detail: Any, found: Any, main: str) -> Json:
+    try:
+        return json.loads(json.dumps(detail, allow_nan=False))
+    except (TypeError, ValueError):
+        _refuse("detail has to be what JSON can hold", found, main)
+
+
+def _refuse(message: str, found: Any, main: str) -> NoReturn:
+    raise TaskFailure("invalid-object", f"{message}; found {str(found)[:200]}", file=main)

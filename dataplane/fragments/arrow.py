@@ -1,0 +1,291 @@
+"""Committed rows as Arrow batches, and their values as plain text and JSON.
+
+Does not belong here: where rows go. pyarrow is imported on use, because most work of a worker needs none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from dataplane.contract import Json, Schema
+from dataplane.errors import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 16_384
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow form of Spark's JSON of a struct type; ValueError for types that have none."""
+    import pyarrow as pa
+
+    return pa.schema([(f["name"], arrow_type(f["type"])) for f in schema["fields"]])
+
+
+def arrow_type(kind: Json) -> pa.DataType:
+    import pyarrow as pa
+
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return pa.struct([(f["name"], arrow_type(f["type"])) for f in fields])
+        case {"type": "array", "elementType": element}:
+            return pa.list_(arrow_type(element))
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case str() if digits := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
+            return pa.decimal128(int(digits[1]), int(digits[2]))
+        case _:
+            return _plain_type(kind)
+
+
+def _plain_type(kind: Json) -> pa.DataType:
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "boolean": pa.bool_(),
+        "byte": pa.int8(),
+        "short": pa.int16(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "void": pa.null(),
+    }
+    if kind not in types:
+        raise ValueError(f"no Arrow type for {kind}")
+    return types[kind]
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
+    """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema; columns that a file
+    lacks are NULL.
+
+    The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is not there, or that is
+    not as it was written.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    for source in files:
+        with (
+            _damage_told(_name_of(source)),
+            ParquetFile(source, coerce_int96_timestamp_unit="us", page_checksum_verification=True) as file,
+        ):
+            rows = _rows_of(file)
+            if skip >= rows:
+                skip -= rows
+                continue
+            for batch in file.iter_batches(BATCH_ROWS):
+                rows -= batch.num_rows
+                part = batch.slice(skip)
+                skip = max(0, skip - batch.num_rows)
+                if part.num_rows:
+                    yield _under(part, schema)
+            if rows:
+                raise OSError("it has other rows than its footer says")
+
+
+def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
+    """All rows of one Parquet file as they are stored. TaskFailure, which may call the file by another `name`, where it
+    is not as it was written."""
+    from pyarrow.parquet import ParquetFile
+
+    with _damage_told(name or _name_of(source)), ParquetFile(source, page_checksum_verification=True) as file:
+        rows = _rows_of(file)
+        for batch in file.iter_batches(BATCH_ROWS):
+            rows -= batch.num_rows
+            yield batch
+        if rows:
+            raise OSError("it has other rows than its footer says")
+
+
+def check_whole(file: str, name: str) -> None:
+    """TaskFailure for a Parquet file that is not as it was written."""
+    for _ in raw_batches(file, name):
+        pass
+
+
+_SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+def _rows_of(file: Any) -> int:
+    """The number of rows, where the footer agrees with itself: it has no checksum, but tells rows and columns twice."""
+    footer = file.metadata
+    rows: int = footer.num_rows
+    if sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)) != rows:
+        raise OSError("its footer tells two numbers of rows")
+    told = (footer.metadata or {}).get(_SPARKS)
+    if told is not None and not _has_columns(file.schema_arrow, json.loads(told)):
+        raise OSError("its footer tells two schemas")
+    return rows
+
+
+def _has_columns(found: pa.Schema, schema: Schema) -> bool:
+    """Whether a file has these columns, all in all; of nested ones only the names are looked at."""
+    if [(f.name, f.nullable) for f in found] != [(f["name"], f["nullable"]) for f in schema["fields"]]:
+        return False
+    plain = [(i, f["type"]) for i, f in enumerate(schema["fields"]) if isinstance(f["type"], str)]
+    return all(kind == "variant" or found.field(i).type == arrow_type(kind) for i, kind in plain)
+
+
+def _name_of(source: Any) -> str:
+    return source if isinstance(source, str) else str(getattr(getattr(source, "raw", None), "path", "a file"))
+
+
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
+    """Errors of Arrow's as TaskFailure. A store that fails names the file first, and its error goes on as it is."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except FileNotFoundError as e:
+        raise TaskFailure(GONE, f"{name} is not there: {MADE_AGAIN}", "infrastructure") from e
+    except pa.ArrowMemoryError:
+        raise
+    except (pa.ArrowException, ValueError, KeyError, TypeError, OSError) as e:
+        is_of_store = isinstance(e, OSError) and (e.errno is not None or str(e).startswith(name))
+        if is_of_store:
+            raise
+        raise TaskFailure(DAMAGED, f"{name}: {e}: {DAMAGED_MADE_AGAIN}", "infrastructure") from e
+
+
+def no_rows(schema: Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+
+
+def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    def column(field: pa.Field) -> pa.Array:
+        at = batch.schema.get_field_index(field.name)
+        return batch.column(at).cast(field.type) if at >= 0 else pa.nulls(batch.num_rows, field.type)
+
+    return pa.record_batch([column(f) for f in schema], schema=schema)
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def plain_rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[dict[str, Json]]:
+    """Rows as JSON can hold them: decimals, times (ISO 8601; instants with Z) and binary values (base64) are text."""
+    names = batch.schema.names
+    columns = [_plain(batch.column(i), f["type"]) for i, f in enumerate(schema["fields"])]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def flat(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The batch with every column that CSV cannot hold as text: nested values as JSON."""
+    import pyarrow as pa
+
+    columns = [_flat(batch.column(i), f["type"]) for i, f in enumerate(schema["fields"])]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _plain(column: pa.Array, kind: Json) -> list[Json]:
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return list(_times(column, kind).to_pylist())
+    if kind in _AS_IS:
+        return list(column.to_pylist())
+    convert = plain_value(kind)
+    return [convert(v) for v in column.to_pylist()]
+
+
+def _flat(column: pa.Array, kind: Json) -> pa.Array:
+    import pyarrow as pa
+
+    if kind in ("timestamp", "timestamp_ntz"):
+        return _times(column, kind)
+    if kind in _AS_IS or kind in ("float", "double", "date", "void") or _is_short_decimal(column.type):
+        return column
+    convert = plain_value(kind)
+    texts = (None if v is None else convert(v) for v in column.to_pylist())
+    return pa.array([t if t is None or isinstance(t, str) else dumps(t) for t in texts], pa.string())
+
+
+def _is_short_decimal(kind: pa.DataType) -> bool:
+    """Whether CSV shows it without an exponent."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_decimal(kind)) and kind.scale <= 6
+
+
+def _times(column: pa.Array, kind: str) -> pa.Array:
+    """ISO 8601 text by Arrow, which also knows years that Python does not."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if kind == "date":
+        return column.cast(pa.string())
+    local = column.cast(pa.timestamp("us"))
+    return compute.strftime(local, format="%Y-%m-%dT%H:%M:%S" + ("Z" if kind == "timestamp" else ""))
+
+
+_AS_IS = ("string", "boolean", "byte", "short", "integer", "long")
+
+
+def plain_value(kind: Json) -> Callable[[Any], Json]:
+    """The function that turns a value of a type, as Arrow gives it to Python, into a JSON value."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            parts = {f["name"]: plain_value(f["type"]) for f in fields}
+            return _maybe(lambda v: {name: part(v[name]) for name, part in parts.items()})
+        case {"type": "array", "elementType": element}:
+            item = plain_value(element)
+            return _maybe(lambda v: [item(e) for e in v])
+        case {"type": "map", "keyType": key_type, "valueType": value_type}:
+            key, value = plain_value(key_type), plain_value(value_type)
+            return _maybe(lambda v: {_name(key(k)): value(e) for k, e in v})
+        case _:
+            return _maybe(_scalar)
+
+
+def _maybe(convert: Callable[[Any], Json]) -> Callable[[Any], Json]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _name(key: Json) -> str:
+    return key if isinstance(key, str) else dumps(key)
+
+
+def _scalar(value: Any) -> Json:
+    match value:
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+            return text if value.tzinfo is None else f"{text}Z"
+        case date():
+            return value.isoformat()
+        case bytes():
+            return b64encode(value).decode()
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case _:
+            return value
+
+
+def dumps(value: Json | Mapping[str, Json]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,122 @@
+"""One claim while it is worked on: where it may write, how it is stopped, and how one bad task is found among many.
+
+Does not belong here: any one kind of work.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor as Threads
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from pyspark.sql import SparkSession
+
+from dataplane.contract import Claim, Json, TaskError, TaskSpec, label_of
+from dataplane.errors import GONE
+from dataplane.fragments.links import Links, labels_in
+from dataplane.spark.session import claim_thread
+from dataplane.storage.lake import Lake
+
+T = TypeVar("T")
+Explain: TypeAlias = Callable[[BaseException], TaskError]
+
+HINTS = 3  # how often an error's own words decide what is left out of the next try
+
+
+class Cancelled(Exception):
+    """The attempt was fenced: nothing more is to be done for it."""
+
+
+class Failed(Exception):
+    """A task's error, in words already."""
+
+    def __init__(self, error: TaskError) -> None:
+        super().__init__(error["message"])
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """`scratch` is a temporary folder of this attempt alone; `threads` run things for it that start no Spark job."""
+
+    claim: Claim
+    spark: SparkSession
+    lake: Lake
+    scratch: Path
+    threads: Threads
+    cancelled: threading.Event
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _renaming: list[Callable[[str], str]] = field(default_factory=list)
+
+    @property
+    def job(self) -> Mapping[str, Json]:
+        job: Mapping[str, Json] = self.claim["job"]
+        return job
+
+    @property
+    def prefix(self) -> str:
+        return self.claim["prefix"]
+
+    def links(self) -> Links:
+        made = Links(self.scratch / f"links-{next(self._numbers)}")
+        self.rename(made.renamed)
+        return made
+
+    def rename(self, renamed: Callable[[str], str]) -> None:
+        """Texts are to go through this before users see them."""
+        self._renaming.append(renamed)
+
+    def renamed(self, text: str) -> str:
+        """A text, such as an error's, with the paths of files in place of those of links."""
+        return reduce(lambda found, renamed: renamed(found), self._renaming, text)
+
+    def staging(self) -> str:
+        """A folder for one job's output; hidden from anybody who lists fragments."""
+        return f"{self.prefix}/_job-{next(self._numbers)}"
+
+    def enter(self) -> None:
+        """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
+        self.check()
+        claim_thread(self.spark, self.claim["attempt"])
+
+    def check(self) -> None:
+        if self.cancelled.is_set():
+            raise Cancelled(self.claim["attempt"])
+
+
+def task_label(task: TaskSpec) -> str:
+    return label_of(bytes.fromhex(task["task"]))
+
+
+def isolate(
+    attempt: Attempt,
+    tasks: Sequence[TaskSpec],
+    work: Callable[[Sequence[TaskSpec]], Mapping[str, T]],
+    explain: Explain,
+    hints: int = HINTS,
+) -> dict[str, T | TaskError]:
+    """Outcomes by label of `work` over all tasks at once, or over fewer until only the bad ones fail.
+
+    What an error names is tried apart first; where that does not help, halves are.
+    """
+    attempt.check()
+    try:
+        return dict(work(tasks))
+    except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of a task
+        attempt.check()
+        error, named = _told(e, explain), labels_in(str(e)) if hints else frozenset()
+    if len(tasks) == 1 or (error["kind"] == "infrastructure" and error["condition"] != GONE):
+        return {task_label(t): error for t in tasks}
+    parts = [[t for t in tasks if (task_label(t) in named) == suspect] for suspect in (True, False)]
+    if not all(parts):
+        parts = [list(tasks[: len(tasks) // 2]), list(tasks[len(tasks) // 2 :])]
+    return {k: v for part in parts for k, v in isolate(attempt, part, work, explain, hints - 1).items()}
+
+
+def _told(error: BaseException, explain: Explain) -> TaskError:
+    return error.error if isinstance(error, Failed) else explain(error)

@@ -1,0 +1,35 @@
+"""The `pack` kind of work: the rows of many fragments of one schema in a few files.
+
+What comes out has an id that follows from its rows, which the control plane knows before: anything else is no pack.
+Does not belong here: which fragments are packed.
+"""
+
+from __future__ import annotations
+
+from dataplane.contract import TaskError, TaskSpec, pack_id
+from dataplane.fragments.attempt import Attempt, task_label
+from dataplane.fragments.inputs import read_files
+from dataplane.fragments.sorting import gathered
+from dataplane.fragments.writing import Fragment, Written, write_one
+from dataplane.spark.session import reading_session
+
+
+def pack_one(attempt: Attempt, task: TaskSpec) -> Written:
+    rows = read_files(attempt, reading_session(attempt.spark), task["slots"][""], attempt.job["schema"])
+    return write_one(attempt, gathered(rows, attempt.job, task["into"]), task_label(task))
+
+
+def proven(task: TaskSpec, outcome: Fragment | TaskError) -> Fragment | TaskError:
+    """What was measured, if it is what was asked for."""
+    if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
+        return outcome
+    return {
+        "kind": "infrastructure",
+        "condition": "PACK_DIFFERS",
+        "sqlstate": None,
+        "message": f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to",
+        "file": None,
+        "line": None,
+        "column": None,
+        "detail": "",
+    }

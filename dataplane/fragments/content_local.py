@@ -1,0 +1,209 @@
+"""Contents of few rows without a job of Spark: the hashes of `content`, computed where the rows were read.
+
+They are Spark's own `xxhash64`, one after the other over a row's columns, each seeded with the one before it: here over
+whole columns at a time (XXH64, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). Does not belong here:
+types that need more than a hash of their values, which are left to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dataplane.contract import Content, Json, Schema
+from dataplane.fragments.arrow import arrow_type
+from dataplane.fragments.content import BITS, FLOATS, columns_id
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Values: TypeAlias = npt.NDArray[Any]
+
+SEED = 42  # of Spark's xxhash64
+P1, P2, P3, P4, P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+WIDEST = 32 << 20  # bytes of a column of texts, each as wide as the longest
+_KINDS = frozenset(
+    ("byte", "short", "integer", "long", *FLOATS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary")
+)
+_NUMBERS = {"boolean": pa.int8(), "date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_LONG_DIGITS = 18  # of decimals that Spark hashes as a long
+
+
+def is_simple(schema: Schema) -> bool:
+    """Whether all columns are of types that `content` knows."""
+    return all(_arrow_type(f["type"]) is not None for f in schema["fields"])
+
+
+def content(schema: Schema, rows: pa.Table) -> Content | None:
+    """Content of rows that were read from files of this schema. None if it takes Spark to tell."""
+    fields = schema["fields"]
+    if [(c.name, c.type) for c in rows.schema] != [(f["name"], _arrow_type(f["type"])) for f in fields]:
+        return None
+    columns = [_column(f["type"], rows.column(i).combine_chunks()) for i, f in enumerate(fields)]
+    texts = [c.values for c in columns if isinstance(c.values, _Texts)]
+    if any(rows.num_rows * text.width > WIDEST for text in texts):
+        return None
+    found = np.full((2, rows.num_rows), SEED, np.uint64)
+    for words in _front(schema, columns):
+        found = _of_longs(words, found)
+    for column in columns:
+        found = np.where(column.is_null, found, column.hashed(found))
+    sums = found.sum(axis=1, dtype=np.uint64)
+    return Content(rows.num_rows, int(sums[0]), int(sums[1]))
+
+
+def _arrow_type(kind: Json) -> pa.DataType | None:
+    if not isinstance(kind, str):
+        return None
+    decimal = _DECIMAL.fullmatch(kind)
+    return arrow_type(kind) if kind in _KINDS or (decimal and int(decimal[1]) <= _LONG_DIGITS) else None
+
+
+def _front(schema: Schema, columns: Sequence[_Column]) -> Iterator[Words]:
+    """What is hashed before the columns themselves: see `content.row_hash`."""
+    yield np.arange(2, dtype=np.uint64)[:, None]
+    yield np.full(1, columns_id(schema), np.uint64)
+    yield from _bits([c.is_null for c in columns])
+    yield from _bits([_is_negative_zero(c.values) & ~c.is_null for c in columns if c.kind in FLOATS])
+
+
+def _bits(conditions: Sequence[Values]) -> Iterator[Words]:
+    for start in range(0, len(conditions), BITS):
+        chunk = conditions[start : start + BITS]
+        yield sum((c.astype(np.uint64) << np.uint64(i) for i, c in enumerate(chunk)), np.zeros(1, np.uint64))
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """`values`: numbers as Spark hashes them, of 32 or 64 bits each, or texts; anything where they are NULL."""
+
+    kind: str
+    is_null: Values
+    values: Values | _Texts
+
+    def hashed(self, seeds: Words) -> Words:
+        if isinstance(self.values, _Texts):
+            return self.values.hashed(seeds)
+        values = _bits_of_floats(self.values) if self.kind in FLOATS else self.values
+        if values.itemsize == 8:
+            return _of_longs(values.view(np.uint64), seeds)
+        return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
+
+
+def _column(kind: str, found: pa.Array) -> _Column:
+    is_null = found.is_null().to_numpy(zero_copy_only=False)
+    if kind in ("string", "binary"):
+        return _Column(kind, is_null, _texts(found))
+    if _DECIMAL.fullmatch(kind):  # the low half of 16 bytes holds all of so few digits
+        halves = np.frombuffer(found.buffers()[1] or b"", np.int64)
+        return _Column(kind, is_null, halves[2 * found.offset : 2 * (found.offset + len(found)) : 2].copy())
+    found = found.cast(_NUMBERS.get(kind, found.type))
+    return _Column(kind, is_null, found.fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def _is_negative_zero(values: Any) -> Values:
+    return (values == 0) & np.signbit(values)  # type: ignore[no-any-return]
+
+
+def _bits_of_floats(values: Values) -> Values:
+    """There is one NaN, and one zero."""
+    found = np.where(np.isnan(values), values.dtype.type("nan"), np.where(values == 0, values.dtype.type(0), values))
+    return found.view(np.int64 if values.itemsize == 8 else np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Texts or bytes one behind the other."""
+
+    lengths: Values
+    data: Values
+
+    @property
+    def width(self) -> int:
+        """Bytes in which each of them can stand, with room behind it; a multiple of eight."""
+        return (int(self.lengths.max(initial=0)) // 8 + 1) * 8
+
+    def hashed(self, seeds: Words) -> Words:
+        lengths, rows = self.lengths, np.arange(len(self.lengths))
+        table = np.zeros((len(lengths), self.width), np.uint8)
+        table[np.arange(self.width) < lengths[:, None]] = self.data
+        words = table.view("<u8")
+        found = _of_stripes(words, lengths, seeds) + lengths.astype(np.uint64)
+        first, behind = lengths // 32 * 4, lengths // 8
+        for place in (first, first + 1, first + 2):
+            word = words[rows, np.minimum(place, words.shape[1] - 1)]
+            found = np.where(place < behind, _rotated(found ^ _round(word), 27) * P1 + P4, found)
+        half = words[rows, behind] & np.uint64(0xFFFFFFFF)
+        has_half = lengths % 8 >= 4
+        found = np.where(has_half, _rotated(found ^ (half * P1), 23) * P2 + P3, found)
+        rest = behind * 8 + 4 * has_half
+        for place in (rest, rest + 1, rest + 2):
+            byte = table[rows, np.minimum(place, self.width - 1)].astype(np.uint64)
+            found = np.where(place < lengths, _rotated(found ^ (byte * P5), 11) * P1, found)
+        return _mixed(found)
+
+
+def _texts(found: pa.Array) -> _Texts:
+    if not len(found):
+        return _Texts(np.zeros(0, np.int64), np.zeros(0, np.uint8))
+    _, offsets, data = found.buffers()
+    ends = np.frombuffer(offsets, np.int32)[found.offset : found.offset + len(found) + 1].astype(np.int64)
+    return _Texts(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
+
+
+# --- XXH64 ----------------------------------------------------------------------------------------
+
+
+def _of_ints(values: Words, seeds: Words) -> Words:
+    return _mixed(_rotated((seeds + P5 + np.uint64(4)) ^ (values * P1), 23) * P2 + P3)
+
+
+def _of_longs(values: Words, seeds: Words) -> Words:
+    return _mixed(_rotated((seeds + P5 + np.uint64(8)) ^ _round(values), 27) * P1 + P4)
+
+
+def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
+    """What whole stripes of 32 bytes come to."""
+    lanes = [seeds + P1 + P2, seeds + P2, seeds + np.uint64(0), seeds - P1]
+    for number in range(int(lengths.max(initial=0)) // 32):
+        is_whole = (number + 1) * 32 <= lengths
+        stripe = (words[:, 4 * number + i] for i in range(4))
+        lanes = [
+            np.where(is_whole, _rotated(lane + word * P2, 31) * P1, lane)
+            for lane, word in zip(lanes, stripe, strict=True)
+        ]
+    found = sum((_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)), _rotated(lanes[0], 1))
+    for lane in lanes:
+        found = (found ^ _round(lane)) * P1 + P4
+    return np.where(lengths >= 32, found, seeds + P5)
+
+
+def _round(values: Words) -> Words:
+    return _rotated(values * P2, 31) * P1
+
+
+def _rotated(values: Words, by: int) -> Words:
+    return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
+
+
+def _mixed(values: Words) -> Words:
+    values = (values ^ (values >> np.uint64(33))) * P2
+    values = (values ^ (values >> np.uint64(29))) * P3
+    return values ^ (values >> np.uint64(32))

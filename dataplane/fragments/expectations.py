@@ -1,0 +1,180 @@
+"""Conditions on rows, and taking out the rows that fail them where they are written: dropped, or kept elsewhere.
+
+A condition fails where it is false; where it is NULL it holds, as a CHECK of SQL does. Does not belong here: looking at
+rows that were written (check).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
+from dataplane.errors import TaskFailure
+from dataplane.fragments.attempt import Attempt, Failed
+from dataplane.fragments.content import quoted
+from dataplane.fragments.reading import labelled_rows
+from dataplane.fragments.sorting import clustered, clustered_within
+from dataplane.fragments.writing import Written, write_labelled, write_many, write_one
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.plan_guard import check_condition, check_filter
+from dataplane.spark.session import closed, reading_session, under
+
+TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
+
+
+def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
+    """The condition of a check, found to be one over these rows. Raises Failed at its own place.
+
+    The text is read as one expression, whatever is in it.
+    """
+    try:
+        check_condition(rows.sparkSession, check["check"])
+        found = F.expr(check["check"])
+        check_filter(rows.filter(found))
+    except Exception as e:
+        raise Failed(explain_check(check, e)) from e
+    return found
+
+
+def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
+    text = check["check"]
+    return {**explain(error, Source(sql=text, original=text, renamed=renamed)), "file": EXPECTATION + check["name"]}
+
+
+# --- taking rows out ------------------------------------------------------------------------------
+
+
+def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
+    """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
+    with under(rows.sparkSession, closed(expect["spark"])):
+        conditions = list(_conditions(rows, expect))
+        label = F.col(LABEL)
+        failing = [(~found, F.concat(label, F.lit(_mark(i)))) for i, found in enumerate(conditions)]
+        first, *others = failing
+        marked = reduce(lambda when, one: when.when(*one), others, F.when(*first)).otherwise(label)
+        return rows.withColumn(LABEL, marked)
+
+
+def _conditions(rows: DataFrame, expect: Mapping[str, Json]) -> Iterator[Column]:
+    for check in expect["drop"]:
+        yield condition(rows, check)
+        if check.get("quarantine") and REASON in rows.columns:
+            raise TaskFailure("RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}")
+
+
+def _mark(number: int) -> str:
+    return f"-{number}"
+
+
+def write_kept(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+    """As `write_many`, without the rows that the job takes out."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_many(attempt, clustered_within(rows, attempt.job), labels)
+    return write_sorted_out(attempt, sorted_out(rows, expect), labels)
+
+
+def write_one_kept(attempt: Attempt, rows: DataFrame, label: str) -> Written:
+    """One task's rows, without those that the job takes out."""
+    if not attempt.job.get("expect"):
+        return write_one(attempt, clustered(rows, attempt.job), label)
+    return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
+
+
+def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+    """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
+    expect = attempt.job["expect"]
+    checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
+    every = [*labels, *(label + mark for label in labels for _, mark in checks)]
+    written = write_many(attempt, clustered_within(rows, attempt.job), every)
+    quarantined = _quarantined(attempt, written, labels)
+    for label in labels:
+        counts = {check["id"]: _taken_out(attempt, written[label + mark]) for check, mark in checks}
+        written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
+    return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
+
+
+def write_dealt(attempt: Attempt, rows: DataFrame) -> tuple[dict[str, Written], Mapping[str, Json]]:
+    """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
+    expect = attempt.job.get("expect")
+    if not expect:
+        return write_labelled(attempt, clustered_within(rows, attempt.job)), {}
+    found = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.job))
+    counts: Counter[str] = Counter()
+    for number, check in enumerate(expect["drop"]):
+        mine = [label for label in found if label.endswith(_mark(number))]
+        counts[check["id"]] += sum(_taken_out(attempt, found.pop(label)) for label in mine)
+    return found, _metrics({id: n for id, n in counts.items() if n})
+
+
+def _taken_out(attempt: Attempt, written: Written) -> int:
+    """Remove what rows that were taken out were written to; how many there were."""
+    count: int = sum(attempt.lake.footer(path, size).num_rows for path, size in written.files.items())
+    attempt.lake.delete(written.files)
+    return count
+
+
+def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
+    return replace(written, metrics=_metrics(dropped)) if dropped else written
+
+
+def _metrics(dropped: Mapping[str, int]) -> Mapping[str, Json]:
+    return {"dropped": dict(dropped), "dropped_rows": sum(dropped.values())} if dropped else {}
+
+
+# --- keeping them elsewhere -----------------------------------------------------------------------
+
+
+def nothing_written(attempt: Attempt, schema: Schema) -> Written:
+    """The fragments of a task without a row."""
+    second = Written(_with_reason(schema)) if _quarantining(attempt) else None
+    return Written(schema, taken_out=second)
+
+
+def _with_reason(schema: Schema) -> Schema:
+    reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
+    return {**schema, "fields": [*schema["fields"], reason]}
+
+
+def _quarantining(attempt: Attempt) -> dict[str, str]:
+    """The names of the checks whose rows are kept, by the mark of their labels."""
+    checks = (attempt.job.get("expect") or {"drop": ()})["drop"]
+    return {_mark(i): check["name"] for i, check in enumerate(checks) if check.get("quarantine")}
+
+
+def _quarantined(attempt: Attempt, written: Mapping[str, Written], labels: Sequence[str]) -> dict[str, Written]:
+    """The second fragments of tasks: what was written under other labels, once more, with the reason."""
+    reasons = _quarantining(attempt)
+    if not reasons:
+        return {}
+    schema = written[labels[0]].schema
+    marked = [label + mark for label in labels for mark in reasons]
+    files = [(path, label) for label in marked for path in written[label].files]
+    if not files:
+        return {label: Written(_with_reason(schema)) for label in labels}
+    rows = _with_reasons(labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons)
+    found = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
+    return {label: replace(found[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels}
+
+
+def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:
+    (first, name), *others = reasons.items()
+    chosen = F.when(F.col(LABEL).endswith(first), F.lit(name))
+    chosen = reduce(lambda when, one: when.when(F.col(LABEL).endswith(one[0]), F.lit(one[1])), others, chosen)
+    columns = [F.col(quoted(f["name"])) for f in schema["fields"]]
+    label = F.concat(F.substring_index(F.col(LABEL), "-", 1), F.lit(TAKEN_OUT))
+    return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))
+
+
+def check_conditions(rows: DataFrame, expect: Mapping[str, Json] | None) -> None:
+    """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
+    if not expect:
+        return
+    with under(rows.sparkSession, closed(expect["spark"])):
+        list(_conditions(rows, expect))

@@ -1,0 +1,41 @@
+"""Rows of fragments in the order that a job asks for, so that statistics of files and row groups tell them apart.
+
+Does not belong here: writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dataplane.contract import LABEL, Json
+from dataplane.fragments.content import quoted
+
+
+def clustered(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:
+    """One fragment's rows: where it has several files, each holds a range of its own."""
+    columns = _columns(rows, job)
+    return rows.sort(*map(F.col, columns)) if columns else rows
+
+
+def clustered_within(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:
+    """Rows of many fragments, told apart by their label, without a shuffle: each file of a fragment is sorted."""
+    columns = _columns(rows, job)
+    return rows.sortWithinPartitions(LABEL, *map(F.col, columns)) if columns else rows
+
+
+def gathered(rows: DataFrame, job: Mapping[str, Json], into: int) -> DataFrame:
+    """Rows of many files as those of a few, each with a range of its own where an order is asked for."""
+    columns = [F.col(name) for name in _columns(rows, job)]
+    if not columns:
+        return rows.coalesce(into)
+    parted = rows.repartitionByRange(into, *columns) if into > 1 else rows.coalesce(1)
+    return parted.sortWithinPartitions(*columns)
+
+
+def _columns(rows: DataFrame, job: Mapping[str, Json]) -> list[str]:
+    """Those of the columns that these rows have: source files may lack some."""
+    have = set(rows.columns)
+    return [quoted(name) for name in job.get("sort_by", ()) if name in have]

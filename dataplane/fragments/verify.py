@@ -1,0 +1,78 @@
+"""`python -m dataplane.fragments.verify`: whether fragments are as they were written, without a JVM.
+
+Reads one JSON request a line from stdin, the first one `{lake}`, others `{schema, content, files}`, and answers each
+with a line: `null`, or `[path, what is wrong]`. Ends at the end of its input. Memory holds a batch of rows. Does not
+belong here: which fragments there are, and what is done about them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dataplane.contract import EMPTY, Content, Json, Schema
+from dataplane.errors import DAMAGED, GONE, TaskFailure
+from dataplane.fragments.arrow import raw_batches
+from dataplane.storage.lake import Lake, open_lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
+    """The first file of a fragment that cannot be read as it was written. Sums of contents are compared where all
+    columns are of types whose hashes are known here (`hashes.is_simple`), else rows and the checksums of pages. A file
+    that is not there is no damage. OSError where the store fails."""
+    schema, wanted = request["schema"], Content(*request["content"])
+    found: Content | None = EMPTY
+    rows, path = 0, ""
+    for file in request["files"]:
+        path = file["path"]
+        try:
+            for batch in raw_batches(lake.open(path, file["size"])):
+                rows += batch.num_rows
+                one = None if found is None else _content(schema, batch)
+                found = None if found is None or one is None else found.plus(one)
+        except TaskFailure as failure:
+            if failure.condition == DAMAGED:
+                return path, failure.message
+            if failure.condition == GONE:
+                return None
+            raise
+    if rows != wanted.rows or (found is not None and found != wanted):
+        return path, f"its rows are {found or rows} and not {wanted}"
+    return None
+
+
+def _content(schema: Schema, batch: pa.RecordBatch) -> Content | None:
+    """Of fewer rows at a time where texts are long; None if it takes Spark to tell."""
+    import pyarrow as pa
+
+    from dataplane.fragments.content_local import content, is_simple
+
+    if not is_simple(schema):
+        return None
+    found = content(schema, pa.Table.from_batches([batch]))
+    if found is not None or batch.num_rows < 2:
+        return found
+    half = batch.num_rows // 2
+    parts = [_content(schema, part) for part in (batch.slice(0, half), batch.slice(half))]
+    return None if parts[0] is None or parts[1] is None else parts[0].plus(parts[1])
+
+
+def _requests() -> Iterator[Json]:
+    yield from map(json.loads, sys.stdin)
+
+
+def main() -> None:
+    requests = _requests()
+    lake = open_lake(next(requests)["lake"])
+    for request in requests:
+        sys.stdout.write(json.dumps(damage(lake, request)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

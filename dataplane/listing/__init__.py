@@ -1,0 +1,4 @@
+"""What lies at a location of files: found by glob, told apart by version, grouped into partitions. No JVM.
+
+Does not belong here: listings of other connectors (`connectors`).
+"""

@@ -1,0 +1,230 @@
+"""Listing files in an object store: as a stream, in pages of the server, with its own versions.
+
+Nothing is a folder there: what lies below the fixed folder of a glob is listed, and names are matched as those of local
+files are. A listing that breaks off in the middle is a failure, never a shorter listing. Does not belong here: local
+files (listing), rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from dataplane.contract import GLOB_CHARACTERS, Json, ListedPartition, SourceObject
+from dataplane.errors import TaskFailure
+from dataplane.listing.bounds import Bounds
+from dataplane.listing.external_sort import Record, in_order
+from dataplane.listing.file_columns import own_columns
+from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
+from dataplane.listing.glob import BadGlob, matcher
+from dataplane.listing.grouping import grouped
+from dataplane.listing.page_buffer import Pages, Told, told
+from dataplane.listing.unchanged import Look
+from dataplane.listing.version_cache import Reading, Seen, Stamp, Versions
+from dataplane.storage.refused_places import Places
+from dataplane.storage.source_stores import (
+    ALL_BYTES,
+    BUFFER_BYTES,
+    PAGE,
+    Access,
+    Moved,
+    head,
+    modified_ms,
+    open_object,
+    open_root,
+    root_of,
+    telling,
+    uri_of,
+    version_by,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from obstore.store import ObjectStore
+
+THREADS = 16  # they wait for the server
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: `folder` (with its last slash, or empty) is what names are relative to, `below` what is asked for;
+    `is_exact` where the path is one without a glob."""
+
+    root: str
+    path: str
+    access: Access
+
+    @staticmethod
+    def of(job: Mapping[str, Json], location: str) -> Place:
+        root = root_of(location)
+        return Place(root, location.removeprefix(root).lstrip("/"), Access.of(job))
+
+    @property
+    def store(self) -> ObjectStore:
+        return open_root(self.root, self.access)
+
+    @property
+    def folder(self) -> str:
+        return base_folder(f"/{self.path}")[1:]
+
+    @property
+    def is_exact(self) -> bool:
+        return not any(c in self.path for c in GLOB_CHARACTERS) and not self.path.endswith("/") and bool(self.path)
+
+    @property
+    def below(self) -> str:
+        return self.path if self.is_exact else self.folder
+
+
+@contextmanager
+def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[Look]:
+    """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
+    being sorted, and some thousand objects."""
+    place = Place.of(job, job["location"])
+    places.check_object(place.root, place.below)
+    if place.is_exact and (one := head(place.store, place.root, place.path)):
+        yield Look("", lambda: _partitions([_as_told(one)], place, job, cache, places))
+        return
+    with Pages() as pages:
+        for page in _pages(place):
+            bounds.count(len(page))
+            bounds.check_time()
+            pages.add(page)
+        yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
+
+
+def _partitions(
+    objects: Iterable[Told], place: Place, job: Mapping[str, Json], cache: Versions, places: Places
+) -> Iterator[ListedPartition]:
+    reading = Reading(job["format"], job["options"])
+    try:
+        found = grouped(_observed(in_order(_records(objects, place, job, places)), place, reading, cache), job)
+        for key, group in groupby(found, itemgetter(0)):
+            yield listed(key, [source for _, source in group], job.get("metadata", ()))
+    except BadGlob as e:
+        raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
+
+
+def check(job: Mapping[str, Json], places: Places) -> None:
+    """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
+    place = Place.of(job, job["place"])
+    if job["writes"]:
+        places.check_target(f"{place.root}/{place.path}")
+    else:
+        places.check_object(place.root, place.below)
+    one = head(place.store, place.root, place.path) if place.is_exact else None
+    first = _as_told(one) if one else next(chain.from_iterable(map(told, _pages(place))), None)
+    if job["writes"]:
+        return
+    if first:
+        version = version_by(first.etag, first.size, first.modified_ms, place.access)
+        open_object(place.store, _source(first.path, uri_of(place.root, first.path), first.size, 0, version)).read(1)
+    elif place.is_exact:
+        raise _nothing(place)
+
+
+# --- which there are ------------------------------------------------------------------------------
+
+
+def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json], places: Places) -> Iterator[Record]:
+    """Key, name, size, time and version of all that are asked for."""
+    is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
+    count = 0
+    for one in objects:
+        name = one.path.removeprefix(folder)
+        if one.path.startswith(folder) and is_found(name) and (key := key_of(name)) and _is_object(place, one):
+            count += 1
+            places.check_object(place.root, one.path)
+            version = version_by(one.etag, one.size, one.modified_ms, place.access)
+            yield key, name, str(one.size), str(one.modified_ms), version
+    if place.is_exact and not count:
+        raise _nothing(place)
+
+
+def _pages(place: Place) -> Iterator[pa.RecordBatch]:
+    store = place.store  # first of all: it may tell that the package is missing
+    import obstore
+    import pyarrow as pa
+
+    with telling(uri_of(place.root, place.below)):
+        for page in obstore.list(store, prefix=place.below or None, chunk_size=PAGE, return_arrow=True):
+            yield pa.record_batch(page)
+
+
+def _as_told(meta: Mapping[str, Any]) -> Told:
+    return Told(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
+
+
+def _is_object(place: Place, found: Told) -> bool:
+    """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not told."""
+    return found.size > 0 or head(place.store, place.root, found.path) is not None
+
+
+def _nothing(place: Place) -> TaskFailure:
+    return TaskFailure("path-not-found", f"there is nothing at {uri_of(place.root, place.path)}")
+
+
+# --- what they are --------------------------------------------------------------------------------
+
+
+def _observed(
+    records: Iterator[Record], place: Place, reading: Reading, cache: Versions
+) -> Iterator[tuple[str, SourceObject]]:
+    """Keys with the objects behind them, and the columns that these have."""
+    with ThreadPoolExecutor(THREADS) as threads:
+        while some := list(islice(records, AT_A_TIME)):
+            objects = [_of_record(place, record) for record in some]
+            columns = _columns(objects, place, reading, cache, lambda work, items: threads.map(work, items))
+            for (key, *_), one in zip(some, objects, strict=True):
+                one["columns"] = columns[one["uri"]]
+                yield key, one
+
+
+def _of_record(place: Place, record: Record) -> SourceObject:
+    _, name, size, modified, version = record
+    return _source(name, uri_of(place.root, place.folder + name), int(size), int(modified), version)
+
+
+def _source(name: str, uri: str, size: int, modified: int, version: str) -> SourceObject:
+    return {"name": name, "uri": uri, "size": size, "modified_ms": modified, "version": version, "columns": None}
+
+
+def _columns(
+    objects: Iterable[SourceObject],
+    place: Place,
+    reading: Reading,
+    cache: Versions,
+    each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
+) -> dict[str, list[str] | None]:
+    """By URI: remembered under the version, or read. Of an object that changes meanwhile nothing is told; who reads it
+    will find that it did."""
+    by_uri = {o["uri"]: o for o in objects}
+    seen = cache.known(reading, {uri: _stamp(o) for uri, o in by_uri.items()})
+    began_ns, fresh = cache.now_ns(), [o for uri, o in by_uri.items() if uri not in seen]
+    read = {o["uri"]: one for o, one in zip(fresh, each(lambda o: _seen(o, place, reading), fresh), strict=True) if one}
+    cache.keep(reading, [(uri, one, began_ns) for uri, one in read.items()])
+    known = {**seen, **read}
+    return {uri: known[uri].columns if uri in known else None for uri in by_uri}
+
+
+def _stamp(found: SourceObject) -> Stamp:
+    """An etag tells apart what looks alike otherwise; a time does so where an object has been at rest for a while."""
+    is_timed = found["version"].startswith("modified:")
+    told = int.from_bytes(sha256(found["version"].encode()).digest()[:7], "big")
+    return Stamp(found["size"], found["modified_ms"] * 1_000_000 if is_timed else 0, 0, told)
+
+
+def _seen(found: SourceObject, place: Place, reading: Reading) -> Seen | None:
+    buffer_bytes = ALL_BYTES if reading.format == "json" else BUFFER_BYTES
+    try:
+        with open_object(place.store, found, buffer_bytes) as file:
+            columns = own_columns(file, found["uri"], reading.format, reading.options)
+    except Moved:
+        return None
+    return Seen(_stamp(found), found["version"], columns)

@@ -1,0 +1,47 @@
+"""Locations that look as they did when they were listed last: nothing of them is put in order, written down or sent.
+
+What a location looks like is what its store tells of the objects in it, before any is looked into. It is worth
+something only beside the digest of the listing that the control plane has (`was` in a job): a listing that was refused
+or held there is told in full again. Does not belong here: looking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataplane.contract import Json, ListedPartition, ListingResult, digest
+from dataplane.listing.result_file import Sheet
+from dataplane.listing.version_cache import Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`text` is equal for two looks at a location only if the listings after them are; empty where that is open."""
+
+    text: str
+    partitions: Callable[[], Iterator[ListedPartition]]
+
+
+def result(look: Look, job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None) -> ListingResult:
+    """What is listed; without the partitions where the control plane has just these."""
+    way = _way(job)
+    known: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
+    if known is not None and known["digest"] == job["was"]:
+        return known
+    with closing(Sheet(place)) as sheet:
+        for partition in look.partitions():
+            sheet.add(partition)
+        found = sheet.result()
+    if look.text:
+        cache.keep_listing(way, look.text, {k: v for k, v in found.items() if k not in ("partitions", "file")})
+    return found
+
+
+def _way(job: Mapping[str, Json]) -> str:
+    """Where and how it is listed. Another number in the tag forgets all, when listings are to come out otherwise."""
+    asked = {name: job.get(name) for name in ("location", "format", "options", "partition", "metadata", "settings")}
+    return digest("listed/1", asked=json.dumps(asked, sort_keys=True)).hex()

@@ -1,0 +1,248 @@
+"""A driver process: one warm Spark session, a few threads that claim, execute and report, and one that keeps leases.
+
+Does not belong here: what executing means, HTTP, where results go.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
+from dataplane.fragments.attempt import Cancelled
+from dataplane.runtime.client import Client, Ended, Fenced, Refused
+from dataplane.runtime.executor import Executor
+from dataplane.runtime.manifest import write_manifest
+from dataplane.spark.java import NoSpark, require_java
+from dataplane.spark.jvm_exit import how_ended
+from dataplane.spark.scratch import open_scratch, sweep
+from dataplane.spark.session import is_alive, start, stop
+from dataplane.spark.warmup import meanwhile, spark_conf
+from dataplane.storage.lake import open_lake
+
+CLAIMERS = 4
+IDLE_BEAT_S = 10.0
+MANIFEST_KINDS = frozenset({"parse", "index", "transform", "pack"})
+
+log = logging.getLogger("headgate.driver")
+
+
+def run(client: Client) -> int:
+    """Work until told to end; the exit status. Nothing of ours is left running or lying about."""
+    sweep()
+    scratch, _lock = open_scratch()
+    driver = Driver(client, lambda: _start(scratch), scratch)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.drain())
+    try:
+        with meanwhile():
+            return driver.run()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(scratch: Path) -> SparkSession:
+    require_java()
+    return start(scratch, spark_conf())
+
+
+class Driver:
+    """Claims may be waited for, and come, while Spark starts."""
+
+    def __init__(self, client: Client, start_spark: Callable[[], SparkSession], scratch: Path) -> None:
+        self._client, self._start_spark, self._scratch = client, start_spark, scratch
+        self._spark: Future[SparkSession] = Future()
+        self._executors: dict[str, Executor] = {}
+        self._running: dict[str, float] = {}  # attempt -> its lease in seconds
+        self._fenced: set[str] = set()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._draining = False
+        self._over = threading.Event()
+        self._status = 0
+
+    def run(self) -> int:
+        for target in (self._start, self._beat, *[self._claim_all] * CLAIMERS):
+            threading.Thread(target=self._guarded, args=(target,), daemon=True).start()
+        with self._changed:
+            while not self._over.is_set() and not (self._draining and not self._running):
+                self._changed.wait(0.2)  # a signal is handled between waits
+        self._client.close()
+        is_gone = self._has_spark() and not is_alive(self._spark.result())
+        self._stop_spark()
+        if is_gone:  # the last line: it is what whoever started us tells
+            log.error("event=spark-gone reason=%s", json.dumps(how_ended()))
+        return self._status
+
+    def drain(self) -> None:
+        """Finish what runs, take nothing new, end. May be called by a signal handler, so it takes no lock."""
+        self._draining = True
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        """No thread ends unseen: what nobody foresaw ends the driver, and its leases run out."""
+        try:
+            target()
+        except Ended as e:
+            log.info("event=ended reason=%s", json.dumps(str(e)))
+            self._end(0)
+        except BaseException:
+            if not self._over.is_set():  # else it is of what has ended
+                log.exception("event=broken")
+            self._end(1)
+
+    def _end(self, status: int) -> None:
+        with self._changed:
+            self._status = max(self._status, status)
+            self._over.set()
+            self._changed.notify_all()
+
+    # Spark
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        try:
+            self._spark.set_result(self._start_spark())
+        except NoSpark as e:
+            log.error("event=%s reason=%s", e.condition, json.dumps(str(e)))
+            self._spark.set_exception(e)  # each task is answered with it: waiting would help nobody
+            return
+        except BaseException as e:
+            self._spark.set_exception(e)
+            raise
+        log.info("event=spark-started seconds=%.2f", time.monotonic() - began)
+
+    def _executor(self, lake: str) -> Executor:
+        spark = self._spark.result()
+        with self._lock:
+            if lake not in self._executors:
+                self._executors[lake] = Executor(spark, open_lake(lake), self._scratch)
+            return self._executors[lake]
+
+    def _has_spark(self) -> bool:
+        return self._spark.done() and self._spark.exception() is None
+
+    def _stop_spark(self) -> None:
+        if self._has_spark():
+            for executor in self._executors.values():
+                executor.close()
+            stop(self._spark.result())
+
+    # leases
+
+    def _beat(self) -> None:
+        last = time.monotonic()
+        while not self._over.is_set():
+            with self._changed:
+                while not self._over.is_set() and (left := last + self._interval() - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                attempts = list(self._running)
+            last = time.monotonic()
+            answer = self._client.heartbeat(attempts)
+            for attempt in answer.fenced:
+                self._fence(attempt)
+            if answer.drain:
+                self.drain()
+
+    def _interval(self) -> float:
+        """Seconds between heartbeats; without an attempt they only ask whether to end."""
+        return min([*(lease / 3 for lease in self._running.values()), IDLE_BEAT_S])
+
+    def _fence(self, attempt: str) -> None:
+        with self._lock:
+            if attempt in self._fenced or attempt not in self._running:
+                return
+            self._fenced.add(attempt)
+            executors = list(self._executors.values())
+        log.info("event=fenced attempt=%s", attempt)
+        for executor in executors:
+            executor.cancel(attempt)
+
+    # work
+
+    def _claim_all(self) -> None:
+        while not self._draining and not self._over.is_set():
+            claim = self._client.claim(DRIVER_KINDS)
+            if claim is not None:
+                self._work(claim)
+
+    def _work(self, claim: Claim) -> None:
+        attempt = claim["attempt"]
+        with self._changed:
+            self._running[attempt] = claim["lease_s"]
+            self._changed.notify_all()
+        began = time.monotonic()
+        try:
+            states = self._execute(claim)
+            seconds = time.monotonic() - began
+            log.info(_LINE, attempt, claim["dataset"], claim["kind"], len(claim["tasks"]), json.dumps(states), seconds)
+        except Cancelled:
+            log.info("event=stopped attempt=%s", attempt)
+        finally:
+            with self._changed:
+                del self._running[attempt]
+                self._fenced.discard(attempt)
+                self._changed.notify_all()
+
+    def _execute(self, claim: Claim) -> dict[str, int]:
+        try:
+            executor = self._executor(claim["lake"])
+        except NoSpark as e:
+            self._report(claim, [_refusal(t, e) for t in claim["tasks"]])
+            return {"failed": len(claim["tasks"])}
+        with self._lock:
+            if claim["attempt"] in self._fenced:
+                raise Cancelled(claim["attempt"])
+        results = executor.run(claim)
+        self._hand_in(claim, results)
+        if not is_alive(self._spark.result()):
+            log.error("event=without-spark attempt=%s", claim["attempt"])
+            self._end(1)  # whoever started us starts another
+        return dict(Counter(r["state"] for r in results))
+
+    def _hand_in(self, claim: Claim, results: Sequence[TaskResult]) -> None:
+        if claim["kind"] in MANIFEST_KINDS:
+            failpoint("driver-before-manifest")
+            write_manifest(self._executor(claim["lake"]).lake, claim, results)
+            failpoint("driver-after-manifest")
+        failpoint("driver-before-report")
+        self._report(claim, results)
+
+    def _report(self, claim: Claim, results: Sequence[TaskResult]) -> None:
+        try:
+            self._client.report(claim["attempt"], results)
+        except Fenced:
+            log.info("event=fenced attempt=%s", claim["attempt"])
+        except Refused as e:
+            log.error("event=refused attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)))
+
+
+_LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
+
+
+def _refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
+    """A failure that trying again does not mend; a later `run` or `retry` tries again."""
+    return {
+        "task": task["task"],
+        "epoch": task["epoch"],
+        "state": "failed",
+        "error": {
+            "kind": "user",
+            "condition": reason.condition,
+            "sqlstate": None,
+            "message": str(reason),
+            "file": None,
+            "line": None,
+            "column": None,
+            "detail": "",
+        },
+    }

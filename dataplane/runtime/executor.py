@@ -1,0 +1,422 @@
+"""From a claim to the results of its tasks, on a Spark session, without HTTP.
+
+Does not belong here: how any one kind of work is done, and who is told about it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import cast
+
+from pyspark.sql import SparkSession
+
+from dataplane.connectors.files.infer import infer
+from dataplane.connectors.files.options import encoding_of
+from dataplane.connectors.files.parse import parse, times_of_day
+from dataplane.connectors.files.times_of_day import clock_columns, may_have
+from dataplane.connectors.files.verify import are_unchanged, misread
+from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
+from dataplane.connectors.registry import Reading
+from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
+from dataplane.errors import TaskFailure, error_of
+from dataplane.fragments.attempt import Attempt, Cancelled, Failed, task_label
+from dataplane.fragments.checks import check
+from dataplane.fragments.compaction import pack_one, proven
+from dataplane.fragments.expectations import TAKEN_OUT
+from dataplane.fragments.writing import Dealt, Fragment, Stored, Written, measure
+from dataplane.spark.errors import Source, explain
+from dataplane.spark.isolation import Settings, Surroundings, forget
+from dataplane.spark.session import cancel_group, is_alive
+from dataplane.storage.lake import Lake
+from dataplane.storage.refused_places import Places
+from dataplane.storage.source_stores import Moved
+from dataplane.transform.analyse import analyse_python, analyse_sql
+from dataplane.transform.fold import run, with_run
+from dataplane.transform.index import Held, index
+from dataplane.transform.keyed import is_by_key, strays
+from dataplane.transform.python import python_one
+from dataplane.transform.sql import explain_sql, sql_batches, sql_one
+
+PARALLEL = 4  # single jobs of one attempt at a time
+VOID = "void"
+
+Outcomes = dict[str, Stored | TaskError]  # by label
+
+
+class Executor:
+    """Runs claims over a lake. Several threads may run claims at the same time."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, scratch: Path | None = None) -> None:
+        self._spark, self.lake = spark, lake
+        self._scratch = scratch or Path(tempfile.mkdtemp(prefix="headgate-executor-"))
+        self._jobs = ThreadPoolExecutor(PARALLEL, "job")  # kept: a new Python thread is a new JVM thread
+        self._looks = ThreadPoolExecutor(PARALLEL, "look")
+        self._running: dict[str, threading.Event] = {}
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._surroundings, self._settings = Surroundings.present(), Settings.present(spark)
+
+    def run(self, claim: Claim) -> list[TaskResult]:
+        """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
+        refused = _refused(claim)
+        if not refused:
+            return self._run_claim(claim)
+        allowed = [task for task in claim["tasks"] if task["task"] not in refused]
+        done = self._run_claim({**claim, "tasks": allowed}) if allowed else []
+        results = refused | {result["task"]: result for result in done}
+        return [results[task["task"]] for task in claim["tasks"]]
+
+    def _run_claim(self, claim: Claim) -> list[TaskResult]:
+        with self._attempt(claim) as attempt:
+            match claim["kind"]:
+                case "parse":
+                    return self._parse(attempt)
+                case "index":
+                    return _indexed(attempt)
+                case "transform":
+                    return self._transform(attempt)
+                case "pack":
+                    return self._pack(attempt)
+                case "infer":
+                    return _inferred(attempt)
+                case "analyse":
+                    return _analysed(attempt)
+                case "check":
+                    return _checked(attempt)
+                case other:
+                    raise ValueError(f"not the work of a driver: {other}")
+
+    def cancel(self, attempt: str) -> None:
+        """Stop an attempt if it runs here. What it wrote stays."""
+        with self._lock:
+            cancelled = self._running.get(attempt)
+        if cancelled:
+            cancelled.set()
+            cancel_group(self._spark, attempt)
+
+    def close(self) -> None:
+        self._jobs.shutdown(wait=False, cancel_futures=True)
+        self._looks.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _attempt(self, claim: Claim) -> Iterator[Attempt]:
+        scratch = self._scratch / f"attempt-{next(self._numbers)}"
+        cancelled = threading.Event()
+        with self._lock:
+            self._running[claim["attempt"]] = cancelled
+        try:
+            yield Attempt(claim, self._spark, self.lake, scratch, self._looks, cancelled)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            with self._lock:
+                del self._running[claim["attempt"]]
+                if not self._running:
+                    self._clear()
+                    self._surroundings.restore()
+
+    def _clear(self) -> None:
+        """Nothing of what ran is left in the JVM; if that has ended, nothing is, and what ran is still to be told."""
+        try:
+            forget(self._spark)
+            self._settings.restore(self._spark)
+        except Exception:
+            if is_alive(self._spark):
+                raise
+
+    # fragments
+
+    def _parse(self, attempt: Attempt) -> list[TaskResult]:
+        if "connector" in attempt.job:
+            return _parsed(attempt)
+        began = datetime.now(UTC)
+        outcomes = parse(attempt)
+        looks = {task_label(t): self._looks.submit(_look, attempt, t) for t in attempt.claim["tasks"]}
+        measured = _measured(attempt, outcomes)
+        seen = {label: look.result() for label, look in looks.items()}
+        fine = {label: one for label, one in measured.items() if isinstance(one, Fragment) and seen[label] is None}
+        seen |= _misdated(attempt, fine, began)
+        for label, written in outcomes.items():
+            if isinstance(written, Written) and seen[label] is not None:
+                for one in filter(None, (written, written.taken_out)):
+                    self.lake.delete(one.files)
+        tasks = attempt.claim["tasks"]
+        return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
+
+    def _transform(self, attempt: Attempt) -> list[TaskResult]:
+        tasks, job = attempt.claim["tasks"], attempt.job
+        if "fold" in job:
+            return [self._run(attempt, task) for task in tasks]
+        if job["language"] == "sql" and (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
+            outcomes = sql_batches(attempt)
+        elif job["language"] == "sql":
+            outcomes = self._singly(attempt, lambda task: sql_one(attempt, task))
+        else:
+            outcomes = self._singly(attempt, lambda task: python_one(attempt, task))
+        if "key" in job and is_by_key(job):
+            outcomes = _kept_keys(attempt, outcomes)
+        measured = _measured(attempt, outcomes)
+        return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
+
+    def _pack(self, attempt: Attempt) -> list[TaskResult]:
+        measured = _measured(attempt, self._singly(attempt, lambda task: pack_one(attempt, task)))
+        return [_result(t, proven(t, measured[task_label(t)])) for t in attempt.claim["tasks"]]
+
+    def _run(self, attempt: Attempt, task: TaskSpec) -> TaskResult:
+        """A task of a fold, and those after it."""
+        work = sql_one if attempt.job["language"] == "sql" else python_one
+        steps = run(attempt, task, lambda t: _one(attempt, t, work), lambda outcomes: _measured(attempt, outcomes))
+        head, *then = [_result(spec, outcome) for spec, outcome in steps]
+        return with_run(attempt.job, head, task, then)
+
+    def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Stored | TaskError]) -> Outcomes:
+        """Each task as a job of its own, some at a time."""
+
+        def one(task: TaskSpec) -> Stored | TaskError:
+            return _one(attempt, task, lambda _, t: work(t))
+
+        tasks = attempt.claim["tasks"]
+        if len(tasks) == 1:
+            return {task_label(tasks[0]): one(tasks[0])}
+        return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
+
+
+def _refused(claim: Claim) -> dict[str, TaskResult]:
+    """Results of tasks with source objects that may not be read: a listing may be older than an allow list."""
+    places, refused = Places.of(os.environ, claim["lake"]), dict[str, TaskResult]()
+    for task in claim["tasks"]:
+        try:
+            places.check_objects(task.get("objects") or ())
+        except TaskFailure as e:
+            refused[task["task"]] = _result(task, error_of(e))
+    return refused
+
+
+def _parsed(attempt: Attempt) -> list[TaskResult]:
+    """Objects of a connector other than `files`."""
+    try:
+        with reading_of(attempt) as source:
+            return _parsed_from(attempt, source)
+    except Cancelled:
+        raise
+    except Exception as e:  # noqa: BLE001  # a source that cannot be opened is the outcome of all tasks
+        attempt.check()
+        error = e.error if isinstance(e, Failed) else _explain_reading(attempt, e)
+        return [_result(t, error) for t in attempt.claim["tasks"]]
+
+
+def _parsed_from(attempt: Attempt, source: Reading) -> list[TaskResult]:
+    """What has changed since it was listed gives no fragment."""
+    outcomes, void = parse_objects(attempt, source)
+    measured = _measured(attempt, outcomes)
+    results = []
+    for task in attempt.claim["tasks"]:
+        is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
+        if is_void and isinstance(outcome, Written):
+            for one in filter(None, (outcome, outcome.taken_out)):
+                attempt.lake.delete(one.files)
+        results.append(_typed(attempt, source, task, _result(task, VOID if is_void else measured[task_label(task)])))
+    return results
+
+
+def _typed(attempt: Attempt, source: Reading, task: TaskSpec, result: TaskResult) -> TaskResult:
+    """A failed result with the types that its objects have: that these are others may be why."""
+    if result["state"] != "failed" or result["error"]["kind"] != "user":
+        return result
+    try:
+        return {**result, "result": {"schema": source.schema(task["objects"])}}
+    except Exception:  # noqa: BLE001  # so nothing is known of them
+        attempt.check()
+        return result
+
+
+def _one(
+    attempt: Attempt, task: TaskSpec, work: Callable[[Attempt, TaskSpec], Stored | TaskError]
+) -> Stored | TaskError:
+    """One task as a job of its own."""
+    try:
+        attempt.enter()
+        return work(attempt, task)
+    except Cancelled:
+        raise
+    except Failed as e:
+        return e.error
+    except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+        attempt.check()
+        return explain_sql(attempt, e) if attempt.job.get("language") == "sql" else explain(e)
+
+
+def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:
+    return explain(error, Source(reads="sources", renamed=attempt.renamed))
+
+
+def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskResult:
+    """A failed result with the types that its files have: that these are others may be why."""
+    if result["state"] != "failed" or result["error"]["kind"] != "user" or attempt.job["on_bad_record"] != "fail":
+        return result
+    try:
+        found = infer(attempt, task)
+        return {**result, "result": {"schema": found}} if are_unchanged(attempt.job, task["objects"]) else result
+    except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
+        attempt.check()
+        return result
+
+
+def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
+    """After the read: VOID if an object is not what was listed, an error if Spark has misread it."""
+    try:
+        return _looked_at(attempt.job, task)
+    except Moved:
+        return VOID
+    except TaskFailure as e:
+        return error_of(e)
+
+
+def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | None:
+    if not are_unchanged(job, task["objects"]):
+        return VOID
+    encoding = encoding_of(job["format"], job["options"])
+    if encoding is None:
+        return None
+    return next(filter(None, (misread(job, found, encoding) for found in task["objects"])), None)
+
+
+def _misdated(attempt: Attempt, measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
+    """Errors of fragments that are of today because they were read today, by label."""
+    job, doubtful = attempt.job, []
+    for task in attempt.claim["tasks"]:
+        if found := measured.get(task_label(task)):
+            files = [*found.files, *(found.taken_out.files if found.taken_out else ())]
+            if may_have(files, clock_columns(job["format"], job["options"], task["columns"]), began):
+                doubtful.append(task)
+    try:
+        return times_of_day(attempt, doubtful)
+    except Exception as e:  # noqa: BLE001  # the outcome of all of them
+        attempt.check()
+        fault: TaskError = {**_explain_reading(attempt, e), "kind": "infrastructure"}
+        return {task_label(t): fault for t in doubtful}
+
+
+def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:
+    """Contents of what was written. A fragment that cannot be read back is no result."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    dealt = [found for found in outcomes.values() if isinstance(found, Dealt)]
+    written |= {label: w for found in dealt for label, w in found.written.items()}
+    errors: dict[str, Fragment | TaskError] = {k: e for k, e in outcomes.items() if not isinstance(e, Written | Dealt)}
+    if not written:
+        return errors
+    try:
+        attempt.enter()
+        others = {label + TAKEN_OUT: w.taken_out for label, w in written.items() if w.taken_out}
+        found = measure(attempt, {**written, **others})
+        return {**errors, **{k: replace(found[k], taken_out=found.get(k + TAKEN_OUT)) for k in written}}
+    except Exception as e:  # noqa: BLE001  # the outcome of all of them
+        attempt.check()
+        error: TaskError = {**explain(e, Source(renamed=attempt.renamed)), "kind": "infrastructure"}
+        return {**errors, **dict.fromkeys(written, error)}
+
+
+def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, Fragment | TaskError]) -> TaskResult:
+    if not isinstance(outcome, Dealt):
+        return _result(task, measured[task_label(task)])
+    outputs: dict[str, Output] = {}
+    for label, key in outcome.keys.items():
+        found = measured[label]
+        if not isinstance(found, Fragment):
+            return _result(task, found)
+        outputs[key] = {"files": list(found.files), "content": list(found.content), "schema": found.schema}
+    files = [file for output in outputs.values() for file in output["files"]]
+    content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
+    base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
+    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": dict(outcome.metrics)}
+
+
+def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:
+    """A task that gave rows of another key than its own has failed."""
+    written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
+    attempt.enter()
+    wrong = strays(attempt, written)
+    for label in wrong:
+        attempt.lake.delete(written[label].files)
+    return outcomes | wrong
+
+
+def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
+    base = {"task": task["task"], "epoch": task["epoch"]}
+    if isinstance(outcome, str):
+        return cast("TaskResult", {**base, "state": outcome})
+    if not isinstance(outcome, Fragment):
+        return cast("TaskResult", {**base, "state": "failed", "error": outcome})
+    second = {QUARANTINED: _output(outcome.taken_out)} if outcome.taken_out else {}
+    metrics = dict(outcome.metrics)
+    return cast("TaskResult", {**base, "state": "done", **_output(outcome), **second, "metrics": metrics})
+
+
+def _output(fragment: Fragment) -> Output:
+    return {"files": list(fragment.files), "content": list(fragment.content), "schema": fragment.schema}
+
+
+# --- work without fragments ---------------------------------------------------------------------
+
+
+def _inferred(attempt: Attempt) -> list[TaskResult]:
+    """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
+    if "connector" in attempt.job:
+        return _without_files(attempt, lambda t: schema_of(attempt, t), lambda e: _explain_reading(attempt, e))
+    found = _without_files(attempt, lambda t: infer(attempt, t), lambda e: _explain_reading(attempt, e))
+    return [
+        result if are_unchanged(attempt.job, task["objects"]) else _result(task, VOID)
+        for task, result in zip(attempt.claim["tasks"], found, strict=True)
+    ]
+
+
+def _indexed(attempt: Attempt) -> list[TaskResult]:
+    held = index(attempt)
+    return [_index_result(t, held[task_label(t)]) for t in attempt.claim["tasks"]]
+
+
+def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
+    if not isinstance(outcome, Held):
+        return _result(task, outcome)
+    return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
+
+
+def _analysed(attempt: Attempt) -> list[TaskResult]:
+    if attempt.job["language"] == "sql":
+        return _without_files(attempt, lambda _: analyse_sql(attempt), lambda e: explain_sql(attempt, e))
+    return _without_files(attempt, lambda _: analyse_python(attempt), explain)
+
+
+def _checked(attempt: Attempt) -> list[TaskResult]:
+    found = check(attempt)
+    return [_answered(task, found[task_label(task)]) for task in attempt.claim["tasks"]]
+
+
+def _answered(task: TaskSpec, answer: Json) -> TaskResult:
+    told = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
+    return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **told})
+
+
+def _without_files(
+    attempt: Attempt, work: Callable[[TaskSpec], Json], told: Callable[[BaseException], TaskError]
+) -> list[TaskResult]:
+    results: list[TaskResult] = []
+    for task in attempt.claim["tasks"]:
+        base = {"task": task["task"], "epoch": task["epoch"]}
+        try:
+            found: Mapping[str, Json] = {"state": "done", "result": {"schema": work(task)}}
+        except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+            attempt.check()
+            found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}
+        results.append(cast("TaskResult", {**base, **found}))
+    return results

@@ -1,0 +1,129 @@
+"""A user's own listing code, run in a process of its own: `python -m dataplane.runtime.listing_child`.
+
+What it does to its process (ends it, fills its memory, changes its folder, waits for ever) it does to no other
+dataflow's listing, and it is not handed what opens the control plane. The child reads a claim from its standard input
+and writes the results to its standard output, which the code does not see: what that prints goes to the worker's log.
+Does not belong here: what is done with the claim (worker).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import IO, Protocol
+
+from dataplane import secrets
+from dataplane.contract import Claim, TaskResult
+from dataplane.errors import TaskFailure, error_of
+from dataplane.runtime import parent_watch
+from dataplane.secrets import Printing, without_secrets
+
+COMMAND = (sys.executable, "-P", "-m", "dataplane.runtime.listing_child")
+OPENS = ("HEADGATE_URL", "HEADGATE_TOKEN_FILE", "HEADGATE_SECRETS")
+LONGEST_S = 900.0
+MEMORY_BYTES = 2 << 30
+RESULT_BYTES = 64 << 20
+LOOK_S = 0.5  # how soon an attempt that is fenced, or takes too long, is noticed
+CHUNK = 1 << 16
+
+
+class Fencing(Protocol):
+    @property
+    def fenced(self) -> bool: ...
+
+
+def is_users_code(claim: Claim) -> bool:
+    return claim["kind"] in ("list", "connect") and claim["job"].get("connector") == "python"
+
+
+def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
+    """The results of a claim's tasks, whatever becomes of the process that does them; none once it is fenced."""
+    environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {"HEADGATE_PARENT_PIPE": "1"}
+    with secrets.handing(secrets.named_by(claim["job"])) as descriptor:
+        process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment | {secrets.HANDED: str(descriptor)},
+            pass_fds=(descriptor,),
+            process_group=0,
+        )
+    assert process.stdin
+    assert process.stdout
+    try:
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(claim).encode() + b"\n")
+            process.stdin.flush()
+        told = _told(process.stdout, orders, time.monotonic() + longest_s)
+        if told is None:
+            return []
+        return _results(told, process)
+    except TaskFailure as e:
+        error = error_of(e)
+        return [{"task": t["task"], "epoch": t["epoch"], "state": "failed", "error": error} for t in claim["tasks"]]
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with what the code started
+        process.wait()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _told(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
+    """All that the child says; None once the attempt is fenced."""
+    found = bytearray()
+    while not orders.fenced:
+        if time.monotonic() > end:
+            raise TaskFailure("listing-timeout", "the code went on for too long and was ended")
+        if not select.select([pipe], [], [], LOOK_S)[0]:
+            continue
+        some = os.read(pipe.fileno(), CHUNK)
+        if not some:
+            return bytes(found)
+        found += some
+        if len(found) > RESULT_BYTES:
+            raise TaskFailure("listing-too-large", f"what the code told takes more than {RESULT_BYTES >> 20} MiB")
+    return None
+
+
+def _results(told: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult]:
+    try:
+        found: list[TaskResult] = json.loads(told)
+    except ValueError:
+        status = process.wait()
+        how = f"by {signal.Signals(-status).name}" if status < 0 else f"with code {status}"
+        raise TaskFailure("listing-died", f"the code ended its process {how}, and told nothing") from None
+    return found
+
+
+def main() -> None:
+    """The child."""
+    from dataplane.listing.version_cache import Versions
+    from dataplane.runtime.heartbeats import Orders
+    from dataplane.runtime.worker import perform_here
+
+    secrets.take()
+    told = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
+    claim: Claim = json.loads(sys.stdin.buffer.readline())
+    parent_watch.hold()
+    with suppress(ValueError, OSError):  # a lower limit may be in force
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    results = without_secrets(perform_here(claim, Versions(), Orders()))
+    sys.stdout.flush()
+    with open(told, "wb") as out:
+        out.write(json.dumps(results).encode())
+    os._exit(0)  # not after threads of the user's
+
+
+if __name__ == "__main__":
+    main()

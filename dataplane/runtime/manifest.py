@@ -1,0 +1,36 @@
+"""The file that says what an attempt came to, from which its work can be adopted when nobody is left to report it.
+
+Does not belong here: adopting.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import pyspark
+
+from dataplane.contract import CONTRACT, MANIFEST, Claim, Json, Manifest, TaskResult
+from dataplane.secrets import without_secrets
+from dataplane.storage.lake import Lake
+
+
+def write_manifest(lake: Lake, claim: Claim, results: Sequence[TaskResult]) -> bool:
+    """Put `<prefix>/manifest.json` unless there is one; False if there is. It appears whole or not at all."""
+    manifest: Manifest = {
+        "contract": CONTRACT,
+        "attempt": claim["attempt"],
+        "results": without_secrets(results),
+        "versions": versions(),
+    }
+    return lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
+
+
+def versions() -> Json:
+    try:
+        headgate = version("headgate")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        headgate = "0"
+    return {"spark": pyspark.__version__, "python": platform.python_version(), "headgate": headgate}

@@ -1,0 +1,121 @@
+"""Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where they lie.
+
+By Maven if it is installed, else by Spark's own resolver, which is slower. Does not belong here: what they are for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+from dataplane.spark.java import NoSpark
+
+S3, AZURE, GCS, CONNECTORS = (
+    Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")
+)
+GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+RESOLVE = """\
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder.config("spark.jars.excludes", sys.argv[3])
+builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.argv[2]).getOrCreate().stop()
+"""
+TOO_LARGE = "software.amazon.awssdk:bundle"  # all of the SDK, of which the POM names what is needed
+TOLD_LINES = 5
+DELTA_JAR = "delta-spark_*.jar"
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+class NoJars(NoSpark):
+    """They could not be fetched; the text says why and what to do."""
+
+    condition = "jars-missing"
+
+
+def classpath(pom: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """For `spark.driver.extraClassPath` of a JVM that is still to start."""
+    given = environ.get("HEADGATE_JARS")
+    return _joined(Path(given) if given else fetched(pom, environ))
+
+
+def given_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings of Spark for the folder of HEADGATE_JARS: all in it is found, and Delta is on where its jar is."""
+    given = environ.get("HEADGATE_JARS")
+    if not given:
+        return {}
+    paths = {f"spark.{who}.extraClassPath": _joined(Path(given)) for who in ("driver", "executor")}
+    return paths | (DELTA if any(Path(given).glob(DELTA_JAR)) else {})
+
+
+def _joined(folder: Path) -> str:
+    return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
+
+
+def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
+    folder = cache_folder(environ) / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+    if not folder.is_dir():
+        _fetch(pom, folder)
+    return folder
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """What is fetched or made once for a user lies here."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
+
+
+def _fetch(pom: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
+        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch))
+        try:
+            found.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+
+
+def _by_maven(pom: Path, scratch: Path) -> Path:
+    target = scratch / "jars"
+    _run(["mvn", "-B", "-ntp", "-q", "-f", str(pom), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"])
+    return target
+
+
+def _by_spark(pom: Path, scratch: Path) -> Path:
+    """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
+    wanted = coordinates(pom)
+    _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), TOO_LARGE])
+    if b"<exclusion>" not in pom.read_bytes():
+        return scratch / "jars"
+    target = scratch / "wanted"
+    target.mkdir()
+    for group, artifact, version in (coordinate.split(":") for coordinate in wanted):
+        (scratch / "jars" / f"{group}_{artifact}-{version}.jar").rename(target / f"{artifact}-{version}.jar")
+    return target
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        words = "\n".join(done.stdout.strip().splitlines()[:TOLD_LINES])
+        raise NoJars(
+            f"jars that Spark needs could not be fetched; put them into a folder named by HEADGATE_JARS: {words}"
+        )
+
+
+def coordinates(pom: Path) -> list[str]:
+    """`group:artifact:version` of each jar in a POM."""
+    project = ElementTree.parse(pom).getroot()
+    parts = ("groupId", "artifactId", "version")
+    return [":".join(d.findtext(part, "") for part in parts) for d in project.findall("./dependencies/dependency")]

@@ -1,0 +1,4 @@
+"""Where bytes lie: the lake, and the stores that source files are read from.
+
+Does not belong here: what is in the files.
+"""

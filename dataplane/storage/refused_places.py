@@ -1,0 +1,131 @@
+"""Places that no dataflow reads or writes: the installation's own, those of the system, and all that the operator's
+allow list (`HEADGATE_SOURCES`) does not name.
+
+A path is judged by where it leads, through links and `..`, and as it is written: `/proc/self/root` leads to `/`.
+What lies behind a mount or a hard link is not seen. Does not belong here: rights of users, finding files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from dataplane.contract import SYSTEM_PLACES, Json
+from dataplane.errors import TaskFailure
+from dataplane.storage.source_stores import is_remote, path_of, root_of
+
+SOURCES = "HEADGATE_SOURCES"
+_OWN = ("HEADGATE_HOME", "HEADGATE_SECRETS", "HEADGATE_TOKEN_FILE")
+_ELSEWHERE = "put the data in a folder of their own and name it in path:"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What is refused, by place and what it is; `allowed` is None where the operator names no sources."""
+
+    refused: tuple[tuple[str, str], ...]
+    allowed: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(environ: Mapping[str, str], lake: str = "") -> Places:
+        """As the environment says. `lake`: the URI or folder of the lake that a claim is about."""
+        own = [environ[name] for name in _OWN if environ.get(name)]
+        lakes = [uri for uri in (environ.get("HEADGATE_LAKE"), lake) if uri]
+        refused = [(place, "a place of the system") for place in SYSTEM_PLACES]
+        refused += [(place, "Headgate's own") for path in own for place in _ways_to(path)]
+        refused += [(place, "Headgate's lake") for uri in lakes for place in _ways_to(uri)]
+        given = environ.get(SOURCES)
+        entries = [entry.strip() for entry in given.split(",")] if given else []
+        allowed = tuple(_real(entry) for entry in entries if entry)
+        return Places(tuple(dict.fromkeys(refused)), allowed if given else None)
+
+    def check_source(self, place: str) -> None:
+        """TaskFailure if nothing may be read there."""
+        real = _real(place)
+        self._check(place, real)
+        self._check_allowed(place, real)
+
+    def check_target(self, place: str) -> None:
+        """TaskFailure if nothing may be written there. The allow list names sources only."""
+        self._check(place, _real(place))
+
+    def check_object(self, root: str, path: str) -> None:
+        """As `check_source`, of an object in a store by its bucket and name."""
+        place = _remote(root, path)
+        self._check(place, place)
+        self._check_allowed(place, place)
+
+    def of_files(self, paths: Iterable[str]) -> Iterator[str]:
+        """The same paths of local files. TaskFailure once one leads where nothing may be read."""
+        folder, real = None, ""
+        for path in paths:
+            own, _, name = path.rpartition("/")
+            if own != folder:
+                folder, real = own, os.path.realpath(own or "/").rstrip("/")
+            leads_to = os.path.realpath(path) if os.path.islink(path) else f"{real}/{name}"
+            self._check(path, leads_to)
+            self._check_allowed(path, leads_to)
+            yield path
+
+    def check_objects(self, objects: Iterable[Mapping[str, Json]]) -> None:
+        """TaskFailure if one of the source objects of a task may not be read."""
+        local = []
+        for found in objects:
+            uri = found["uri"]
+            if is_remote(uri):
+                self.check_object(root_of(uri), path_of(uri))
+            elif uri.startswith(("/", "file:")):
+                local.append(_path(uri))
+        for _ in self.of_files(local):
+            pass
+
+    def _check(self, written: str, real: str) -> None:
+        for form in (real, written if is_remote(written) else os.path.normpath(_path(written))):
+            for place, what in self.refused:
+                if _is_below(form, place):
+                    message = f"{_shown(written)} leads to {place}, which is {what}"
+                    raise TaskFailure("place-refused", f"{message}: {_ELSEWHERE}")
+
+    def _check_allowed(self, written: str, real: str) -> None:
+        if self.allowed is not None and not any(_is_below(real, place) for place in self.allowed):
+            message = f"{_shown(written)} is in no folder that {SOURCES} names"
+            raise TaskFailure("place-refused", f"{message}: ask the operator to add it there")
+
+
+def _ways_to(place: str) -> tuple[str, ...]:
+    """A place as it is written, and where it leads."""
+    if "://" in place and not place.startswith("file:"):
+        return (_real(place),)
+    return os.path.abspath(_path(place)), _real(place)
+
+
+def _real(place: str) -> str:
+    place = re.sub("^s3[an]:", "s3:", place)  # as Hadoop calls it
+    if is_remote(place):
+        root = root_of(place)
+        return _remote(root, place[len(root) :])
+    return place if "://" in _path(place) else os.path.realpath(_path(place))
+
+
+def _remote(root: str, path: str) -> str:
+    """Both names of Azure's store are one; nothing before a bucket's first slash tells capitals apart."""
+    scheme, _, bucket = root.lower().partition("://")
+    return f"{'abfss' if scheme == 'abfs' else scheme}://{bucket}/{path.strip('/')}".rstrip("/")
+
+
+def _path(place: str) -> str:
+    """The path of a `file:` URI, or of a path; a URI of anything else stays what it is."""
+    if not place.startswith("file:"):
+        return place
+    return "/" + unquote(place.removeprefix("file:")).lstrip("/")
+
+
+def _is_below(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _shown(path: str) -> str:
+    return path.encode(errors="backslashreplace").decode()

@@ -1,0 +1,258 @@
+"""Object stores that source files lie in: their addresses, opening them, objects as files, what is wrong in words.
+
+Address and credentials are those that the read component declares, else those of the environment; they have nothing to
+do with the lake's. Does not belong here: which objects there are (remote_listing), Spark's way to them (hadoop).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import quote, unquote
+
+from dataplane.contract import Json, SourceObject
+from dataplane.errors import TaskFailure
+from dataplane.secrets import resolved
+from dataplane.spark.s3a import endpoint_of
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+RETRY_S = 15.0  # then the task fails, and is tried again later
+MOST_TRIES = 6
+BUFFER_BYTES = 1 << 16  # a header or a footer mostly fits
+ALL_BYTES = 1 << 23
+FEW = 16  # objects that are asked for one by one, at a time
+PAGE = 1000  # objects that a server tells at a time
+MOST_PASSED = 20  # of others for each that is looked for
+PREFIX = "storage."
+_REMOTE = re.compile(r"(s3|gs|abfss?)://")
+_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")
+_CODES = {
+    "NoSuchBucket": "bucket-missing",
+    "ContainerNotFound": "bucket-missing",
+    "AccessDenied": "permission-denied",
+    "AllAccessDisabled": "permission-denied",
+    "AuthorizationPermissionMismatch": "permission-denied",
+    "AuthenticationFailed": "credentials-refused",
+    "AuthenticationRequired": "credentials-refused",
+    "AuthorizationFailure": "credentials-refused",
+    "InvalidAccessKeyId": "credentials-refused",
+    "SignatureDoesNotMatch": "credentials-refused",
+    "XAdminUserNotFound": "credentials-refused",  # a word of versitygw's
+    "ExpiredToken": "credentials-refused",
+    "InvalidToken": "credentials-refused",
+    "PermanentRedirect": "wrong-region",
+    "AuthorizationHeaderMalformed": "wrong-region",
+    "IllegalLocationConstraintException": "wrong-region",
+}
+
+
+class Moved(TaskFailure):
+    """An object is not what was listed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("source-changed", f"{path} changed after it was listed", "infrastructure")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a store is reached; what is empty is found in the environment. Without a session, keys that do not end."""
+
+    endpoint: str = ""
+    region: str = ""
+    access_key_id: str = ""
+    secret_access_key: str = ""
+    session_token: str = ""
+
+    @staticmethod
+    def of(job: Mapping[str, Json]) -> Access:
+        """As a read component declares it. TaskFailure for a secret without a value."""
+        given = job.get("settings") or {}
+        return Access(**{k.removeprefix(PREFIX): resolved(v) for k, v in given.items() if k.startswith(PREFIX)})
+
+    def __repr__(self) -> str:
+        return f"Access({self.endpoint!r}, {self.region!r})"
+
+
+def is_remote(location: str) -> bool:
+    """Whether a location or URI is in an object store."""
+    return _REMOTE.match(location) is not None
+
+
+def root_of(location: str) -> str:
+    """The scheme and bucket: `s3://bucket`."""
+    found = _ROOT.match(location)
+    if found is None:
+        raise TaskFailure("bad-url", f"{location} names no bucket")
+    return found[0]
+
+
+def uri_of(root: str, path: str) -> str:
+    return f"{root}/{quote(path)}"
+
+
+def path_of(uri: str) -> str:
+    """The name of an object within its bucket."""
+    return unquote(uri.removeprefix(root_of(uri)).removeprefix("/"))
+
+
+@lru_cache(maxsize=16)
+def open_root(root: str, access: Access) -> ObjectStore:
+    """A bucket. Nothing is asked of the server. TaskFailure where the package is missing or the URL is none."""
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError as e:
+        raise TaskFailure("missing-package", "object stores need: pip install 'headgate[s3]'", "infrastructure") from e
+    given: dict[str, Any] = {}
+    if root.startswith("s3:"):
+        given = _of_s3(access)
+    retry = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
+    endpoint = access.endpoint or endpoint_of(os.environ)
+    allows_http = not root.startswith("s3:") or endpoint.startswith("http://")
+    client = {"allow_http": allows_http, "connect_timeout": "5s"}
+    try:
+        found = from_url(root, client_options=client, retry_config=retry, **given)  # type: ignore[call-overload]
+    except (BaseError, ValueError) as e:
+        raise TaskFailure("bad-url", f"{root}: {_first_line(str(e))}") from None
+    return cast("ObjectStore", found)
+
+
+def _of_s3(access: Access) -> dict[str, Any]:
+    places = {"endpoint": access.endpoint.rstrip("/"), "region": access.region}
+    given: dict[str, Any] = {"config": {name: value for name, value in places.items() if value}}
+    if access.access_key_id:
+        keys = {
+            "access_key_id": access.access_key_id,
+            "secret_access_key": access.secret_access_key,
+            "token": access.session_token or None,
+            "expires_at": None,
+        }
+        given["credential_provider"] = lambda: keys  # and nothing of those in the environment
+    return given
+
+
+@contextmanager
+def telling(path: str) -> Iterator[None]:
+    """Errors of a store as TaskFailures in words, without the request that led to them."""
+    from obstore.exceptions import BaseError, PreconditionError
+
+    try:
+        yield
+    except PreconditionError:
+        raise Moved(path) from None
+    except (FileNotFoundError, BaseError) as e:
+        raise failure(path, e) from None
+
+
+def failure(path: str, error: Exception) -> TaskFailure:
+    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+    from dataplane.storage.object_store_lake import told
+
+    text = str(error)
+    code, words = told(text)
+    if code in _CODES:
+        return TaskFailure(_CODES[code], f"{path}: {words}")
+    match error:
+        case FileNotFoundError():
+            return Moved(path)
+        case PermissionDeniedError() | UnauthenticatedError():
+            return TaskFailure("permission-denied", f"{path}: {words}")
+        case _ if "error sending request" in text or "error trying to connect" in text:
+            return TaskFailure("unreachable", f"{path}: the object store does not answer: {words}", "infrastructure")
+        case _:
+            return TaskFailure("unreadable", f"{path}: {words}", "infrastructure")
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:300]
+
+
+def open_object(store: ObjectStore, found: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
+    """A listed object as a file. Reading it raises Moved once it is not what was listed."""
+    from dataplane.storage.object_store_lake import ObjectFile
+
+    raw = ObjectFile(store, path_of(found["uri"]), found["size"], etag_of(found["version"]), telling)
+    return io.BufferedReader(raw, buffer_bytes)
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+def version_of(meta: Mapping[str, Any], access: Access) -> str:
+    """What moves if and only if an object may have. With an address that is declared, of that address only."""
+    return version_by(meta["e_tag"], meta["size"], modified_ms(meta), access)
+
+
+def version_by(etag: str | None, size: int, modified: int, access: Access) -> str:
+    where = f"@{access.endpoint.rstrip('/')}" if access.endpoint else ""
+    return f"etag:{etag} {size}{where}" if etag else f"modified:{modified} {size}{where}"
+
+
+def etag_of(version: str) -> str | None:
+    found = re.match(r"etag:(.*) \d+(?:@\S*)?$", version)
+    return found[1] if found else None
+
+
+def modified_ms(meta: Mapping[str, Any]) -> int:
+    told: float = meta["last_modified"].timestamp()
+    return round(told * 1000)
+
+
+def modified_by(microseconds: int) -> int:
+    """As `modified_ms`, of a time as a number: in the same steps, so that halves come out the same."""
+    return round(microseconds / 1_000_000 * 1000)
+
+
+def moved(access: Access, objects: Sequence[SourceObject]) -> frozenset[str]:
+    """URIs of those, all of one bucket, that are not what was listed. Many are looked at by listing where they lie."""
+    if not objects:
+        return frozenset()
+    root = root_of(objects[0]["uri"])
+    store, wanted = open_root(root, access), {path_of(o["uri"]): o for o in objects}
+    found = _listed_again(store, root, sorted(wanted)) if len(wanted) > FEW else {}
+    rest = [path for path in wanted if path not in found]
+    with ThreadPoolExecutor(FEW) as threads:
+        found |= dict(zip(rest, threads.map(lambda path: head(store, root, path), rest), strict=True))
+    return frozenset(o["uri"] for path, o in wanted.items() if not is_as_listed(found[path], o, access))
+
+
+def is_as_listed(meta: Mapping[str, Any] | None, found: SourceObject, access: Access) -> bool:
+    """Azure tells an etag without quotation marks in a listing, and with them when it is asked for one object."""
+    return meta is not None and version_of(meta, access).replace('"', "") == found["version"].replace('"', "")
+
+
+def head(store: ObjectStore, root: str, path: str) -> Mapping[str, Any] | None:
+    """What a server tells of one object; None where it is not there."""
+    import obstore
+
+    with telling(uri_of(root, path)):
+        try:
+            return obstore.head(store, path)
+        except FileNotFoundError:
+            return None
+
+
+def _listed_again(store: ObjectStore, root: str, paths: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
+    """Those that a listing comes upon before it has passed too many others."""
+    import obstore
+
+    wanted, found, passed = set(paths), dict[str, Mapping[str, Any] | None](), 0
+    folder = os.path.commonpath([paths[0], paths[-1]])
+    with telling(uri_of(root, folder)):
+        for page in obstore.list(store, prefix=folder or None, offset=paths[0][:-1], chunk_size=PAGE):
+            found |= {meta["path"]: meta for meta in page if meta["path"] in wanted}
+            passed += len(page)
+            if page[-1]["path"] >= paths[-1] or passed > MOST_PASSED * (len(found) + PAGE):
+                break
+    return found
