@@ -20,10 +20,10 @@ def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
     PostgreSQL goes by its own clock.
     """
     if url == MEMORY:
-        from controlplane.store.memory import MemoryStore
+        from controlplane.store.memory.store import MemoryStore
 
         return MemoryStore(clock)
-    from controlplane.store.sql import open_sql
+    from controlplane.store.sql.store import open_sql
 
     return open_sql(url, clock)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Engine, inspect, make_url, text
 
 from controlplane.core.errors import HeadgateError
-from controlplane.store.dialects import postgres_engines, sqlite_engines
+from controlplane.store.sql.dialects import postgres_engines, sqlite_engines
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -18,7 +18,7 @@ from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations import work
 from controlplane.operations.world import Facts
-from controlplane.store.memory_queue import MemoryQueue
+from controlplane.store.memory.queue import MemoryQueue
 from dataplane.contract import EMPTY, Content, digest, partition_result, slot_id, source_id
 from dataplane.listing import files as listing
 from tests.property import runs

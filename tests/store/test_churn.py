@@ -13,7 +13,7 @@ from controlplane.core.model import Answer
 from controlplane.operations.collect import collect
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
-from controlplane.store.tables import metadata
+from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
 from tests.store.examples import d, driver, event, task, token
 from tests.store.planner import FRAGMENTS, Plan, check_everything, entry, remember

@@ -24,9 +24,9 @@ from controlplane.ports import Store, Tx
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from controlplane.store.dialects import Postgres as PostgresDialect
-from controlplane.store.dialects import postgres_engines
-from controlplane.store.sql import SqlStore
+from controlplane.store.sql.dialects import Postgres as PostgresDialect
+from controlplane.store.sql.dialects import postgres_engines
+from controlplane.store.sql.store import SqlStore
 from tests.property.engine import Engine, MemoryLake
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World

@@ -17,9 +17,10 @@ from controlplane.core.kept import Expired, Files, Pointer, Span, Stored
 from controlplane.core.model import Answer, Building, Consumed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports import Store
-from controlplane.store import open_store, tables, upgrade
-from controlplane.store.part import PAGE
+from controlplane.store import open_store, upgrade
 from controlplane.store.rules import NODE_FRESH_S
+from controlplane.store.sql import tables
+from controlplane.store.sql.base import PAGE
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import (

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.core.errors import StaleRevision, StaleState
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import (

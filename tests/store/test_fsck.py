@@ -16,7 +16,7 @@ from controlplane.core.model import Building, Fragment, SourcePartition, Target
 from controlplane.operations.fsck import FIXES, Finding, fsck
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
-from controlplane.store import tables as db
+from controlplane.store.sql import tables as db
 from dataplane.contract import Content, FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World

@@ -12,7 +12,8 @@ from sqlalchemy import create_engine, make_url, text
 from controlplane.core.leases import LOOP, Deposed
 from controlplane.ports import Store
 from controlplane.reconciler.leading import Fenced
-from controlplane.store import dialects, open_store
+from controlplane.store import open_store
+from controlplane.store.sql import dialects
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
 from tests.store.examples import event, state

@@ -23,7 +23,7 @@ from controlplane.ports import Store
 from controlplane.reconciler.leading import Fenced
 from controlplane.store import HEAD, open_store, upgrade, version
 from controlplane.store.migrate import MIGRATIONS, UnknownVersion
-from controlplane.store.tables import metadata
+from controlplane.store.sql.tables import metadata
 from tests.store.examples import event, state
 
 START = """
@@ -31,7 +31,7 @@ import sys
 from controlplane.store import open_store, upgrade
 upgrade(sys.argv[1])
 open_store(sys.argv[1]).close()
-print(*sorted({"alembic", "psycopg", "controlplane.store.memory"} & set(sys.modules)))
+print(*sorted({"alembic", "psycopg", "controlplane.store.memory.store"} & set(sys.modules)))
 """
 
 

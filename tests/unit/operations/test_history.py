@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.operations import look
 from controlplane.operations.context import Context
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 from tests.store.examples import state
 
 DAILY = "flights.daily"

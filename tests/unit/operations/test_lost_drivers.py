@@ -14,7 +14,7 @@ from controlplane.core.model import Attempt, Fault, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations import work
 from controlplane.operations.context import Context
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 from dataplane.contract import CONTRACT, MANIFEST, FileEntry, TaskResult
 from tests.store.examples import SCHEMA, d, task
 

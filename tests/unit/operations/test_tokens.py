@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controlplane.operations import tokens
 from controlplane.operations.context import Context
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 
 TEXT = "hg_" + "x" * 40
 

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.leases import LOOP
 from controlplane.reconciler.leading import Candidate, Fenced, Over
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 
 HANGS_S = 60.0
 LEASE_S = 0.06

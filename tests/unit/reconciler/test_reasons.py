@@ -15,7 +15,7 @@ from controlplane.operations import blueprints, look, tokens, work
 from controlplane.operations.context import Context
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 from dataplane.contract import CONTRACT, Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions

@@ -10,7 +10,7 @@ from controlplane.operations import blueprints, work
 from controlplane.operations.context import Context
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from controlplane.store.memory import MemoryStore
+from controlplane.store.memory.store import MemoryStore
 from dataplane.contract import CONTRACT, Claim, Json, canonical_schema
 from tests.property.engine import MemoryLake
 from tests.unit.listing.location import each, file, told

@@ -13,8 +13,8 @@ from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import NO_WISH, Begun, Building, Consumed, Publication, State, Target
-from controlplane.store import tables as db
-from controlplane.store.part import Part, chunks, dump, dump_optional, load_optional
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError
 
 

@@ -11,8 +11,8 @@ from sqlalchemy import Row, delete, func, select
 
 from controlplane.core.ends import UNREMARKABLE
 from controlplane.core.model import CLAIMED, Driver, Event, Token
-from controlplane.store import tables as db
-from controlplane.store.part import Part, dump
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part, dump
 
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from controlplane.store import tables as db
-from controlplane.store.part import Part
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part
 
 
 class Marked(Part):

@@ -28,8 +28,8 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from controlplane.store import tables
-from controlplane.store.dialects import Dialect
+from controlplane.store.sql import tables
+from controlplane.store.sql.dialects import Dialect
 from dataplane.contract import Json, Schema
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

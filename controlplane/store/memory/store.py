@@ -33,12 +33,12 @@ from controlplane.core.model import (
     Trace,
 )
 from controlplane.ports import Tx
-from controlplane.store.memory_collected import MemoryCollected
-from controlplane.store.memory_leased import MemoryLeased
-from controlplane.store.memory_queue import MemoryQueue, pick
-from controlplane.store.memory_superseded import MemorySuperseded
+from controlplane.store.memory.leases import MemoryLeased
+from controlplane.store.memory.packs import MemorySuperseded
+from controlplane.store.memory.queue import MemoryQueue, pick
+from controlplane.store.memory.tables import Named, Shelf, Space, V
+from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts
-from controlplane.store.shelf import Named, Shelf, Space, V
 from dataplane.contract import Content, Json, TaskError
 
 

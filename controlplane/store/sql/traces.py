@@ -11,9 +11,9 @@ from sqlalchemy import Row, Select, Text, delete, literal, select, update
 
 from controlplane.core.kept import Files, Stored
 from controlplane.core.model import Fragment, Trace
-from controlplane.store import tables as db
-from controlplane.store.part import Part, chunks, dump
 from controlplane.store.rules import firsts
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part, chunks, dump
 from dataplane.contract import MASK, Content, Json, Schema
 
 

@@ -11,17 +11,17 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports import Tx
-from controlplane.store.branched import Branched
-from controlplane.store.collected import Collected
-from controlplane.store.desired import Desired
-from controlplane.store.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
-from controlplane.store.leased import Leased
-from controlplane.store.listed import Listed
-from controlplane.store.marked import Marked
-from controlplane.store.noted import Noted
-from controlplane.store.remembered import Remembered
-from controlplane.store.settled import Settled
-from controlplane.store.superseded import Superseded
+from controlplane.store.sql.blueprints import Desired
+from controlplane.store.sql.branches import Branched
+from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
+from controlplane.store.sql.events import Noted
+from controlplane.store.sql.leases import Leased
+from controlplane.store.sql.listings import Listed
+from controlplane.store.sql.marks import Marked
+from controlplane.store.sql.packs import Superseded
+from controlplane.store.sql.states import Settled
+from controlplane.store.sql.traces import Remembered
+from controlplane.store.sql.upkeep import Collected
 from dataplane.contract import Schema
 
 

@@ -11,8 +11,8 @@ from sqlalchemy import Table, literal, select
 
 from controlplane.core import marks
 from controlplane.core.errors import BranchExists
-from controlplane.store import tables as db
-from controlplane.store.part import Part
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part
 
 KNOWN_BY = (db.dataflows, db.heads)
 WHOLE = (db.dataflows, db.uids, db.pauses, db.forces, db.heads, db.buildings, db.pins)

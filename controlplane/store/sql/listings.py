@@ -11,9 +11,9 @@ from sqlalchemy import Row, delete, literal, update
 
 from controlplane.core import marks
 from controlplane.core.model import Listing, SourcePartition
-from controlplane.store import tables as db
-from controlplane.store.part import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
 from controlplane.store.rules import NODE_FRESH_S
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
 
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
 

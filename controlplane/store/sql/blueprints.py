@@ -10,9 +10,9 @@ from sqlalchemy import Row, Select, delete, func, select, update
 from controlplane.core import marks
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import Answer, Change, Revision
-from controlplane.store import tables as db
-from controlplane.store.part import dump
-from controlplane.store.queue import Queue
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import dump
+from controlplane.store.sql.queue import Queue
 
 
 class Desired(Queue):

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, select, update
 
 from controlplane.core.leases import Deposed, Lease
-from controlplane.store import tables as db
-from controlplane.store.part import Part
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part
 
 
 class Leased(Part):

@@ -1,11 +1,11 @@
-"""Packs that are not needed any more, in memory: the twin of `superseded`. Does not belong here: which those are."""
+"""Packs that are not needed any more, in memory: the twin of `sql.packs`. Does not belong here: which those are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from controlplane.core.superseded import Leftover, Origin
-from controlplane.store.memory_queue import MemoryPart
+from controlplane.store.memory.queue import MemoryPart
 
 
 class MemorySuperseded(MemoryPart):

@@ -1,4 +1,4 @@
-"""Collecting and checking in memory: the twin of `collected`. Does not belong here: how long anything is kept."""
+"""Collecting and checking in memory: the twin of `sql.upkeep`. Does not belong here: how long anything is kept."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import islice, takewhile
 
 from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
 from controlplane.core.model import Building, State
-from controlplane.store.memory_queue import MemoryPart, pick
-from controlplane.store.shelf import K, Shelf, V
+from controlplane.store.memory.queue import MemoryPart, pick
+from controlplane.store.memory.tables import K, Shelf, V
 
 
 def _drop(shelf: Shelf[K, V], keys: Iterable[K], limit: int | None = None) -> int:

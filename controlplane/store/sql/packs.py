@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import delete
 
 from controlplane.core.superseded import Leftover, Origin
-from controlplane.store import tables as db
-from controlplane.store.part import Part
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part
 
 
 class Superseded(Part):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from controlplane.core.model import SIZES, Asked, Attempt, Size, Task
+from controlplane.store.memory.tables import K, Shelf, Space, V
 from controlplane.store.rules import attempt_prefix, larger, within
-from controlplane.store.shelf import K, Shelf, Space, V
 from dataplane.contract import Json, Kind, TaskError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.core.leases import Deposed, Lease
-from controlplane.store.memory_queue import MemoryPart
+from controlplane.store.memory.queue import MemoryPart
 
 
 class MemoryLeased(MemoryPart):

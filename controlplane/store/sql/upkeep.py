@@ -13,8 +13,8 @@ from sqlalchemy import Column, ColumnElement, FromClause, Table, delete, func, s
 from sqlalchemy import bindparam as bind
 
 from controlplane.core.kept import HOLDERS, Expired, Holder, Pointer, Span
-from controlplane.store import tables as db
-from controlplane.store.part import Part
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part
 
 
 class Collected(Part):
