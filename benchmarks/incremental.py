@@ -31,7 +31,7 @@ from benchmarks.processes import timed
 from controlplane import settings
 from controlplane.bootstrap import Server
 from controlplane.cli import once, sources
-from controlplane.operations import operate
+from controlplane.operations.desired import controls
 from tests import tpch
 
 Json: TypeAlias = Any
@@ -102,7 +102,7 @@ class Story:
 
     def _modes(self) -> Json:
         """Of the queries that read lineitem: how they read it."""
-        from controlplane.operations.views import modes
+        from controlplane.operations.inspect.views import modes
 
         with self._server.context("bench").looking("main") as (_, facts):
             nodes = facts.desired.nodes
@@ -114,13 +114,13 @@ class Story:
         context = self._server.context("bench")
         names = list(self._modes())
         for name in names:
-            operate.pause(context, "main", f"tpch.{name}")
+            controls.pause(context, "main", f"tpch.{name}")
         self._corrected(month)
         return {name: self._resumed(f"tpch.{name}") for name in names}
 
     def _resumed(self, dataset: str) -> float:
         began = time.monotonic()
-        operate.resume(self._server.context("bench"), "main", dataset)
+        controls.resume(self._server.context("bench"), "main", dataset)
         self._server.settle([dataset.partition(".")[0]], "main", lambda _: None, lambda: False)
         return round(time.monotonic() - began, 3)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
     from controlplane.ports import DriverPool, Publisher, Store
-    from controlplane.reconciler.leading import Fenced
+    from controlplane.reconciler.leader import Fenced
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
 
@@ -241,7 +241,7 @@ class Server:
 
     def _mint(self, driver: str) -> str:
         """A token for one driver of the pool."""
-        from controlplane.operations import tokens
+        from controlplane.operations.desired import tokens
 
         text, _ = tokens.create(self.context("pool"), f"of {driver}", ("driver",), subject=driver, ttl_s=DRIVER_TOKEN_S)
         return text
@@ -276,7 +276,7 @@ class Server:
 
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
-        from controlplane.operations.work import LEASE_S
+        from controlplane.operations.work.attempts import LEASE_S
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
@@ -343,7 +343,7 @@ class Server:
 
     def _stand(self) -> threading.Thread:
         """For leader: a thread that has the loop while no other process has it."""
-        from controlplane.reconciler.leading import Candidate
+        from controlplane.reconciler.leader import Candidate
 
         if self.settings.pool == "kubernetes":
             _read_pools(self.settings)  # one that cannot be used is told now
@@ -478,8 +478,8 @@ def _url(host: str, port: int) -> str:
 
 def _first_token(home: Home, store: Store, chosen: str | None) -> str:
     """The home's own token; made at the first start, and again if it is lost or revoked, unless one was chosen."""
-    from controlplane.operations import tokens
     from controlplane.operations.context import Context
+    from controlplane.operations.desired import tokens
 
     if chosen is not None:
         tokens.admit(Context(store, actor="local"), chosen, "admin", ("admin",))

@@ -415,6 +415,11 @@ def task_error(kind: Literal["user", "infrastructure"], condition: str, message:
     }
 
 
+def infrastructure_error(condition: str, message: str) -> TaskError:
+    """An error that is nobody's fault who wrote a blueprint."""
+    return task_error("infrastructure", condition, message)
+
+
 class Manifest(TypedDict):
     contract: int
     attempt: str

@@ -16,9 +16,11 @@ from controlplane.core.dataflow import Desired
 from controlplane.core.model import Attempt, Fragment, Task, Trace
 from controlplane.core.plan import Commit, Plan
 from controlplane.core.tree import Entry, NodeStore
-from controlplane.operations import blueprints, planner, work, world
 from controlplane.operations.context import Context
-from controlplane.operations.settle import Settling
+from controlplane.operations.desired import blueprints
+from controlplane.operations.planning import planner, snapshot
+from controlplane.operations.planning.apply_plan import Settling
+from controlplane.operations.work import attempts
 from controlplane.ports import ObjectStore, Store, Tx
 from controlplane.reconciler.loop import WINDOW
 from controlplane.store import open_store, upgrade
@@ -135,7 +137,7 @@ def branch(store: Store, name: str) -> None:
 
 def desired(store: Store, branch: str = MAIN) -> Desired:
     with store.read(NAMESPACE) as tx:
-        return world.desired(tx, branch, namespace=NAMESPACE)
+        return snapshot.desired(tx, branch, namespace=NAMESPACE)
 
 
 # --- tasks ------------------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ class Report:
     def commit(self) -> int:
         """Take it in, in one transaction; how many tasks were accepted."""
         lake = cast("ObjectStore", self.lake)
-        done = work.take_in(Context(self.store), self.attempt, self.results, lake, by="executed")
+        done = attempts.take_in(Context(self.store), self.attempt, self.results, lake, by="executed")
         return len(done.accepted)
 
 

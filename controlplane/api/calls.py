@@ -16,8 +16,8 @@ from controlplane.api.problems import Refused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import Answer
-from controlplane.operations.blueprints import MAIN
 from controlplane.operations.context import Context
+from controlplane.operations.desired.blueprints import MAIN
 from dataplane.contract import digest
 
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")

@@ -27,8 +27,8 @@ from controlplane.api.problems import Refused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model import SIZES, Size
-from controlplane.operations import work
 from controlplane.operations.context import Context
+from controlplane.operations.work import attempts as work
 from dataplane.contract import Claim, Kind
 
 PREFIX = "/v1/driver/"

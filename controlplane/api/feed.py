@@ -20,8 +20,8 @@ from anyio import CapacityLimiter, to_thread
 from controlplane import logs
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
-from controlplane.operations import look
 from controlplane.operations.context import Context
+from controlplane.operations.inspect import look
 from dataplane.contract import Json
 
 STREAMS = 10_000  # of this process

@@ -13,11 +13,11 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.api.threads import Threads
 from controlplane.core.model import Token
-from controlplane.operations.collect import Forget
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import Damages
-from controlplane.operations.planner import Planners
+from controlplane.operations.planning.planner import Planners
 from controlplane.operations.troubles import Troubles
+from controlplane.operations.upkeep.collect import Forget
+from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports import ObjectStore, Store
 from dataplane.contract import Schema
 

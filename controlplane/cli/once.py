@@ -35,7 +35,8 @@ class Wish:
 
 def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
-    from controlplane.operations import blueprints, look, operate
+    from controlplane.operations.desired import blueprints, controls
+    from controlplane.operations.inspect import look
 
     blueprints.require_main(wish.branch)
     context = server.context("run")
@@ -44,7 +45,7 @@ def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, sin
     drivers = server.drivers_started
     flows = list(blueprints.apply(context, wish.branch, sources.as_sources(wish.texts))["revisions"])
     for flow in flows:
-        operate.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
+        controls.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
     again = _retrying(context, wish.branch, flows)
     state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
@@ -57,12 +58,12 @@ def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, sin
 
 def _retrying(context: Context, branch: str, flows: Sequence[str]) -> Callable[[], bool]:
     """Retries, once, what had failed before and is still wanted: what the new listings replaced is not tried again."""
-    from controlplane.operations import operate
+    from controlplane.operations.desired import controls
 
-    stuck = {flow: keys for flow in flows if (keys := operate.failed(context, branch, flow))}
+    stuck = {flow: keys for flow in flows if (keys := controls.failed(context, branch, flow))}
 
     def again() -> bool:
-        counts = [operate.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]
+        counts = [controls.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]
         stuck.clear()
         return any(counts)
 

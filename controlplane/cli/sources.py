@@ -15,7 +15,7 @@ from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
     from controlplane.client import Document
-    from controlplane.operations.blueprints import Source
+    from controlplane.operations.desired.blueprints import Source
 
 MOST_BYTES = 5_000_000
 
@@ -57,14 +57,14 @@ def load(paths: Sequence[Path]) -> tuple[Text, ...]:
 
 def validate(texts: Iterable[Text]) -> tuple[Problem, ...]:
     """All problems that can be found without a server."""
-    from controlplane.operations import blueprints
+    from controlplane.operations.desired import blueprints
 
     return blueprints.validate(as_sources(texts))
 
 
 def noticed(texts: Iterable[Text]) -> tuple[Problem, ...]:
     """What is no problem and worth knowing."""
-    from controlplane.operations import blueprints
+    from controlplane.operations.desired import blueprints
 
     return blueprints.noticed(as_sources(texts))
 
@@ -99,6 +99,6 @@ def as_documents(texts: Iterable[Text]) -> list[Document]:
 
 
 def as_sources(texts: Iterable[Text]) -> list[Source]:
-    from controlplane.operations.blueprints import Source
+    from controlplane.operations.desired.blueprints import Source
 
     return [Source(t.name, t.text, t.files) for t in texts]

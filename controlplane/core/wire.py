@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
-from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult, task_error
+from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult, infrastructure_error
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
@@ -85,7 +85,7 @@ def results(values: Iterable[object], kind: Kind, prefix: str) -> Decoded:
 def _damaged(found: TaskResult, kind: Kind, problem: str) -> TaskResult:
     condition = "listing-damaged" if kind == "list" else "result-damaged"
     message = _shortened(printable(f"what the task gave is not as docs/protocol.md says: {problem}"), LONGEST_MESSAGE)
-    error = task_error("infrastructure", condition, message)
+    error = infrastructure_error(condition, message)
     return {"task": found["task"], "epoch": found["epoch"], "state": "failed", "error": error}
 
 

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from controlplane.core.plan import Plan
-from controlplane.operations.planner import Planners
+from controlplane.operations.planning.planner import Planners
+from controlplane.operations.planning.snapshot import Facts
 from controlplane.operations.troubles import Troubles
-from controlplane.operations.world import Facts
 from controlplane.ports import Store
 
 

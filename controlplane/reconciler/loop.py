@@ -22,16 +22,19 @@ from controlplane.core.leases import Deposed
 from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
 from controlplane.core.plan import Compute, Learn, Status, worst
 from controlplane.core.scaling import Level, Share
-from controlplane.operations import listings, publish, tokens, work
-from controlplane.operations.collect import Collecting, Forget
 from controlplane.operations.context import Context
-from controlplane.operations.planner import Planner
-from controlplane.operations.settle import Pass, Settling
-from controlplane.operations.sweep import sweep
+from controlplane.operations.desired import tokens
+from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.projections import publish
 from controlplane.operations.troubles import Troubles, of_listing
-from controlplane.operations.world import desired
+from controlplane.operations.upkeep.collect import Collecting, Forget
+from controlplane.operations.upkeep.orphans import sweep
+from controlplane.operations.work import attempts as work
+from controlplane.operations.work import listings
 from controlplane.ports import DriverPool, ObjectStore, Publisher, Store
-from controlplane.reconciler.packing import Packing
+from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.wake import Ends, Wake
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
 

@@ -6,7 +6,7 @@ Does not belong here: which fragments are packed.
 
 from __future__ import annotations
 
-from dataplane.contract import TaskError, TaskSpec, pack_id
+from dataplane.contract import TaskError, TaskSpec, infrastructure_error, pack_id
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.inputs import read_files
 from dataplane.fragments.sorting import gathered
@@ -23,13 +23,5 @@ def proven(task: TaskSpec, outcome: Fragment | TaskError) -> Fragment | TaskErro
     """What was measured, if it is what was asked for."""
     if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome
-    return {
-        "kind": "infrastructure",
-        "condition": "PACK_DIFFERS",
-        "sqlstate": None,
-        "message": f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to",
-        "file": None,
-        "line": None,
-        "column": None,
-        "detail": "",
-    }
+    told = f"the rows of {len(task['slots'][''])} files are not those of the fragments that they belong to"
+    return infrastructure_error("PACK_DIFFERS", told)

@@ -15,8 +15,8 @@ from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import Cluster
 from controlplane.lake.objects import open_lake
 from controlplane.lake.publisher import DeltaPublisher
-from controlplane.operations import work
 from controlplane.operations.context import Context
+from controlplane.operations.work import attempts
 from controlplane.ports import Store
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -138,7 +138,7 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
         jobs(site, loop, JOB)
         kubelet.started(JOB)
         (driver,) = loop.pool.poll()
-        claim = work.claim(Context(store), driver.id, CONTRACT, ["transform"])
+        claim = attempts.claim(Context(store), driver.id, CONTRACT, ["transform"])
         assert claim is not None
         match end:
             case "memory":

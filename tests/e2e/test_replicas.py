@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 
 from controlplane.core.leases import LOOP
 from controlplane.lake.objects import open_lake
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import fsck
+from controlplane.operations.desired import tokens
+from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, TaskSpec, label_of

@@ -15,8 +15,8 @@ import httpx2
 
 from controlplane.api.services import Services
 from controlplane.lake.objects import open_lake
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Json

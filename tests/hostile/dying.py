@@ -9,7 +9,7 @@ from controlplane.__main__ import Bootstrap
 from controlplane.bootstrap import Server
 from controlplane.cli.main import run
 from controlplane.cli.session import Role, Running
-from controlplane.reconciler.leading import Fenced
+from controlplane.reconciler.leader import Fenced
 from controlplane.reconciler.wake import Ends
 from controlplane.settings import Settings
 

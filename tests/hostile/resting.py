@@ -5,7 +5,7 @@ Does not belong here: what harms it.
 
 from __future__ import annotations
 
-from controlplane.operations import operate
+from controlplane.operations.desired import controls
 from tests.property.world import BRANCH, World
 
 LONG_S = 1_000.0
@@ -17,7 +17,7 @@ class Resting(World):
 
     def go_on(self) -> dict[str, str]:
         """List everything, and work until nothing is under way; the status of every dataset and copy."""
-        operate.refresh(self.ctx, BRANCH, None)
+        controls.refresh(self.ctx, BRANCH, None)
         for _ in range(PASSES):
             last, worked = self.once(), False
             while self.engine.step():

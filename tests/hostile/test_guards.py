@@ -13,10 +13,11 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.leases import Deposed
 from controlplane.core.model import State
-from controlplane.operations import blueprints, look
-from controlplane.operations.settle import Settling
+from controlplane.operations.desired import blueprints
+from controlplane.operations.inspect import look
+from controlplane.operations.planning.apply_plan import Settling
+from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
-from controlplane.operations.world import desired
 from controlplane.ports import Store, Tx
 from tests.hostile.resting import Resting
 from tests.property.model import Component, File, Pick, Read, Total

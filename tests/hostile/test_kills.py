@@ -16,8 +16,9 @@ from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size
 from controlplane.core.plan import Status
 from controlplane.core.scaling import Limits, Share
-from controlplane.operations import blueprints, operate, work
 from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.work import attempts
 from controlplane.ports import Store, Tx
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -42,7 +43,7 @@ components:
 KILLS = 40
 PASSES = 12  # more than it takes
 TASKS = 6  # files, and as many partitions of what is made of them
-LATER_S = max(work.BACKOFF_S) + 1
+LATER_S = max(attempts.BACKOFF_S) + 1
 
 
 class Killed(BaseException):
@@ -202,5 +203,5 @@ def test_forty_kills_at_any_transaction(shop: Shop, seed: int) -> None:
     for _ in range(KILLS):
         shop.life(chance.randint(1, 12), chance.choice(("before", "within", "after")), of_drivers=chance.random() < 0.5)
         if chance.random() < 0.3:
-            operate.refresh(Context(shop.store), "main", None)
+            controls.refresh(Context(shop.store), "main", None)
     check(shop)

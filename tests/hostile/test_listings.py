@@ -14,9 +14,11 @@ import pytest
 from controlplane.bootstrap import Elsewhere
 from controlplane.cli import views
 from controlplane.lake.objects import open_lake
-from controlplane.operations import look, operate, work
-from controlplane.operations.blueprints import Source, apply
 from controlplane.operations.context import Context
+from controlplane.operations.desired import controls
+from controlplane.operations.desired.blueprints import Source, apply
+from controlplane.operations.inspect import look
+from controlplane.operations.work import attempts as work
 from controlplane.ports import Store
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -294,7 +296,7 @@ def test_status_tells_how_late_listings_are(tmp_path: Path) -> None:
     lines = [line for part in views.status({**look.status(place.ctx, "main")}) for line in getattr(part, "lines", ())]
     [other] = late.keys() - {served}
     assert any(f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x for x in lines)
-    operate.pause(place.ctx, "main", "flow")
+    controls.pause(place.ctx, "main", "flow")
     datasets = look.status(place.ctx, "main")["dataflows"][0]["datasets"]
     assert [d["listing"]["behind_s"] for d in datasets] == [0.0, 0.0]
     place.store.close()

@@ -17,10 +17,11 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.model import Attempt, Driver, State
 from controlplane.core.scaling import Share
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations import operate, work
+from controlplane.operations.desired import controls
+from controlplane.operations.work import attempts
 from controlplane.reconciler.loop import RESCUE_TRIES, Reconciler
 from controlplane.reconciler.wake import Wake
-from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult
+from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, infrastructure_error
 from tests.hostile.garbage import garbage, spoilt
 from tests.hostile.resting import PASSES, Resting
 from tests.property.engine import Engine, Fault, Lake
@@ -55,7 +56,8 @@ class Spoiling(Engine):
     def _report_spoilt(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
         body = garbage(self.chance) if self.chance.random() < 0.2 else spoilt(self.chance, results)
         try:
-            work.report(self.ctx, driver, claim["attempt"], body if isinstance(body, list) else [body], lake=self.lake)
+            result = body if isinstance(body, list) else [body]
+            attempts.report(self.ctx, driver, claim["attempt"], result, lake=self.lake)
         except HeadgateError:
             """It is told, and tries again or ends."""
 
@@ -70,7 +72,7 @@ class Spoiling(Engine):
         with self.ctx.store.read() as tx:
             attempt = tx.attempts([claim["attempt"]]).get(claim["attempt"])
         if attempt is not None:
-            work.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
+            attempts.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
 
 
 class Attacked(Resting):
@@ -123,7 +125,7 @@ def test_what_was_spoilt_is_made_once_its_driver_is_honest(tmp_path: Path) -> No
     assert isinstance(engine, Spoiling)
     engine.spoils = False
     for dataset in ("bad.x", "bad.y", "bad.to_y"):
-        operate.retry(world.ctx, BRANCH, dataset)
+        controls.retry(world.ctx, BRANCH, dataset)
     world.put("one", "late.csv", File(("k", "v"), ((5, 5),)))
     assert set(world.go_on().values()) == {"up_to_date"}
 
@@ -160,10 +162,10 @@ def world(tmp_path: Path) -> Iterator[Attacked]:
 
 def _claimed(world: World, dataset: str) -> Claim:
     """Work of a driver that dies with it, once it is there."""
-    operate.refresh(world.ctx, BRANCH, None)
+    controls.refresh(world.ctx, BRANCH, None)
     for _ in range(PASSES):
         world.once()
-        while (claim := work.claim(world.ctx, "dead", CONTRACT, ["parse"], lake="")) is None:
+        while (claim := attempts.claim(world.ctx, "dead", CONTRACT, ["parse"], lake="")) is None:
             if not world.engine.step():
                 break
         if claim is not None and claim["dataset"] == dataset:
@@ -292,7 +294,7 @@ def test_what_is_no_file_is_no_manifest(place: str, tmp_path: Path) -> None:
             path.mkdir()
         case _:
             path.symlink_to(tmp_path / "nowhere")
-    assert work.read_manifest(lake, attempt) == []
+    assert attempts.read_manifest(lake, attempt) == []
 
 
 def test_a_manifest_names_no_more_results_than_there_are_tasks() -> None:
@@ -316,11 +318,11 @@ def test_work_that_reads_no_source_objects_is_not_void() -> None:
 def test_files_of_every_output_are_looked_for() -> None:
     gone = {"files": HONEST["files"], "content": [0, 0, 0], "schema": HONEST["schema"]}
     dealt: Any = {**HONEST, "files": [], "outputs": {"k=1": gone}, "quarantine": gone, "then": [{**gone, "task": "c"}]}
-    assert len(work._files_of(dealt)) == 3
+    assert len(attempts._files_of(dealt)) == 3
 
 
 def test_errors_of_drivers_can_be_stored_and_are_of_bounded_length() -> None:
-    told = {**work.infrastructure_error("X\0", "\ud800" * 100_000), "detail": "a\0" * 1_000_000}
+    told = {**infrastructure_error("X\0", "\ud800" * 100_000), "detail": "a\0" * 1_000_000}
     [result] = wire.results([{**HONEST, "state": "failed", "error": told}], "parse", "p").results
     error = result["error"]
     assert error["condition"] == "X\ufffd"

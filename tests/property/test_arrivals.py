@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations import operate
+from controlplane.operations.desired import controls
 from tests.property.engine import Taken
 from tests.property.model import Component, Copy, File, Fold, Grouped, Join, Pick, Read, Total
 from tests.property.world import BRANCH, World
@@ -36,7 +36,7 @@ class Slow:
         """One more file; what was taken long enough ago is reported, and the loop goes on."""
         self.world._is_busy = True
         self.world.put("a", f"f{number:03}.csv", File(("k", "v"), ((number % 4, number),)))
-        operate.refresh(self.world.ctx, BRANCH, None)
+        controls.refresh(self.world.ctx, BRANCH, None)
         for late in [t for due, t in self.under_way if due <= number]:
             self._end(late)
         self.under_way = [(due, t) for due, t in self.under_way if due > number]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations.collect import GRACE_S, collect
-from controlplane.operations.fsck import fsck
+from controlplane.operations.upkeep.collect import GRACE_S, collect
+from controlplane.operations.upkeep.fsck import fsck
 from tests.property.model import File, Grouped, Meeting, Read, Row
 from tests.property.world import World
 

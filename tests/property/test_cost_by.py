@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations import operate
-from controlplane.operations.planner import Planner
+from controlplane.operations.desired import controls
+from controlplane.operations.planning.planner import Planner
 from tests.property.model import File, Grouped, Meeting, Read
 from tests.property.world import BRANCH, World
 
@@ -33,7 +33,7 @@ def most_statements(folder: Path, count: int, keys: int) -> int:
     world.put("one", "0.csv", files(1, keys, more=7)["0.csv"])
     planner, costs = Planner(world.store, branch=BRANCH), list[int]()
     planner.plan()
-    operate.refresh(world.ctx, BRANCH, None)
+    controls.refresh(world.ctx, BRANCH, None)
     for _ in range(ROUNDS):
         before = world.store.statements
         planner.plan()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controlplane.operations import operate
+from controlplane.operations.desired import controls
 from tests.property.engine import Taken, user_error
 from tests.property.model import Distinct, File, Read
 from tests.property.world import BRANCH, World
@@ -29,7 +29,7 @@ def test_a_failed_run_is_given_up_for_inputs_of_other_columns(tmp_path: Path) ->
     bad: set[str] = set()
 
     def rest() -> int:
-        operate.refresh(world.ctx, BRANCH, None)
+        controls.refresh(world.ctx, BRANCH, None)
         tried = 0
         for _ in range(40):
             changed = world.once().changed

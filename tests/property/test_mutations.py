@@ -16,8 +16,8 @@ from controlplane.core import ids, marks, sql
 from controlplane.core.plan import asking, extents, fold, index, inputs, salts, sink, source, tasks, transform
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
-from controlplane.operations import work
-from controlplane.operations.world import Facts
+from controlplane.operations.planning.snapshot import Facts
+from controlplane.operations.work import attempts
 from controlplane.store.memory.queue import MemoryQueue
 from dataplane.contract import EMPTY, Content, digest, partition_result, slot_id, source_id
 from dataplane.listing import files as listing
@@ -47,7 +47,7 @@ def no_early_cutoff() -> Patch:
         schema, content, files = partition_result(result)
         return schema, Content(content.rows, next(numbers), content.sum2), files
 
-    return work, "partition_result", salted
+    return attempts, "partition_result", salted
 
 
 @mutation("calm")
@@ -165,7 +165,7 @@ def pinned_schemas_are_forgotten() -> Patch:
 
 @mutation("calm")
 def finished_work_of_the_dead_is_thrown_away() -> Patch:
-    return work, "read_manifest", lambda lake, attempt: None
+    return attempts, "read_manifest", lambda lake, attempt: None
 
 
 @mutation("calm")
@@ -186,8 +186,8 @@ def indexes_are_not_updated() -> Patch:
 
 @mutation("calm")
 def keys_are_read_from_their_first_partition_only() -> Patch:
-    right = work._parts
-    return work, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
+    right = attempts._parts
+    return attempts, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
 
 
 @mutation("richer")

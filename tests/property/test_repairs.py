@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.plan import Commit
-from controlplane.operations import operate
-from controlplane.operations.planner import Planner
-from controlplane.operations.repair import repair
+from controlplane.operations.desired import controls
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.upkeep.repair import repair
 from tests.property.model import File, Read
 from tests.property.world import LONG_S, World
 
@@ -37,7 +37,7 @@ def test_what_is_given_up_while_a_pass_is_planned_is_not_committed(
     world.settle()
     world.lake.delete_prefix(lost.files[0]["path"].rpartition("/")[0])
     world.put("one", "a.csv", kept)  # memory knows its rows
-    operate.refresh(world.ctx, "main", None)
+    controls.refresh(world.ctx, "main", None)
     world.once()
     looking = Planner.looking
 

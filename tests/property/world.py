@@ -21,11 +21,12 @@ from controlplane.core import tree
 from controlplane.core.dataflow import Source
 from controlplane.core.model import State
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
-from controlplane.operations import blueprints, listings, operate
 from controlplane.operations.context import Context
-from controlplane.operations.planner import Planner
-from controlplane.operations.settle import Pass, Settling
-from controlplane.operations.world import desired, plan_now
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import desired, plan_now
+from controlplane.operations.work import listings
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
@@ -214,11 +215,11 @@ class World:
         return body
 
     def pause(self, dataset: str, *, paused: bool) -> None:
-        (operate.pause if paused else operate.resume)(self.ctx, BRANCH, dataset)
+        (controls.pause if paused else controls.resume)(self.ctx, BRANCH, dataset)
         (self.paused.add if paused else self.paused.discard)(dataset)
 
     def force(self, dataset: str) -> None:
-        operate.refresh(self.ctx, BRANCH, dataset, force=True)
+        controls.refresh(self.ctx, BRANCH, dataset, force=True)
         self.forces[dataset] += 1
 
     def turn(self) -> None:
@@ -245,7 +246,7 @@ class World:
         """List everything, go on until nothing is left to do, and compare the world with the model. Without `listing`,
         nobody tells the loop that there is anything to do."""
         if listing:
-            operate.refresh(self.ctx, BRANCH, None)
+            controls.refresh(self.ctx, BRANCH, None)
         last = self._run(faults)
         self._check(last.plan)
 
@@ -290,7 +291,7 @@ class World:
         """Some of the work: perhaps a listing, a pass or two, a few claims."""
         self._is_busy = True
         if chance.random() < 0.6:
-            operate.refresh(self.ctx, BRANCH, None)
+            controls.refresh(self.ctx, BRANCH, None)
         for _ in range(chance.randint(1, 3)):
             self.once()
             for _ in range(chance.randint(0, 4)):

@@ -15,8 +15,10 @@ import pytest
 
 from controlplane.bootstrap import Elsewhere
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations import blueprints, look, operate, work
 from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.inspect import look
+from controlplane.operations.work import attempts
 from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -102,15 +104,15 @@ class Shop:
 
     def look(self) -> None:
         """List anew, from the request until the report is taken in."""
-        operate.refresh(self.ctx, "main", "shop.orders")
+        controls.refresh(self.ctx, "main", "shop.orders")
         self.loop.tick()
-        claim = work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        claim = attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert claim is not None
         (task,) = claim["tasks"]
         place = self.lake.root / claim["prefix"] / "listing.jsonl.gz"
         found = list_files(claim["job"], self.versions, lambda: place)
         done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
-        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def planned(self) -> Planned:
         before = self.ctx.store.statements

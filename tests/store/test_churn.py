@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model import Answer
-from controlplane.operations.collect import collect
+from controlplane.operations.upkeep.collect import collect
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql.tables import metadata

@@ -18,8 +18,8 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.expectations import record_key
 from controlplane.core.model import Building, Target
-from controlplane.operations.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.operations.context import Context
+from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.ports import Store, Tx
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, create_engine, delete, insert, update
 
 from controlplane.core import tree
 from controlplane.core.model import Building, Fragment, SourcePartition, Target
-from controlplane.operations.fsck import FIXES, Finding, fsck
+from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from controlplane.core.leases import LOOP, Deposed
 from controlplane.ports import Store
-from controlplane.reconciler.leading import Fenced
+from controlplane.reconciler.leader import Fenced
 from controlplane.store import open_store
 from controlplane.store.sql import dialects
 from tests.servers.postgres import Postgres

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.core.errors import StaleState
 from controlplane.core.leases import LOOP
 from controlplane.ports import Store
-from controlplane.reconciler.leading import Fenced
+from controlplane.reconciler.leader import Fenced
 from controlplane.store import HEAD, open_store, upgrade, version
 from controlplane.store.migrate import MIGRATIONS, UnknownVersion
 from controlplane.store.sql.tables import metadata

@@ -14,9 +14,9 @@ import pytest
 from controlplane.core.errors import LogGone
 from controlplane.core.model import SIZES, Driver, Size, Table
 from controlplane.core.scaling import Limits, Share
-from controlplane.operations import blueprints, operate
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import fsck
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports import Store, Tx
 from controlplane.reconciler.loop import Progress, Reconciler
 from controlplane.reconciler.wake import Wake
@@ -181,7 +181,7 @@ class Shop:
         self._at_rest.clear()
 
     def ask(self) -> None:
-        operate.refresh(self.ctx, "main", None)
+        controls.refresh(self.ctx, "main", None)
         self.wake.notify()
 
     def rest(self) -> None:

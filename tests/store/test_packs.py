@@ -24,10 +24,11 @@ from controlplane.core.dataflow import Node
 from controlplane.core.model import Fragment, State, Table
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
-from controlplane.operations import packing, publish, work
-from controlplane.operations.collect import collect
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import fsck
+from controlplane.operations.projections import compaction, publish
+from controlplane.operations.upkeep.collect import collect
+from controlplane.operations.upkeep.fsck import fsck
+from controlplane.operations.work import attempts
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
@@ -98,22 +99,22 @@ class Place:
             tx.commit_state(made, seq - 1)
         return made
 
-    def due(self, of: State) -> packing.Due:
+    def due(self, of: State) -> compaction.Due:
         with self.store.read(self.namespace) as tx:
-            return packing.due(tx, of, NODE)
+            return compaction.due(tx, of, NODE)
 
     def ask(self, of: State) -> frozenset[str]:
-        return packing.ask(self.store, self.namespace, [of], {DATASET: NODE})
+        return compaction.ask(self.store, self.namespace, [of], {DATASET: NODE})
 
     def claim(self) -> Claim | None:
-        return work.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
+        return attempts.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
 
     def pack(self) -> int:
         """Carry out what was asked for; how many packs."""
         count = 0
         while claim := self.claim():
             results = [self.packed(claim, task) for task in claim["tasks"]]
-            work.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
+            attempts.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
             count += len(results)
         return count
 
@@ -133,7 +134,7 @@ class Place:
     def files(self, of: State) -> list[str]:
         """Those that a task which reads the whole dataset opens."""
         with self.store.read(self.namespace) as tx:
-            return packing.files(tx, of.root)
+            return compaction.files(tx, of.root)
 
     def rows(self, of: State) -> list[tuple[int, ...]]:
         found = (pq.read_table(self.root / path).to_pylist() for path in self.files(of))
@@ -203,7 +204,7 @@ def test_packs_are_given_up_and_made_again(place: Place) -> None:
     lost = next(path for path in packed if "part-3" in path)
     (place.root / lost).unlink()
     assert place.fsck() == {"pack-gone"}
-    assert packing.give_up(place.store, place.namespace) == made
+    assert compaction.give_up(place.store, place.namespace) == made
     assert place.fsck() == set()
     assert place.rows(new) == rows
     assert len(place.files(new)) == FEW + 1
@@ -221,11 +222,11 @@ def test_packs_that_are_given_up_while_a_table_is_published_do_not_stay_in_it(pl
     class Overtaken(DeltaPublisher):
         def publish(self, table: Table, told: Callable[[str], None] = print) -> int:
             version = super().publish(table, told)
-            packing.give_up(place.store, place.namespace)
+            compaction.give_up(place.store, place.namespace)
             return version
 
     published = [publish.publish(place.store, place.namespace, new, DeltaPublisher(str(place.root)))]
-    packing.give_up(place.store, place.namespace)
+    compaction.give_up(place.store, place.namespace)
     place.ask(new)
     place.pack()
     published.append(publish.publish(place.store, place.namespace, new, Overtaken(str(place.root))))
@@ -244,7 +245,7 @@ def test_a_driver_that_dies_loses_nothing(place: Place) -> None:
     with place.store.read(place.namespace) as tx:
         (attempt,) = tx.attempts().values()
     place.packed(claim, claim["tasks"][0])
-    assert not work.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
+    assert not attempts.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
     assert place.rows(new) == rows
     assert not (place.root / claim["prefix"]).exists()
 
@@ -256,7 +257,7 @@ def test_rows_of_something_else_are_no_pack(place: Place) -> None:
     while claim := place.claim():
         results = [place.packed(claim, t) for t in claim["tasks"]]
         wrong = [{**r, "content": [r["content"][0], 1, 1]} for r in results]
-        work.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))
+        attempts.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))
     assert place.rows(new) == rows
     assert len(place.files(new)) == FEW + 1
 

@@ -9,8 +9,8 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.model import LOST, Building, Consumed, Fragment, State
-from controlplane.operations import repair as repairing
-from controlplane.operations.repair import Repaired, repair
+from controlplane.operations.upkeep import repair as repairing
+from controlplane.operations.upkeep.repair import Repaired, repair
 from controlplane.ports import Tx
 from dataplane.contract import FileEntry
 from tests.property.engine import MemoryLake

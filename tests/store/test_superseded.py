@@ -14,9 +14,9 @@ import pytest
 from controlplane.core.model import State
 from controlplane.core.superseded import Leftover, Origin
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations import packing
-from controlplane.operations.collect import Collected, collect
-from controlplane.operations.sweep import sweep
+from controlplane.operations.projections import compaction
+from controlplane.operations.upkeep.collect import Collected, collect
+from controlplane.operations.upkeep.orphans import sweep
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade
 from tests.store.conftest import World
@@ -134,7 +134,7 @@ def test_another_leaf_of_the_same_rows_keeps_a_pack(place: Place) -> None:
 
 def test_packs_that_were_given_up_go_as_well(place: Place) -> None:
     made = pack_files(place, packed(place))
-    assert packing.give_up(place.store, place.namespace) == len(made) / 4
+    assert compaction.give_up(place.store, place.namespace) == len(made) / 4
     broken_up(place)
     assert gc(place).superseded == len(made) / 4
     assert gc(place, 4 * HOUR).folders == len(made) / 4
@@ -156,7 +156,7 @@ def test_old_files_of_a_pack_that_is_made_again_are_kept_for_long(place: Place) 
     """Older versions of a table name them."""
     new = packed(place)
     before = pack_files(place, new)
-    packing.give_up(place.store, place.namespace)
+    compaction.give_up(place.store, place.namespace)
     place.ask(new)
     place.pack()
     assert pack_files(place, new).isdisjoint(before)
@@ -215,7 +215,7 @@ def test_at_every_moment_of_a_collection(tmp_path: Path, moment: int) -> None:
 COLLECT = """
 import sys
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations.collect import collect
+from controlplane.operations.upkeep.collect import collect
 from controlplane.store import open_store
 from pathlib import Path
 lake = LocalObjects(Path(sys.argv[2]))

@@ -16,8 +16,9 @@ from controlplane.api import auth
 from controlplane.api.calls import Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
 from controlplane.api.problems import Refused
 from controlplane.core.blueprint import parse
-from controlplane.operations import blueprints, look
-from controlplane.operations import connections as connecting
+from controlplane.operations.desired import blueprints
+from controlplane.operations.desired import connections as connecting
+from controlplane.operations.inspect import look
 from dataplane.contract import Json
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})

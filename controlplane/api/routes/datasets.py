@@ -13,7 +13,8 @@ from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, answer, is_head, target_of
 from controlplane.api.problems import Refused
 from controlplane.api.services import Format
-from controlplane.operations import look, notes
+from controlplane.operations.inspect import look
+from controlplane.operations.inspect import tasks as notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Number = Annotated[int | None, Query(ge=0, le=2**53)]

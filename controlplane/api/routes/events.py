@@ -16,7 +16,7 @@ from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, is_head
 from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
-from controlplane.operations import look
+from controlplane.operations.inspect import look
 
 STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

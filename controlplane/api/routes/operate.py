@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Attempt, Branch, Call, Called, answer, target_of
-from controlplane.operations import blueprints, notes, operate
 from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.inspect import tasks
 
 router = auth.router()
 
@@ -36,39 +37,39 @@ def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Respon
     """List sources now; with `force`, compute the target again."""
     wish = wish or Refresh()
     target, how = target_of(wish.target), {"accept_deletes": wish.accept_deletes, "force": wish.force}
-    return call.once(lambda: answer(operate.refresh(call.context, branch, target, **how)))
+    return call.once(lambda: answer(controls.refresh(call.context, branch, target, **how)))
 
 
 @router.post("/v1/branches/{branch}/retry")
 def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
     """Try failed tasks again."""
     target = _target(wish)
-    return call.once(lambda: answer(operate.retry(call.context, branch, target)))
+    return call.once(lambda: answer(controls.retry(call.context, branch, target)))
 
 
 @router.post("/v1/branches/{branch}/pause")
 def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
     """Start nothing more; what is committed stays readable."""
-    return call.once(lambda: _each(call, branch, wish, operate.pause))
+    return call.once(lambda: _each(call, branch, wish, controls.pause))
 
 
 @router.post("/v1/branches/{branch}/resume")
 def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
     """Take back a pause."""
-    return call.once(lambda: _each(call, branch, wish, operate.resume))
+    return call.once(lambda: _each(call, branch, wish, controls.resume))
 
 
 @router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse)
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of an attempt said."""
-    said = notes.log(call.context, attempt, tail, call.services.log)
+    said = tasks.log(call.context, attempt, tail, call.services.log)
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
 @router.get("/v1/audit")
 def audit(call: Called, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
     """Who changed what is wanted, the last changes first."""
-    return answer(notes.audit(call.context, limit))
+    return answer(tasks.audit(call.context, limit))
 
 
 def _each(call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], dict[str, Any]]) -> Response:

@@ -11,7 +11,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Called, answer
 from controlplane.api.problems import Refused
 from controlplane.core.model import Token
-from controlplane.operations import tokens
+from controlplane.operations.desired import tokens
 
 router = auth.router()
 

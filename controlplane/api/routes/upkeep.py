@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from controlplane.api import auth
 from controlplane.api.calls import Call, Called, answer
 from controlplane.api.services import Services
-from controlplane.operations import upkeep
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import LIMIT, Reading, fsck
+from controlplane.operations.upkeep import requests
+from controlplane.operations.upkeep.fsck import LIMIT, Reading, fsck
 from dataplane.contract import Json
 
 router = auth.router()
@@ -44,7 +44,7 @@ def gc(call: Called, wish: Collection | None = None) -> Response:
 
 
 def _collect(call: Call, *, packs: bool) -> Json:
-    return upkeep.collect_now(call.context, call.services.lake, call.services.packages, packs=packs)
+    return requests.collect_now(call.context, call.services.lake, call.services.packages, packs=packs)
 
 
 @router.post("/v1/fsck")
@@ -60,4 +60,4 @@ def _checked(context: Context, services: Services, wish: Check) -> Json:
     if not wish.repair:
         found = fsck(context.store, context.namespace, lake if wish.files else None, reading=reading)
         return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}
-    return upkeep.repair_now(context, lake, reading)
+    return requests.repair_now(context, lake, reading)

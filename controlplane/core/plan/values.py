@@ -25,7 +25,7 @@ from controlplane.core.model import (
 )
 from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
-from dataplane.contract import Json, Schema, TaskError, task_error
+from dataplane.contract import Json, Schema, TaskError, infrastructure_error, task_error
 
 Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
 Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
@@ -290,7 +290,7 @@ def broken(dataset: str, error: Exception) -> Decision:
     """Looking at a dataset raised, so nothing can be said of it. It is decided again with its next change, or sweep."""
     told = f"Headgate could not plan this dataset: {type(error).__name__}: {error}"[:LONGEST_INTERNAL]
     trace = "".join(traceback.format_exception(error))[-LONGEST_INTERNAL * 8 :]
-    return Decision(dataset, "failed", error={**task_error("infrastructure", INTERNAL, told), "detail": trace})
+    return Decision(dataset, "failed", error={**infrastructure_error(INTERNAL, told), "detail": trace})
 
 
 LONGEST_INTERNAL = 1_000  # characters

@@ -11,8 +11,8 @@ import pytest
 from controlplane.api.services import Services
 from controlplane.drivers.local import LocalPool
 from controlplane.lake.objects import open_lake
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.store import open_store
 from tests.unit.api.world import TellingWake, World, render, serving
 

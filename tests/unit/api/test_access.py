@@ -13,8 +13,8 @@ from fastapi.routing import APIRoute
 from controlplane.api import driver
 from controlplane.api.app import create_app
 from controlplane.api.auth import PUBLIC
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from tests.unit.api.world import World
 
 

@@ -16,8 +16,8 @@ from fastapi import Request, Response
 from controlplane.api import calls
 from controlplane.api.services import Services
 from controlplane.client import ApiError, Document
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.store import open_store
 from tests.servers.ports import free_port
 from tests.unit.api.world import BLUEPRINT, World, serving

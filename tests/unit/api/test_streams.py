@@ -105,8 +105,8 @@ components:
 
 def dispatch(world: World) -> None:
     """What a tick of the loop does with requested listings."""
-    from controlplane.operations import listings
-    from controlplane.operations.world import desired
+    from controlplane.operations.planning.snapshot import desired
+    from controlplane.operations.work import listings
 
     with world.services.store.begin() as tx:
         nodes = desired(tx, "main")

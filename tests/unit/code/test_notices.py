@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.operations.blueprints import Source, noticed
+from controlplane.operations.desired.blueprints import Source, noticed
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations.planner import Planner
+from controlplane.operations.planning.planner import Planner
 from tests.unit.expectations.world import BRANCH, World
 
 STATEMENTS, A_LAYER = 10, 4

@@ -11,11 +11,13 @@ from typing import Any
 
 from controlplane.core import tree
 from controlplane.core.plan import EXACT, Decision
-from controlplane.operations import blueprints, listings, look, operate
 from controlplane.operations.context import Context
-from controlplane.operations.planner import Planner
-from controlplane.operations.settle import Pass, Settling
-from controlplane.operations.world import desired, plan_now
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.inspect import look
+from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import desired, plan_now
+from controlplane.operations.work import listings
 from controlplane.store import open_store, upgrade
 from tests.property.engine import Engine, MemoryLake
 
@@ -80,7 +82,7 @@ class World:
         raise AssertionError("no rest")
 
     def refresh(self) -> None:
-        operate.refresh(self.ctx, BRANCH, None)
+        controls.refresh(self.ctx, BRANCH, None)
         self.dispatch()
 
     def dispatch(self) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from controlplane.core import ids, tree
 from controlplane.core.model import Event, Listing, SourcePartition, Task
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations import listings, work
 from controlplane.operations.context import Context
-from controlplane.operations.found import Found
+from controlplane.operations.work import attempts, listings
+from controlplane.operations.work.listing_diff import Found
 from controlplane.ports import Store
 from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
 from dataplane.listing.files import listed
@@ -98,7 +98,7 @@ class Location:
             task = Task(key, "list", "flow.raw", "", ids.job_id(job), {"request": asked.requested})
             tx.put_job(task.job, job)
             tx.enqueue("main", "flow.raw#listing", [task])
-        found = work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        found = attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert found is not None
         return found
 
@@ -112,7 +112,7 @@ class Location:
     def report(self, claim: Claim, result: ListingResult) -> None:
         [task] = claim["tasks"]
         done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
-        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def list(self, found: Iterable[SourceObject], *, inline: bool = False) -> Listing:
         """A listing from end to end."""

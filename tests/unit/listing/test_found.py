@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.operations.found import is_too_much
+from controlplane.operations.work.listing_diff import is_too_much
 
 
 @pytest.mark.parametrize(

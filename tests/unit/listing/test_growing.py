@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.model import Listing
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations.found import Damaged, Same
+from controlplane.operations.work.listing_diff import Damaged, Same
 from controlplane.store import open_store
 from dataplane.contract import Claim, ListingResult
 from tests.unit.listing.location import Location, each, file

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import Fenced
-from controlplane.operations import listings, operate, work
-from controlplane.operations.collect import collect
-from controlplane.operations.world import desired
+from controlplane.operations.desired import controls
+from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.upkeep.collect import collect
+from controlplane.operations.work import attempts, listings
 from dataplane.contract import CONTRACT, Claim, TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
@@ -29,7 +30,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 
 def claim(world: World) -> Claim | None:
-    return work.claim(world.ctx, "worker", CONTRACT, ["list"])
+    return attempts.claim(world.ctx, "worker", CONTRACT, ["list"])
 
 
 def look(world: World) -> tuple[Claim, list[TaskResult]]:
@@ -42,7 +43,7 @@ def look(world: World) -> tuple[Claim, list[TaskResult]]:
 
 
 def report(world: World, taken: Claim, results: list[TaskResult]) -> None:
-    work.report(world.ctx, "worker", taken["attempt"], results, lake=world.lake)
+    attempts.report(world.ctx, "worker", taken["attempt"], results, lake=world.lake)
 
 
 def rest(world: World) -> None:
@@ -81,7 +82,7 @@ def test_one_whose_worker_is_lost_is_made_up_for_once(world: World) -> None:
     world.refresh()
     with world.store.read() as tx:
         [attempt] = tx.attempts().values()
-    work.adopt(world.ctx, attempt, world.lake, reason="its driver ended")
+    attempts.adopt(world.ctx, attempt, world.lake, reason="its driver ended")
     world.dispatch()
     report(world, *look(world))
     rest(world)
@@ -95,7 +96,7 @@ def test_one_whose_worker_is_lost_is_made_up_for_once(world: World) -> None:
 
 def test_looks_that_are_over_are_collected(world: World) -> None:
     for _ in range(10):
-        operate.refresh(world.ctx, BRANCH, None)
+        controls.refresh(world.ctx, BRANCH, None)
         rest(world)
     collect(world.store, "default")
     with world.store.read() as tx:
@@ -152,7 +153,7 @@ def test_who_confirms_a_loss_waits_for_what_is_left(world: World) -> None:
         (world.home / "orders" / f"{n}.csv").unlink()
     world.settle()
     assert world.decision().status == "waiting"
-    operate.refresh(world.ctx, BRANCH, None, accept_deletes=True)
+    controls.refresh(world.ctx, BRANCH, None, accept_deletes=True)
     assert world.decision().status == "stale"
     world.settle()
     assert (world.decision().status, len(world.rows())) == ("up_to_date", 2)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations import blueprints, listings
-from controlplane.operations.world import desired
+from controlplane.operations.desired import blueprints
+from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.work import listings
 from tests.unit.expectations.world import BRANCH, World
 
 FIRST, OTHER = "orders/*.csv", "orders/b*.csv"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations import blueprints, operate
+from controlplane.operations.desired import blueprints, controls
 from controlplane.ports import Tx
 from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
 
@@ -78,7 +78,7 @@ def test_a_plan_of_before_asks_for_nothing_that_is_given_up_meanwhile(begun: Wor
     give_up: dict[str, Callable[[], object]] = {
         "delete": lambda: blueprints.delete(begun.ctx, BRANCH, "shop"),
         "edit": lambda: begun.apply(""),
-        "pause": lambda: operate.pause(begun.ctx, BRANCH, "shop.more"),
+        "pause": lambda: controls.pause(begun.ctx, BRANCH, "shop.more"),
     }
     begin, meanwhile = begun.store.begin, [give_up[wish]]
 
@@ -108,11 +108,11 @@ def test_a_pause_holds_for_rows_that_are_taken_out_as_well(begun: World) -> None
     begun.work()
     begun.once()
     assert waiting(begun) == 1
-    operate.pause(begun.ctx, BRANCH, "shop.orders")
+    controls.pause(begun.ctx, BRANCH, "shop.orders")
     begun.check_kept_plan()
     assert waiting(begun) == 0
     assert not begun.settle()["parse"]
-    operate.resume(begun.ctx, BRANCH, "shop.orders")
+    controls.resume(begun.ctx, BRANCH, "shop.orders")
     begun.check_kept_plan()
     assert begun.settle()["parse"] == 1
     assert begun.rows("shop.orders__quarantine") == [(3, -30, "positive")]

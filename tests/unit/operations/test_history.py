@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from controlplane.operations import look
 from controlplane.operations.context import Context
+from controlplane.operations.inspect import look
 from controlplane.store.memory.store import MemoryStore
 from tests.store.examples import state
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations import look, operate
+from controlplane.operations.desired import controls
+from controlplane.operations.inspect import look
 from tests.unit.expectations.world import BRANCH, World
 
 MORE = """\
@@ -32,20 +33,20 @@ def paused(world: World) -> set[str]:
 
 def test_a_dataflow_that_is_resumed_takes_its_datasets_with_it(world: World) -> None:
     for target in ("shop.more", "shop", "shop.orders"):
-        operate.pause(world.ctx, BRANCH, target)
+        controls.pause(world.ctx, BRANCH, target)
     assert paused(world) == {"shop.orders", "shop.more", "shop.fixed"}
-    told = operate.resume(world.ctx, BRANCH, "shop")
+    told = controls.resume(world.ctx, BRANCH, "shop")
     assert paused(world) == {"shop.fixed"}
     by = ["paused: true in the blueprint"]
     assert told == {"target": "shop", "paused": False, "still_paused": ["shop.fixed"], "by": by}
 
 
 def test_what_stays_paused_is_told(world: World) -> None:
-    operate.pause(world.ctx, BRANCH, "shop")
-    operate.pause(world.ctx, BRANCH, "shop.more")
-    told = operate.resume(world.ctx, BRANCH, "shop.more")
+    controls.pause(world.ctx, BRANCH, "shop")
+    controls.pause(world.ctx, BRANCH, "shop.more")
+    told = controls.resume(world.ctx, BRANCH, "shop.more")
     assert told == {"target": "shop.more", "paused": True, "still_paused": ["shop.more"], "by": ["shop"]}
     assert "shop.more" in paused(world)
-    operate.resume(world.ctx, BRANCH, "shop")
-    assert operate.resume(world.ctx, BRANCH, "shop.more") == {"target": "shop.more", "paused": False}
+    controls.resume(world.ctx, BRANCH, "shop")
+    assert controls.resume(world.ctx, BRANCH, "shop.more") == {"target": "shop.more", "paused": False}
     assert paused(world) == {"shop.fixed"}

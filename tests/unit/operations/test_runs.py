@@ -6,7 +6,7 @@ from typing import Any
 
 from controlplane.core.model import Task
 from controlplane.core.schemas import parse_ddl
-from controlplane.operations.runs import proven
+from controlplane.operations.work.fold_runs import proven
 from dataplane.contract import EMPTY, Content, TaskResult, next_key, slot_id, task_key
 
 SCHEMA = parse_ddl("v INT")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controlplane.operations import tokens
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.store.memory.store import MemoryStore
 
 TEXT = "hg_" + "x" * 40

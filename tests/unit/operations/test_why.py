@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.kept import Expired
-from controlplane.operations import look
+from controlplane.operations.inspect import look
 from dataplane.contract import Json
 from tests.unit.expectations.world import BRANCH, World
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.drivers.folders import GRACE_S, forget
-from controlplane.operations.collect import collect
+from controlplane.operations.upkeep.collect import collect
 from controlplane.store import open_store
 from dataplane.transform import packages
 from tests.store.examples import revision

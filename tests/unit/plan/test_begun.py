@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.plan.begun import LATER
-from controlplane.operations import operate
-from controlplane.operations.collect import GRACE_S, collect
+from controlplane.operations.desired import controls
+from controlplane.operations.upkeep.collect import GRACE_S, collect
 from dataplane.contract import TaskResult
 from tests.property.engine import Taken, user_error
 from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
@@ -124,9 +124,9 @@ def test_what_is_not_as_expected_is_given_up_for_what_is_new(world: World) -> No
 def test_after_a_pause_the_newest_is_taken(world: World) -> None:
     world.put("b.csv", (2, 20))
     taken = arrive(world, "shop.total")
-    operate.pause(world.ctx, BRANCH, "shop.total")
+    controls.pause(world.ctx, BRANCH, "shop.total")
     more(world)
-    operate.resume(world.ctx, BRANCH, "shop.total")
+    controls.resume(world.ctx, BRANCH, "shop.total")
     world.once()
     assert world.decision("shop.total").reason != LATER
     world.settle()
@@ -196,12 +196,12 @@ def test_a_copy_of_what_came_back_rests(tmp_path: Path) -> None:
     world.put("a.csv", (1, 10))
     world.apply(COPY % tmp_path)
     world.settle()
-    operate.pause(world.ctx, BRANCH, "shop.to_orders")
+    controls.pause(world.ctx, BRANCH, "shop.to_orders")
     world.put("a.csv", (1, 20))
     world.settle()
     world.put("a.csv", (1, 10))
     world.settle()
-    operate.resume(world.ctx, BRANCH, "shop.to_orders")
+    controls.resume(world.ctx, BRANCH, "shop.to_orders")
     generations = []
     for _ in range(6):
         world.once()

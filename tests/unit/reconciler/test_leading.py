@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.core.leases import LOOP
-from controlplane.reconciler.leading import Candidate, Fenced, Over
+from controlplane.reconciler.leader import Candidate, Fenced, Over
 from controlplane.store.memory.store import MemoryStore
 
 HANGS_S = 60.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from controlplane.operations import work
-from controlplane.operations.settle import Pass
+from controlplane.operations.planning.apply_plan import Pass
+from controlplane.operations.work import attempts
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import CONTRACT
@@ -39,7 +39,7 @@ def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypat
     def and_then_found() -> Pass:
         passes.append(plan())
         if len(passes) == 2:
-            claim = work.claim(place.ctx, "worker", CONTRACT, ["list"])
+            claim = attempts.claim(place.ctx, "worker", CONTRACT, ["list"])
             assert claim is not None
             listed = told(each([file("1", columns=COLUMNS)]), None)
             place.report(claim, {"result": {**listed, "after": claim["job"]["known"]["key"]}})

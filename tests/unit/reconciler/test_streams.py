@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controlplane.operations import blueprints, work
 from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints
+from controlplane.operations.work import attempts
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract import CONTRACT, Claim, Json, canonical_schema
+from dataplane.contract import CONTRACT, Claim, Json, canonical_schema, infrastructure_error
 from tests.property.engine import MemoryLake
 from tests.unit.listing.location import each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
@@ -23,7 +24,7 @@ components:
   messages: {read: {connector: kafka, servers: "h:1", topic: t, schema: n BIGINT, refresh: continuous}}
 """
 COLUMNS = ("n", "_key", "_headers", "_partition", "_offset", "_timestamp")
-ERROR = {**work.infrastructure_error("X", "no"), "kind": "user"}
+ERROR = {**infrastructure_error("X", "no"), "kind": "user"}
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Place:
         for _ in range(3):
             self.now += 60
             self.loop.tick()
-        return work.claim(self.ctx, "worker", CONTRACT, ["list"])
+        return attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
 
     def lists(self, *names: str) -> None:
         claim = self.asked_to_list()
@@ -58,7 +59,7 @@ class Place:
         self.loop.tick()
 
     def computes(self, **result: Json) -> None:
-        claim = work.claim(self.ctx, "worker", CONTRACT, ["parse"])
+        claim = attempts.claim(self.ctx, "worker", CONTRACT, ["parse"])
         assert claim is not None
         self.report(claim, result)
         self.loop.tick()
@@ -66,7 +67,7 @@ class Place:
     def report(self, claim: Claim, result: Json) -> None:
         [task] = claim["tasks"]
         done = {"task": task["task"], "epoch": task["epoch"], "state": "done", **result}
-        work.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # it is one
+        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # it is one
 
 
 @pytest.fixture

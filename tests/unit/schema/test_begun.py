@@ -9,7 +9,7 @@ import pytest
 from controlplane.core.dataflow import Source
 from controlplane.core.model import State
 from controlplane.core.schemas import types
-from controlplane.operations.world import desired
+from controlplane.operations.planning.snapshot import desired
 from tests.property.engine import Taken
 from tests.unit.expectations.world import BRANCH
 from tests.unit.schema.world import World

@@ -15,7 +15,7 @@ from typing import Any
 
 from controlplane.core.schemas import struct, types
 from controlplane.core.widening import grow
-from controlplane.operations import blueprints
+from controlplane.operations.desired import blueprints
 from dataplane.contract import Claim, Json, Schema, SourceObject, TaskResult, TaskSpec
 from tests.property.engine import Engine, path_of
 from tests.property.model import Fragment

@@ -10,8 +10,9 @@ import pytest
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model import Building
 from controlplane.core.plan import FEWEST, Compute
-from controlplane.operations import look, operate
-from controlplane.operations.world import plan_now
+from controlplane.operations.desired import controls
+from controlplane.operations.inspect import look
+from controlplane.operations.planning.snapshot import plan_now
 from tests.property.engine import MERGED
 from tests.unit.expectations.world import BRANCH, World
 
@@ -80,7 +81,7 @@ def test_a_file_that_comes_back_has_the_value_that_it_had(world: World) -> None:
 def test_a_branch_inherits_what_is_frozen(world: World) -> None:
     world.apply(component("drawn", CHANCE, "volatile: daily"))
     world.settle()
-    operate.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
+    controls.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
     world.settle()
     with world.store.begin() as tx:
         tx.copy_branch(BRANCH, "dev")
@@ -144,13 +145,13 @@ def test_a_diamond_never_mixes_two_draws(world: World, daily: str) -> None:
     text += component("left", "SELECT k, v AS l FROM drawn") + component("right", "SELECT k, v AS r FROM drawn")
     world.apply(text + component("both", "SELECT l.k, l, r FROM left l JOIN right r ON l.k = r.k"))
     world.settle()
-    operate.pause(world.ctx, BRANCH, "shop.right")
+    controls.pause(world.ctx, BRANCH, "shop.right")
     world.now += DAY
     if not daily:
-        operate.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
+        controls.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
     assert world.settle() == {"transform": 4}
     assert all(left == right for _, left, right in world.rows("shop.both"))
-    operate.resume(world.ctx, BRANCH, "shop.right")
+    controls.resume(world.ctx, BRANCH, "shop.right")
     world.settle()
     assert {left for _, left, _ in world.rows("shop.both")} == set(values(world, "shop.drawn").values())
 
@@ -213,12 +214,12 @@ def test_work_that_runs_after_midnight_keeps_the_time_of_its_plan(world: World) 
 def test_what_is_forced_is_computed_again(world: World) -> None:
     world.apply(component("plain", "SELECT k, v FROM orders") + component("next", "SELECT k FROM plain"))
     world.settle()
-    told = operate.refresh(world.ctx, BRANCH, "shop.plain", force=True)
+    told = controls.refresh(world.ctx, BRANCH, "shop.plain", force=True)
     assert told["forced"] == ["shop.plain"]
     assert cause(world, "shop.plain") == ("forced", "forced by an operator")
     assert world.settle() == {"transform": 2}  # and nothing of what reads it: the rows are equal
     assert not world.settle()
-    operate.refresh(world.ctx, BRANCH, "shop", force=True)
+    controls.refresh(world.ctx, BRANCH, "shop", force=True)
     assert world.settle() == {"parse": 2, "transform": 4}
 
 
@@ -229,7 +230,7 @@ def test_what_is_forced_is_not_merged_from_parts_that_were_there(tmp_path: Path)
     world.apply(component("total", "SELECT sum(v) AS v FROM orders"))
     assert world.settle()["transform"] == FEWEST + 1
     world.engine.done.clear()
-    operate.refresh(world.ctx, BRANCH, "shop.total", force=True)
+    controls.refresh(world.ctx, BRANCH, "shop.total", force=True)
     assert world.settle() == {"transform": 1}
     assert [w.key for w in world.engine.done if w.key == MERGED] == []
     assert world.rows("shop.total") == [(sum(range(FEWEST)),)]
@@ -239,7 +240,7 @@ def test_forced_results_are_nobody_else_s(world: World) -> None:
     plain = component("plain", "SELECT k, v FROM orders")
     world.apply(plain)
     world.settle()
-    operate.refresh(world.ctx, BRANCH, "shop.plain", force=True)
+    controls.refresh(world.ctx, BRANCH, "shop.plain", force=True)
     world.settle()
     world.put("c.csv", (3, 30))
     assert world.settle() == {"parse": 1, "transform": 1}

@@ -33,9 +33,9 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.expectations import record_key
 from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.core.plan import RECENT
-from controlplane.operations import superseded
-from controlplane.operations.trees import branches
-from controlplane.operations.world import desired
+from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.projections import compaction_gc
+from controlplane.operations.upkeep.pointers import branches
 from controlplane.ports import ObjectStore, Store, Tx
 
 GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
@@ -106,7 +106,7 @@ def collect(
     builds = _drop_builds(store, namespace, now - grace_s)
     rest = _drop_rest(store, namespace, now, now - days * DAY_S)
     swept = _sweep(store, namespace, now, grace_s)
-    folders = superseded.delete_files(store, namespace, lake, now) if lake else 0
+    folders = compaction_gc.delete_files(store, namespace, lake, now) if lake else 0
     forgotten = _forget(store, namespace, packages) if packages else 0
     return Collected(states, builds, **rest, **swept, folders=folders, packages=forgotten)
 
@@ -217,12 +217,12 @@ def _sweep(store: Store, namespace: str, now: float, grace_s: float) -> dict[str
                 return {}  # another collection was here: its nodes are gone, and it does what this one would
             raise
         unused = list(islice((digest for digest in _stored(seen) if digest not in used), NODES_A_COLLECTION))
-        packs = superseded.unused(seen, used)
+        packs = compaction_gc.unused(seen, used)
     dropped = 0
     for digests in _pieces(unused, NODES_A_TIME):
         with store.begin(namespace) as tx:
             dropped += tx.drop_nodes(digests, now - grace_s)
-    given_up = superseded.give_up(store, namespace, packs, now + grace_s)
+    given_up = compaction_gc.give_up(store, namespace, packs, now + grace_s)
     return {"nodes": dropped, "nodes_in_use": len(used), "superseded": given_up}
 
 

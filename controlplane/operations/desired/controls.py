@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from controlplane.core.dataflow import Desired, Sink, Source, paused_by
-from controlplane.core.errors import NotFound
 from controlplane.core.model import Change, Event
-from controlplane.operations import listings
 from controlplane.operations.context import Context
-from controlplane.operations.world import desired
+from controlplane.operations.planning.snapshot import desired, targeted
+from controlplane.operations.work import listings
 from controlplane.ports import Tx
 from dataplane.contract import Json
 
 BLUEPRINT = "paused: true in the blueprint"
-
-
-def targeted(nodes: Desired, target: str | None) -> list[str]:
-    """The datasets that a target names: all, a dataflow's, or one. Raises NotFound."""
-    if not target:
-        return list(nodes.order)
-    found = [d for d in nodes.order if d == target or d.partition(".")[0] == target]
-    if not found:
-        raise NotFound(f"there is no dataflow or dataset {target}")
-    return found
 
 
 def refresh(

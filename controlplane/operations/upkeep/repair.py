@@ -19,9 +19,9 @@ from controlplane.core.errors import CorruptNode, StaleState
 from controlplane.core.kept import Files
 from controlplane.core.model import LOST, Event, State
 from controlplane.core.plan import parts
-from controlplane.operations import packing
-from controlplane.operations.fsck import Reading, lost_files
-from controlplane.operations.trees import branches
+from controlplane.operations.projections import compaction
+from controlplane.operations.upkeep.fsck import Reading, lost_files
+from controlplane.operations.upkeep.pointers import branches
 from controlplane.ports import ObjectStore, Store, Tx
 
 FRAGMENTS = 1_000_000  # that one repair gives up, so that memory holds them
@@ -56,7 +56,7 @@ def repair(store: Store, namespace: str, lake: ObjectStore, reading: Reading | N
             tx.begin_collection()  # what a pass has found by now, and would commit, may be given up here
             some = found[start : start + A_TIME]
             tx.condemn([of.fragment for of in some if not of.is_pack])
-            packing.forget(tx, [of.fragment for of in some if of.is_pack])
+            compaction.forget(tx, [of.fragment for of in some if of.is_pack])
     marked = set[str]()
     for _ in range(ROUNDS):
         again = _mark(store, namespace, marked)

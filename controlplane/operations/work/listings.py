@@ -11,7 +11,7 @@ from math import inf
 from controlplane.core import connecting, ids, tree
 from controlplane.core.dataflow import Desired, Source
 from controlplane.core.model import AWAITED, Asked, Event, Listing, Task
-from controlplane.operations.found import Difference, Found, Same, compare, is_too_much, lines_of
+from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, is_too_much, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
 

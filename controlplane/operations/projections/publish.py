@@ -10,8 +10,8 @@ from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model import Event, Publication, State, Table
 from controlplane.core.plan import RECENT
-from controlplane.operations import packing
-from controlplane.operations.views import table_path
+from controlplane.core.table_paths import table_path
+from controlplane.operations.projections import compaction
 from controlplane.ports import Publisher, Store, Tx
 from dataplane.contract import failpoint, schema_id
 
@@ -52,7 +52,7 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
     version = publisher.publish(table, notices.append)
     failpoint("after-publish")
     with store.begin(namespace) as tx:
-        schema = schema_id(state.schema) if packing.are_there(tx, table.fragments) else b""  # else once more
+        schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""  # else once more
         tx.put_publication(Publication(state.branch, state.dataset, state.generation, state.root, schema, version))
         body = {"generation": state.generation, "version": version}
         made_anew = [Event("dataset.log_made_anew", state.dataset, 1, {"message": m, **body}) for m in notices]
@@ -67,8 +67,8 @@ def _has_rows_of(known: Publication, state: State) -> bool:
 
 
 def _table(tx: Tx, namespace: str, state: State, *, is_layout: bool) -> Table:
-    fragments = tuple(packing.fragments(tx, state.root))
-    path = table_path(namespace, state.dataset)
+    fragments = tuple(compaction.fragments(tx, state.root))
+    path = table_path(namespace, state.branch, state.dataset)
     return Table(path, state.schema, fragments, state.generation, state.dataset, is_layout)
 
 
@@ -80,12 +80,12 @@ def _unpacked(tx: Tx, namespace: str, state: State, known: Publication | None) -
         return None
     leaves = frozenset(tree.leaf_digests(tx, state.root))
     try:
-        if known.schema and not packing.breaks_up(tx, known.root, leaves):
+        if known.schema and not compaction.breaks_up(tx, known.root, leaves):
             return None
-        fragments = tuple(packing.fragments(tx, known.root, leaves))
+        fragments = tuple(compaction.fragments(tx, known.root, leaves))
     except CorruptNode:  # nobody else needs that tree; then it is one commit
         return None
-    path = table_path(namespace, state.dataset)
+    path = table_path(namespace, state.branch, state.dataset)
     return Table(path, state.schema, fragments, known.generation, state.dataset, is_layout=True, is_passing=True)
 
 

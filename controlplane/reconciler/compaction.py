@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.dataflow import Node
 from controlplane.core.model import State
-from controlplane.operations import packing
+from controlplane.operations.projections import compaction
 from controlplane.ports import Store
 
 LOOK_S = 60.0
@@ -28,7 +28,7 @@ class Packing:
     def step(self, states: Sequence[State], nodes: Mapping[str, Node], now_s: float) -> bool:
         """To be called often while idle; `now_s` is any clock that goes on. True while packs are being made."""
         if self._open:
-            self._open = packing.still_open(self.store, self.namespace, self.branch, self._open)
+            self._open = compaction.still_open(self.store, self.namespace, self.branch, self._open)
             if not self._open:
                 self.look_again()
             return bool(self._open)
@@ -36,7 +36,7 @@ class Packing:
             return False
         self._looked = now_s
         self.look_again()
-        self._open = packing.ask(self.store, self.namespace, self._due(states), nodes)
+        self._open = compaction.ask(self.store, self.namespace, self._due(states), nodes)
         self._seen = {name: seen for name, seen in self._seen.items() if name not in self._open}  # there may be more
         return bool(self._open)
 
@@ -44,7 +44,7 @@ class Packing:
         """Each once when it is new, and once when it has been left alone for a while."""
         with self.store.read(self.namespace) as tx:
             now = tx.now()
-        seen = {s.dataset: (s.seq, packing.is_quiet(s, now)) for s in states}
+        seen = {s.dataset: (s.seq, compaction.is_quiet(s, now)) for s in states}
         due = [s for s in states if self._seen.get(s.dataset) != seen[s.dataset]]
         self._seen = seen
         return due

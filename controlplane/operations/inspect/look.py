@@ -16,15 +16,13 @@ from controlplane.core.leases import LOOP
 from controlplane.core.model import Publication, Revision, State, Task
 from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
 from controlplane.core.plan.values import INTERNAL
-from controlplane.operations import lateness, views
 from controlplane.operations.context import Context
-from controlplane.operations.operate import targeted
-from controlplane.operations.publish import is_published
+from controlplane.operations.inspect import lateness, views
+from controlplane.operations.planning.snapshot import Facts, targeted
+from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
-from controlplane.operations.work import infrastructure_error
-from controlplane.operations.world import Facts
 from controlplane.ports import Tx
-from dataplane.contract import Json, Schema
+from dataplane.contract import Json, Schema, infrastructure_error
 
 COUNTERS = {
     "executed": "task.executed",

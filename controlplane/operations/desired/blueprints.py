@@ -12,9 +12,11 @@ from controlplane.core.dataflow import Desired
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import Change, Event, Revision
 from controlplane.core.notices import notices
-from controlplane.operations import listings, pins, views
 from controlplane.operations.context import Context
-from controlplane.operations.world import compile_cached, compile_live, plan_now
+from controlplane.operations.desired import pins
+from controlplane.operations.inspect import views
+from controlplane.operations.planning.snapshot import compile_cached, compile_live, plan_now
+from controlplane.operations.work import listings
 from controlplane.ports import Tx
 from dataplane.contract import Json
 

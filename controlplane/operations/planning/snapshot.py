@@ -12,7 +12,7 @@ from typing import TypeVar
 from controlplane.core.blueprint import Blueprint
 from controlplane.core.compiling import compile_revisions
 from controlplane.core.dataflow import Desired, Node, Sink, Source, is_paused
-from controlplane.core.errors import InvalidBlueprint
+from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model import (
     Begun,
     Building,
@@ -276,3 +276,13 @@ def plan_now(
     now = tx.now()
     found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     return found, facts
+
+
+def targeted(nodes: Desired, target: str | None) -> list[str]:
+    """The datasets that a target names: all, a dataflow's, or one. Raises NotFound."""
+    if not target:
+        return list(nodes.order)
+    found = [d for d in nodes.order if d == target or d.partition(".")[0] == target]
+    if not found:
+        raise NotFound(f"there is no dataflow or dataset {target}")
+    return found

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from controlplane.core.model import Change
-from controlplane.operations import packing
-from controlplane.operations.collect import Forget, collect
 from controlplane.operations.context import Context
-from controlplane.operations.fsck import LIMIT, REPAIRED, Reading, fsck
-from controlplane.operations.repair import repair
+from controlplane.operations.projections import compaction
+from controlplane.operations.upkeep.collect import Forget, collect
+from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Reading, fsck
+from controlplane.operations.upkeep.repair import repair
 from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import Json
 
@@ -28,7 +28,7 @@ def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, pac
 
 def _give_up(ctx: Context) -> int:
     with ctx.store.begin(ctx.namespace) as tx:
-        count = packing.give_up_all(tx)
+        count = compaction.give_up_all(tx)
         _note(ctx, tx, "gc.packs", {"packs": count}, {"packs": 0})
     return count
 

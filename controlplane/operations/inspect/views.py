@@ -15,7 +15,8 @@ from controlplane.core.leases import Lease
 from controlplane.core.model import Driver, Publication, State, Target
 from controlplane.core.notices import notices
 from controlplane.core.plan import Decision, Item, Plan, worst
-from controlplane.operations.world import Facts
+from controlplane.core.table_paths import table_path
+from controlplane.operations.planning.snapshot import Facts
 from dataplane.contract import Json, TaskError
 
 SHOWN_KEYS = 100
@@ -88,17 +89,11 @@ def _hex(root: bytes | None) -> str | None:
     return None if root is None else root.hex()
 
 
-def table_path(namespace: str, dataset: str) -> str:
-    """The folder of a dataset's table, relative to the lake."""
-    flow, _, name = dataset.partition(".")
-    return f"{namespace}/{flow}/{name}"
-
-
 def dataset(
     decision: Decision, state: State | None, publication: Publication | None, lake: str, namespace: str, node: Node
 ) -> Json:
     table = (
-        f"{lake.rstrip('/')}/{table_path(namespace, decision.dataset)}"
+        f"{lake.rstrip('/')}/{table_path(namespace, publication.branch, decision.dataset)}"
         if publication and publication.version >= 0
         else None
     )

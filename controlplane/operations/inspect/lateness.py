@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core.dataflow import Source, is_paused
 from controlplane.core.model import Listing
-from controlplane.operations import views
+from controlplane.operations.inspect import views
 from controlplane.ports import Tx
 from dataplane.contract import Json
 

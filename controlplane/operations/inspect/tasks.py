@@ -11,9 +11,9 @@ from collections.abc import Callable
 from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model import Change, Task
 from controlplane.core.redaction import redacted
-from controlplane.operations import views
 from controlplane.operations.context import Context
-from controlplane.operations.world import desired
+from controlplane.operations.inspect import views
+from controlplane.operations.planning.snapshot import desired
 from controlplane.ports import Tx
 from dataplane.contract import Json
 

@@ -10,9 +10,9 @@ from controlplane.core.errors import StaleState
 from controlplane.core.leases import Deposed
 from controlplane.core.model import Asked, Event, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
-from controlplane.operations.planner import Planner
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import Facts
 from controlplane.operations.troubles import Troubles, of_dataset
-from controlplane.operations.world import Facts
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, failpoint
 

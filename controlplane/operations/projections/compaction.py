@@ -16,7 +16,7 @@ from controlplane.core.kept import Files
 from controlplane.core.model import Attempt, Event, Fragment, State, Task
 from controlplane.core.packs import Pack
 from controlplane.core.superseded import Origin
-from controlplane.operations import superseded
+from controlplane.operations.projections import compaction_gc
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, TaskResult, pack_id, partition_result
 
@@ -162,7 +162,7 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[Event]:
     """Packs that were made. Tables that may show them have to be looked at again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
-    superseded.replaced(tx, made)
+    compaction_gc.replaced(tx, made)
     tx.put_traces([], made)
     for branch, name in {who for pack in made for who in tx.demanding(pack.id)}:
         waiting = [key for key, task in tx.demands(branch, name).items() if task.state != "done"]

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from controlplane.core import connecting, ids
 from controlplane.core.dataflow import Desired, Sink, Source
 from controlplane.core.model import Task
-from controlplane.operations import blueprints
 from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints
 from dataplane.contract import Json, digest
 
 BRANCH = "main"

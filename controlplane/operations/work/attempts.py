@@ -20,9 +20,10 @@ from controlplane.core.errors import Fenced, HeadgateError, NotFound
 from controlplane.core.expectations import dropped_key
 from controlplane.core.model import CLAIMED, SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
 from controlplane.core.plan.sink import anew
-from controlplane.operations import copies, listings, packing, runs
 from controlplane.operations.context import Context
-from controlplane.operations.found import Damaged, Found
+from controlplane.operations.projections import compaction
+from controlplane.operations.work import fold_runs, listings, targets
+from controlplane.operations.work.listing_diff import Damaged, Found
 from controlplane.ports import ObjectStore, Tx
 from dataplane.contract import (
     CONTRACT,
@@ -40,10 +41,10 @@ from dataplane.contract import (
     encoded,
     failpoint,
     fragment_id,
+    infrastructure_error,
     output_results,
     pair_key,
     partition_result,
-    task_error,
 )
 
 LEASE_S = 30.0
@@ -115,13 +116,13 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     job = listings.with_known(tx, dict(tx.jobs([attempt.job])[attempt.job]))
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     if "fold" in job:
-        tasks = runs.without_known(tx, attempt, tasks)
+        tasks = fold_runs.without_known(tx, attempt, tasks)
     if attempt.kind == "write":
-        job |= copies.begun(tx, tasks)
-    tasks = copies.with_fragments(tx, _with_parts(tx, tasks, job.pop("pairs", {})))
+        job |= targets.begun(tx, tasks)
+    tasks = targets.with_fragments(tx, _with_parts(tx, tasks, job.pop("pairs", {})))
     files = _files(tx, _fragment_ids(tasks))
     if "shared" in job:
-        job["shared"] = {name: packing.files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
+        job["shared"] = {name: compaction.files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
     return {
         "contract": CONTRACT,
         "attempt": attempt.id,
@@ -318,10 +319,6 @@ def _failure(result: TaskResult, error: TaskError) -> TaskResult:
     return {"task": result["task"], "epoch": result["epoch"], "state": "failed", "error": error}
 
 
-def infrastructure_error(condition: str, message: str) -> TaskError:
-    return task_error("infrastructure", condition, message)
-
-
 class _Recording:
     """The transaction that takes in one attempt."""
 
@@ -359,11 +356,11 @@ class _Recording:
         return task is not None and task.state != "done"
 
     def _done(self, results: list[TaskResult]) -> None:
-        then = runs.proven(self.job, self.tasks, results) if any("then" in r for r in results) else {}
+        then = fold_runs.proven(self.job, self.tasks, results) if any("then" in r for r in results) else {}
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
-            kept += runs.taken_in(self.tx, {head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+            kept += fold_runs.taken_in(self.tx, {head: of for head, of in then.items() if bytes.fromhex(head) in keys})
         match self.attempt.kind:
             case "parse" | "transform":
                 self._traces(kept)
@@ -371,7 +368,7 @@ class _Recording:
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.executed" if self.by == "executed" else "task.recovered", len(kept))
             case "pack":
-                self.events += packing.take_in(self.tx, self.attempt, kept)
+                self.events += compaction.take_in(self.tx, self.attempt, kept)
             case "infer" | "analyse" | "check" | "connect":
                 self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in kept})
                 self._count("task.other", len(kept))
@@ -424,8 +421,8 @@ class _Recording:
         for branch, name in self.tx.demanding(keys[0]):
             target = self.tx.targets(branch).get(name)
             if target is not None and name == tasks[0].dataset:
-                self.tx.put_target(copies.synced(self.tx, target, tasks))
-        self._count("partitions.written", copies.written(tasks))
+                self.tx.put_target(targets.synced(self.tx, target, tasks))
+        self._count("partitions.written", targets.written(tasks))
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:

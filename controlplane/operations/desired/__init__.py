@@ -1,0 +1,4 @@
+"""What people want: blueprints, pins, connections, tokens, and the controls of an operator.
+
+Does not belong here: planning, work.
+"""

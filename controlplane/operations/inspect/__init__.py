@@ -1,0 +1,4 @@
+"""Read models: what users are shown, as JSON. Nothing here changes anything.
+
+Does not belong here: HTTP, terminals.
+"""

@@ -1,0 +1,4 @@
+"""The server side of the drivers' protocol: claims, heartbeats, reports, rescue.
+
+Does not belong here: HTTP.
+"""
