@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from controlplane.core.model import Event
+from controlplane.core.model.events import Event
 from tests.hostile.attacked import attacked
 
 SECONDS = 20.0

@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])  # not this folder: the client's package has this file's name
 
-from controlplane.core.scaling import Limits  # noqa: E402  # once the client is found
+from controlplane.core.model.scaling import Limits  # noqa: E402  # once the client is found
 from controlplane.drivers.pools import DEFAULTS, Cluster  # noqa: E402  # the same
 
 RESULTS = Path(__file__).with_name("results") / "kubernetes.json"

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
-from controlplane.core.model import Size
+from controlplane.core.model.scaling import Share
+from controlplane.core.model.tasks import Size
 from controlplane.core.redaction import remember
-from controlplane.core.scaling import Share
 from controlplane.home import Home
 from controlplane.settings import BadSetting, Settings, secrets_in
 
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
-    from controlplane.core.model import Driver
+    from controlplane.core.model.drivers import Driver
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.drivers.user import User

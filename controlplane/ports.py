@@ -9,33 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
-from controlplane.core.leases import Leases
-from controlplane.core.model import (
-    SIZES,
-    Answer,
-    Asked,
-    Attempt,
-    Begun,
-    Building,
-    Change,
-    Driver,
-    Event,
-    Fragment,
-    Listing,
-    Publication,
-    Revision,
-    Size,
-    SourcePartition,
-    State,
-    Table,
-    Target,
-    Task,
-    Token,
-    Trace,
-)
-from controlplane.core.scaling import Share
-from controlplane.core.superseded import Remains
+from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.events import Event
+from controlplane.core.model.leases import Leases
+from controlplane.core.model.pack_origins import Remains
+from controlplane.core.model.projections import Publication, Table, Target
+from controlplane.core.model.retention import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.scaling import Share
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.tasks import SIZES, Asked, Attempt, Fragment, Size, Task, Trace
 from dataplane.contract import Json, Kind, TaskError
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from benchmarks.planning.contents import ROWS
 from benchmarks.planning.graph import layer_of
-from controlplane.core.dataflow import Desired
-from controlplane.core.model import Attempt, Fragment, Task, Trace
+from controlplane.core.compile.nodes import Desired
+from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.plan import Commit, Plan
 from controlplane.core.tree import Entry, NodeStore
 from controlplane.operations.context import Context

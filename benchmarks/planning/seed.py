@@ -15,7 +15,7 @@ from benchmarks.planning.graph import Shape, blueprints, layer_of, reduction
 from benchmarks.planning.states import Tree
 from benchmarks.planning.trees import Wanted, build
 from benchmarks.planning.world import Void
-from controlplane.core.dataflow import Desired
+from controlplane.core.compile.nodes import Desired
 from controlplane.ports import Store
 
 Kind: TypeAlias = Literal["bare", "done", "edited", "holes", "scattered", "second", "reduction"]

@@ -13,8 +13,8 @@ from benchmarks.planning import contents
 from benchmarks.planning.graph import COLUMNS, FOLDER, key
 from benchmarks.planning.trees import Wanted
 from controlplane.core import tree
-from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import Listing, SourcePartition
+from controlplane.core.compile.nodes import Desired, Source
+from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.ports import Store
 from dataplane.contract import Content, SourceObject
 

@@ -12,10 +12,12 @@ from benchmarks.planning import contents, ours, sources
 from benchmarks.planning.graph import COLUMNS
 from benchmarks.planning.sources import AT
 from benchmarks.planning.trees import Wanted
-from controlplane.core import ids, tree
-from controlplane.core.dataflow import Desired, Source, Transform, settings_id
-from controlplane.core.model import Building, Consumed, Publication, State
-from controlplane.core.schemas import struct
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Desired, Source, Transform, settings_id
+from controlplane.core.model.projections import Publication
+from controlplane.core.model.states import Building, Consumed, State
+from controlplane.core.schema.schemas import struct
 from controlplane.core.tree import Entry
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, Schema, schema_id

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from benchmarks.planning import ours
 from benchmarks.planning.graph import Shape
 from benchmarks.planning.memory import peak_mb
-from controlplane.core.dataflow import Desired
+from controlplane.core.compile.nodes import Desired
 
 
 class Void(Exception):

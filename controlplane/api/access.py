@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
-from controlplane.core.model import Token
+from controlplane.core.model.access import Token
 from controlplane.operations.desired import tokens
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}

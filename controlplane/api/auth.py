@@ -13,7 +13,7 @@ from fastapi.security import HTTPBearer
 from controlplane.api.access import CHALLENGE, authenticate, require
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
-from controlplane.core.model import Token
+from controlplane.core.model.access import Token
 
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
 

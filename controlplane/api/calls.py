@@ -15,7 +15,7 @@ from controlplane.api.auth import caller, services
 from controlplane.api.problems import Refused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
-from controlplane.core.model import Answer
+from controlplane.core.model.access import Answer
 from controlplane.operations.context import Context
 from controlplane.operations.desired.blueprints import MAIN
 from dataplane.contract import digest

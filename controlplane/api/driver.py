@@ -26,7 +26,7 @@ from controlplane.api.access import authenticate, require
 from controlplane.api.problems import Refused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import SIZES, Size
+from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.work import attempts as work
 from dataplane.contract import Claim, Kind

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
-from controlplane.core.leases import LOOP
+from controlplane.core.model.leases import LOOP
 from controlplane.operations.troubles import Troubles
 from controlplane.ports import Store
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS

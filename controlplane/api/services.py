@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from controlplane.api.threads import Threads
-from controlplane.core.model import Token
+from controlplane.core.model.access import Token
 from controlplane.operations.context import Context
 from controlplane.operations.planning.planner import Planners
 from controlplane.operations.troubles import Troubles

@@ -7,9 +7,10 @@ from itertools import chain as chain_of
 from itertools import islice, pairwise
 from typing import TypeAlias
 
-from controlplane.core import folding, tree
-from controlplane.core.dataflow import Desired, Sink, Source, Transform
-from controlplane.core.model import State
+from controlplane.core import tree
+from controlplane.core.compile import fold
+from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.model.states import State
 from controlplane.core.plan import Because, Decision, Item, Plan, World
 from controlplane.core.plan.keys import listed
 from dataplane.contract import Json
@@ -136,7 +137,7 @@ def of_fold(world: World, desired: Desired, dataset: str, partition: str | None)
     if any(_differs(world, newer.inputs[name].root, older.inputs[name].root, partition) for name in each):
         return ""
     before = tree.before(world.nodes, newer.root, partition)
-    return folding.in_words(node.fold, partition, before.key if before else None)
+    return fold.in_words(node.fold, partition, before.key if before else None)
 
 
 def _differs(world: World, one: bytes, other: bytes, key: str) -> bool:

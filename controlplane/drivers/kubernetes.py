@@ -16,10 +16,11 @@ from typing import Any, Literal, Protocol, cast
 from uuid import uuid4
 
 from controlplane import logs
-from controlplane.core import ends
 from controlplane.core.errors import LogGone, PoolUnavailable
-from controlplane.core.model import Driver, Size
-from controlplane.core.scaling import surplus
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import surplus
+from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, Refused
@@ -117,7 +118,7 @@ class KubernetesPool:
             for seen in surplus(idle, len(running), wanted):
                 self._end(seen)
             if wanted <= len(running):
-                self._no_longer_refused(pool, ends.AS_ASKED)
+                self._no_longer_refused(pool, driver_ends.AS_ASKED)
             if self._monotonic() >= self._backoff[pool.name].until:
                 for slot in _free(mine, pool.limits.maximum)[: max(0, wanted - len(running))]:
                     self._launch(pool, slot)
@@ -242,7 +243,7 @@ class KubernetesPool:
 
     def _gone(self, seen: Seen) -> Driver:
         asked = seen.uid in self._asked or seen.verdict.state == "ending"
-        reason = self._asked.get(seen.uid, ends.AS_ASKED) if asked else "its Job was deleted"
+        reason = self._asked.get(seen.uid, driver_ends.AS_ASKED) if asked else "its Job was deleted"
         return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
 
     def _forget(self) -> None:
@@ -276,7 +277,7 @@ class KubernetesPool:
             log.warning("launch refused", pool=pool.name, reason=str(e))
             self._refuse(pool, str(e))
             return None
-        self._no_longer_refused(pool, ends.LAUNCHED)
+        self._no_longer_refused(pool, driver_ends.LAUNCHED)
         return made or {}
 
     def _give(self, seen: Seen) -> None:
@@ -292,10 +293,10 @@ class KubernetesPool:
             self._given.add(seen.uid)
             del self._tokens[seen.uid]
 
-    def _end(self, seen: Seen, reason: str = ends.AS_ASKED) -> None:
+    def _end(self, seen: Seen, reason: str = driver_ends.AS_ASKED) -> None:
         self._api.delete(JOBS, seen.job, seen.uid)
         self._asked.setdefault(seen.uid, reason)
-        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", ends.ENDING))
+        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", driver_ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""

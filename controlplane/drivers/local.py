@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Literal, cast
 from uuid import uuid4
 
-from controlplane.core import ends
 from controlplane.core.errors import LogGone
-from controlplane.core.model import SIZES, Driver, Size
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import Limits, Share, surplus
+from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.redaction import redacted
-from controlplane.core.scaling import Limits, Share, surplus
 from controlplane.drivers.backoff import Backoff
 from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.hearing import Hearing
@@ -133,7 +134,7 @@ class LocalPool:
         self._looked = now
         for child in self._children.values():
             if self._hearing.silence_s(child.driver.id, child.began, START_S) > self._silent_s and _lives(child):
-                _kill(child, ends.SILENT)
+                _kill(child, driver_ends.SILENT)
 
     def log(self, driver: str, lines: int) -> str:
         try:
@@ -251,7 +252,7 @@ def reason(status: int, child: Child) -> str:
     if child.killed:
         return child.killed
     if child.stopping:
-        return ends.AS_ASKED
+        return driver_ends.AS_ASKED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:
         return f"ran out of memory ({_ending(status)}); see {child.log.name}"
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 from controlplane.drivers.pools import Cluster, Executors, Place, Pool, cores, mebibytes
 
 Manifest: TypeAlias = dict[str, Any]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, TypeVar
 
-from controlplane.core.model import SIZES, Size
-from controlplane.core.scaling import Limits, Share
+from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.tasks import SIZES, Size
 
 QUANTITY = re.compile(r"([1-9][0-9]{0,6})(Mi|Gi)")
 CPU = re.compile(r"([0-9]{1,6})m|([0-9]{1,3}(?:\.[0-9]{1,3})?)")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from controlplane.core import ends
-from controlplane.core.model import Fault
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Fault
 
 State: TypeAlias = Literal["waiting", "running", "ending", "ended"]
 Found: TypeAlias = Mapping[str, Any]
@@ -53,9 +53,9 @@ def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
     if (complete := conditions.get("Complete")) is not None:
-        return Verdict("ended", ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
+        return Verdict("ended", driver_ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
     if "deletionTimestamp" in job["metadata"]:
-        return Verdict("ending", ends.ENDING)
+        return Verdict("ending", driver_ends.ENDING)
     alive = [p for p in pods if _phase(p) in ("Pending", "Running")]
     if not alive:
         return _without_pod(events)

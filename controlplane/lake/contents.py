@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from controlplane.core.model import Fragment
+from controlplane.core.model.tasks import Fragment
 from dataplane.contract import Json
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.verify")

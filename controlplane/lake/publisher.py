@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import Fragment, Table
+from controlplane.core.model.projections import Table
+from controlplane.core.model.tasks import Fragment
 from dataplane.contract import Json
 
 READY, GO = b'"ready"\n', b'"go"\n'  # the child is about to commit; it may

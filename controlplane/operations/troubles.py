@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from controlplane import logs
-from controlplane.core.leases import Deposed
+from controlplane.core.model.leases import Deposed
 
 FIRST_S = 1.0  # after the first failure; doubled with each
 LONGEST_S = 300.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.core.dataflow import Node
-from controlplane.core.model import State
+from controlplane.core.compile.nodes import Node
+from controlplane.core.model.states import State
 from controlplane.operations.projections import compaction
 from controlplane.ports import Store
 

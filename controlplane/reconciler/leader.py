@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from controlplane import logs
-from controlplane.core.leases import LOOP, Lease
+from controlplane.core.model.leases import LOOP, Lease
 from controlplane.ports import Store, Tx
 
 LOOK_S = 2.0  # at the longest, who waits for the lease looks again after so long

@@ -15,13 +15,17 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from controlplane import logs
-from controlplane.core import ends, wire
-from controlplane.core.dataflow import Desired, Source, is_paused
+from controlplane.core import wire
+from controlplane.core.compile.nodes import Desired, Source, is_paused
 from controlplane.core.errors import PoolUnavailable
-from controlplane.core.leases import Deposed
-from controlplane.core.model import Attempt, Driver, Event, Fault, Size, State
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Driver, Fault
+from controlplane.core.model.events import Event
+from controlplane.core.model.leases import Deposed
+from controlplane.core.model.scaling import Level, Share
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Attempt, Size
 from controlplane.core.plan import Compute, Learn, Status, worst
-from controlplane.core.scaling import Level, Share
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.planning.apply_plan import Pass, Settling
@@ -310,7 +314,7 @@ class Reconciler:
             return
         attempts, stored, now = self._noted()
         if not self._first:  # ends are told once, perhaps in a pass that failed before they were kept
-            missing = {id: replace(d, seen=now, ended=True, reason=ends.GONE) for id, d in stored.items()}
+            missing = {id: replace(d, seen=now, ended=True, reason=driver_ends.GONE) for id, d in stored.items()}
             present = missing | present
         moved = [d for d in present.values() if self._known_drivers.get(d.id) != d]
         self._busy = frozenset(attempt.driver for attempt in attempts.values())
@@ -395,7 +399,7 @@ class Reconciler:
         if driver is None or driver.ended:
             return
         try:
-            self.pool.end(driver.id, ends.SILENT)
+            self.pool.end(driver.id, driver_ends.SILENT)
         except PoolUnavailable as e:
             log.warning("a silent driver cannot be ended", driver=driver.id, attempt=attempt.id, reason=str(e))
 
@@ -417,7 +421,7 @@ class Reconciler:
 
 
 def _is_remarkable(driver: Driver) -> bool:
-    return driver.ended and driver.reason not in ends.UNREMARKABLE
+    return driver.ended and driver.reason not in driver_ends.UNREMARKABLE
 
 
 def _told(driver: Driver) -> Event:
@@ -427,7 +431,7 @@ def _told(driver: Driver) -> Event:
 
 def _fault(driver: Driver) -> Fault:
     """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
-    if driver.reason in (ends.AS_ASKED, ends.WITH_ITS_MAKER):
+    if driver.reason in (driver_ends.AS_ASKED, driver_ends.WITH_ITS_MAKER):
         return "disrupted"
     return driver.fault or "crashed"
 
@@ -439,7 +443,7 @@ def _collect(collecting: Collecting) -> None:
 
 
 def _ended(driver: Driver) -> Driver:
-    return replace(driver, ended=True, reason=ends.WITH_ITS_MAKER)
+    return replace(driver, ended=True, reason=driver_ends.WITH_ITS_MAKER)
 
 
 class _Publishing:

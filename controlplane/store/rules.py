@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar, cast
 
-from controlplane.core.model import SIZES, Size
+from controlplane.core.model.tasks import SIZES, Size
 from dataplane.contract import Kind
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time

@@ -16,8 +16,8 @@ from uuid import uuid4
 import yaml
 from kubernetes import client, config
 
-from controlplane.core.model import Driver
-from controlplane.core.scaling import Limits
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import Limits
 from controlplane.drivers.cluster import Api
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import DEFAULTS, Cluster, Pool

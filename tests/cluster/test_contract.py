@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import LogGone
-from controlplane.core.model import Driver
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers.local import LocalPool
 from controlplane.ports import DriverPool
 from tests.cluster.site import POD, Site

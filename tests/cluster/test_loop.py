@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Size, Task
-from controlplane.core.scaling import Limits
+from controlplane.core.model.scaling import Limits
+from controlplane.core.model.tasks import Size, Task
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.pools import Cluster
 from controlplane.lake.objects import open_lake

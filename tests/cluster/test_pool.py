@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.errors import LogGone, PoolUnavailable
-from controlplane.core.model import Driver
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers import manifests
 from controlplane.drivers.kubernetes import KubernetesPool
 from controlplane.drivers.manifests import Launch

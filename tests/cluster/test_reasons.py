@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.model import Driver
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers.kubernetes import START_S
 from controlplane.drivers.pools import Place
 from tests.cluster.faults import Between

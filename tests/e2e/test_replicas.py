@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.core.leases import LOOP
+from controlplane.core.model.leases import LOOP
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.core.model import Table
+from controlplane.core.model.projections import Table
 from controlplane.lake.publisher import DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, struct
 

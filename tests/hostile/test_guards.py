@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.leases import Deposed
-from controlplane.core.model import State
+from controlplane.core.model.leases import Deposed
+from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import look
 from controlplane.operations.planning.apply_plan import Settling

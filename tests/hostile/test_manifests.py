@@ -14,8 +14,10 @@ import pytest
 
 from controlplane.core import wire
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model import Attempt, Driver, State
-from controlplane.core.scaling import Share
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import Share
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Attempt
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.desired import controls
 from controlplane.operations.work import attempts

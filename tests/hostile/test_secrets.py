@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Driver
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers import user
 from controlplane.drivers.local import LocalPool
 from controlplane.home import Home

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core import ends
-from controlplane.core.model import Driver
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.local import AWAY_S, START_S, LocalPool
 from tests.e2e.workspace import Workspace, until
@@ -78,7 +78,7 @@ def test_a_silent_child_is_killed_shown_and_replaced(place: Place) -> None:
     place.pass_by(SILENT_S)
     assert [d.ended for d in place.pool.poll()] == [False]
     place.now += 1
-    assert place.end_of(first).reason == ends.SILENT
+    assert place.end_of(first).reason == driver_ends.SILENT
     assert place.worker() != first
 
 
@@ -95,7 +95,7 @@ def test_one_that_never_calls_has_time_to_start(place: Place) -> None:
     place.pass_by(START_S + SILENT_S)
     assert place.worker() == first
     place.now += 1
-    assert place.end_of(first).reason == ends.SILENT
+    assert place.end_of(first).reason == driver_ends.SILENT
 
 
 @pytest.mark.parametrize("why", ["paused", "outage"])
@@ -113,7 +113,7 @@ def test_nobody_is_silent_while_we_do_not_listen(place: Place, why: str) -> None
     assert [d.ended for d in place.pool.poll()] == [False]
     place.pass_by(SILENT_S)
     place.now += 1
-    assert place.end_of(first).reason == ends.SILENT
+    assert place.end_of(first).reason == driver_ends.SILENT
 
 
 def test_one_that_was_told_to_end_and_hangs(place: Place) -> None:
@@ -123,16 +123,16 @@ def test_one_that_was_told_to_end_and_hangs(place: Place) -> None:
     place.pool.scale("worker", 0)
     place.pass_by(SILENT_S)
     place.now += 1
-    assert place.end_of(first).reason == ends.SILENT
+    assert place.end_of(first).reason == driver_ends.SILENT
 
 
 def test_ending_a_named_child_is_harmless_to_repeat(place: Place) -> None:
     first = place.worker()
-    place.pool.end("driver-000000000000", ends.SILENT)
-    place.pool.end(first, ends.SILENT)
+    place.pool.end("driver-000000000000", driver_ends.SILENT)
+    place.pool.end(first, driver_ends.SILENT)
     place.pool.end(first, "something else")
-    assert place.end_of(first).reason == ends.SILENT
-    place.pool.end(first, ends.SILENT)
+    assert place.end_of(first).reason == driver_ends.SILENT
+    place.pool.end(first, driver_ends.SILENT)
 
 
 def test_a_stopped_worker_is_replaced_and_its_listing_done(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_stopped_worker_is_replaced_and_its_listing_done(tmp_path: Path) -> No
             until(lambda: workspace.listed() >= 2, lambda: "the listing is never done")
             until(lambda: not Path(f"/proc/{worker}").exists(), lambda: "the stopped worker stays")
             ended = "SELECT reason FROM drivers WHERE ended"
-            until(lambda: (ends.SILENT,) in workspace.query(ended), lambda: "its end is not shown")
+            until(lambda: (driver_ends.SILENT,) in workspace.query(ended), lambda: "its end is not shown")
             assert service.stop(signal.SIGTERM) == 0
     finally:
         workspace.end_all()

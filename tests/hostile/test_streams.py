@@ -15,7 +15,7 @@ import pytest
 from controlplane.api import feed
 from controlplane.api.problems import Refused
 from controlplane.api.threads import EVENTS, USERS
-from controlplane.core.model import CLAIMED, Event
+from controlplane.core.model.events import CLAIMED, Event
 from tests.hostile.attacked import Attacked, attacked
 
 WORKERS = "AnyIO worker thread"

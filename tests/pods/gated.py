@@ -13,7 +13,7 @@ from textwrap import indent
 import pyarrow as pa
 
 from controlplane.client import Headgate
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
 from tests.pods import node

@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from controlplane.core import ids, marks, sql
+from controlplane.core import sql
+from controlplane.core.compile import ids
+from controlplane.core.model import change_marks
 from controlplane.core.plan import asking, extents, fold, index, inputs, salts, sink, source, tasks, transform
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
@@ -273,7 +275,7 @@ def being_forced_marks_nobody() -> Patch:
     right = MemoryQueue._mark
 
     def mark(self: Any, branch: str, *names: str) -> None:
-        right(self, branch, *(name for name in names if marks.FORCED not in names))
+        right(self, branch, *(name for name in names if change_marks.FORCED not in names))
 
     return MemoryQueue, "_mark", mark
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.dataflow import Source
-from controlplane.core.model import State
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.states import State
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls

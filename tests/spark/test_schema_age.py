@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from controlplane.core.widening import can_stay, grow
+from controlplane.core.schema.widening import can_stay, grow
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of
 
 # delivered, the type that the dataset has by now, what the row reads as

@@ -6,24 +6,14 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from controlplane.core.model import (
-    Begun,
-    Building,
-    Change,
-    Consumed,
-    Driver,
-    Event,
-    Fragment,
-    Listing,
-    Publication,
-    Revision,
-    SourcePartition,
-    State,
-    Target,
-    Task,
-    Token,
-    Trace,
-)
+from controlplane.core.model.access import Token
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.events import Event
+from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Begun, Building, Consumed, State
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from dataplane.contract import Content, FileEntry, Schema, TaskError
 
 SCHEMA: Schema = {

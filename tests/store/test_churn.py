@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Answer
+from controlplane.core.model.access import Answer
 from controlplane.operations.upkeep.collect import collect
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade

@@ -15,9 +15,10 @@ import pytest
 from sqlalchemy import make_url
 
 from controlplane.core import tree
+from controlplane.core.compile.checks import record_key
 from controlplane.core.errors import CorruptNode
-from controlplane.core.expectations import record_key
-from controlplane.core.model import Building, Target
+from controlplane.core.model.projections import Target
+from controlplane.core.model.states import Building
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.ports import Store, Tx

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, update
 
-from controlplane.core.kept import Expired, Files, Pointer, Span, Stored
-from controlplane.core.model import Answer, Building, Consumed
+from controlplane.core.model.access import Answer
+from controlplane.core.model.retention import Expired, Files, Pointer, Span, Stored
+from controlplane.core.model.states import Building, Consumed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports import Store
 from controlplane.store import open_store, upgrade

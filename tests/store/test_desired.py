@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core import marks
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision
-from controlplane.core.model import Answer
+from controlplane.core.model import change_marks
+from controlplane.core.model.access import Answer
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, begun, building, change, d, error, revision, state, task
 
@@ -65,7 +65,7 @@ def test_pauses_that_go_with_a_dataflow_are_marked(world: World) -> None:
         tx.delete_dataflow("main", "flights")
     with world.read() as tx:
         assert tx.paused("main") == frozenset()
-        assert tx.marked("main", seen)[1] == {marks.flow("flights"), marks.PAUSES}
+        assert tx.marked("main", seen)[1] == {change_marks.flow("flights"), change_marks.PAUSES}
 
 
 def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_branch_is_marked_for_who_had_looked_at_nothing(world: World) -> None:
     with world.begin() as tx:
         tx.copy_branch("main", "dev")
     with world.read() as tx:
-        assert marks.flow("flights") in tx.marked("dev", seen)[1]
+        assert change_marks.flow("flights") in tx.marked("dev", seen)[1]
 
 
 def test_a_branch_is_made_once(world: World) -> None:
@@ -209,4 +209,4 @@ def test_no_two_wishes_for_something_new_have_one_number(world: World) -> None:
     with world.begin() as tx:
         tx.force("main", ["flights.daily"])
     with world.read() as tx:
-        assert tx.marked("main", seen)[1] == {"flights.daily", marks.FORCED}
+        assert tx.marked("main", seen)[1] == {"flights.daily", change_marks.FORCED}

@@ -12,7 +12,10 @@ import pytest
 from sqlalchemy import Engine, create_engine, delete, insert, update
 
 from controlplane.core import tree
-from controlplane.core.model import Building, Fragment, SourcePartition, Target
+from controlplane.core.model.projections import Target
+from controlplane.core.model.sources import SourcePartition
+from controlplane.core.model.states import Building
+from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade

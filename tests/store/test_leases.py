@@ -9,7 +9,7 @@ import uuid
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from controlplane.core.leases import LOOP, Deposed
+from controlplane.core.model.leases import LOOP, Deposed
 from controlplane.ports import Store
 from controlplane.reconciler.leader import Fenced
 from controlplane.store import open_store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core import marks
+from controlplane.core.model import change_marks
 from controlplane.lake.objects import LocalObjects
 from tests.store.conftest import World
 from tests.store.examples import ODD_KEYS, d, error, listing, source_partition
@@ -35,7 +35,7 @@ def test_a_confirmed_listing_is_as_it_was(world: World) -> None:
         assert tx.marked("main", seen) == (seen, frozenset())
         tx.put_listing(listing(1))
     with world.read() as tx:
-        assert tx.marked("main", seen)[1] == {marks.listing(d(1))}
+        assert tx.marked("main", seen)[1] == {change_marks.listing(d(1))}
 
 
 def test_more_partitions_than_fit_into_a_statement(world: World) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, LargeBinary, create_engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.core.errors import StaleState
-from controlplane.core.leases import LOOP
+from controlplane.core.model.leases import LOOP
 from controlplane.ports import Store
 from controlplane.reconciler.leader import Fenced
 from controlplane.store import HEAD, open_store, upgrade, version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.core.model import Event
+from controlplane.core.model.events import Event
 from tests.store.conftest import World
 from tests.store.examples import d, driver, event, token
 

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import LogGone
-from controlplane.core.model import SIZES, Driver, Size, Table
-from controlplane.core.scaling import Limits, Share
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.projections import Table
+from controlplane.core.model.scaling import Limits, Share
+from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.upkeep.fsck import fsck

@@ -18,10 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.core import packs, tree
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Node
-from controlplane.core.model import Fragment, State, Table
+from controlplane.core import tree
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Node
+from controlplane.core.model import packs
+from controlplane.core.model.projections import Table
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Fragment
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.model import Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import Asked, Attempt, Size, Task
 from controlplane.ports import Tx
 from dataplane.contract import Kind
 from tests.store.conftest import World

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core import tree
-from controlplane.core.model import LOST, Building, Consumed, Fragment, State
+from controlplane.core.model.states import LOST, Building, Consumed, State
+from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep import repair as repairing
 from controlplane.operations.upkeep.repair import Repaired, repair
 from controlplane.ports import Tx

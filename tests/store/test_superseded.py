@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import State
-from controlplane.core.superseded import Leftover, Origin
+from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.states import State
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Collected, collect

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.kept import Expired
-from controlplane.core.model import SIZES, Answer, Size
+from controlplane.core.model.access import Answer
+from controlplane.core.model.retention import Expired
+from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind

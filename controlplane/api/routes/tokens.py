@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Called, answer
 from controlplane.api.problems import Refused
-from controlplane.core.model import Token
+from controlplane.core.model.access import Token
 from controlplane.operations.desired import tokens
 
 router = auth.router()

@@ -41,7 +41,7 @@ from controlplane.core.blueprint.shared import (
 )
 from controlplane.core.blueprint.storage import GROUP, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 
 ANY = Text()
 NO_TEXTS: tuple[str, ...] = ()

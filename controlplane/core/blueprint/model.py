@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name

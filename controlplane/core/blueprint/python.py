@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 
-from controlplane.core import code
 from controlplane.core.blueprint.kinds import Reading, SourceText, secret_fault
 from controlplane.core.blueprint.model import ParamValue, Read, TextPlace
 from controlplane.core.blueprint.problems import Refused
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
+from controlplane.core.python import code
 
 PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with list(context) and read(context, object).")
 ENTRYPOINTS = ("list", "read")

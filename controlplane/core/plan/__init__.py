@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from controlplane.core.dataflow import Desired, Node, Sink, Source, Transform
-from controlplane.core.folding import Fold
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.plan import begun, expect, fold, sink, source, transform
 from controlplane.core.plan.asking import Deciding, decide_all, prefetch
 from controlplane.core.plan.keys import Keys

@@ -14,7 +14,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
-from controlplane.core.model import Fragment, SourcePartition, State, Task, Trace
+from controlplane.core.model.sources import SourcePartition
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.values import Decision, World, broken
 from dataplane.contract import Json, Schema
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from controlplane.core.dataflow import Source, Transform
-from controlplane.core.model import Begun, State
+from controlplane.core.compile.nodes import Source, Transform
+from controlplane.core.model.states import Begun, State
 from controlplane.core.plan import asking, salts
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.values import Commit, Compute, Decision, Evaluate, Keep, Learn, Planning

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.core import tree
-from controlplane.core.dataflow import Transform
-from controlplane.core.model import LOST, Building, Cause, Consumed, State
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.states import LOST, Building, Cause, Consumed, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.inputs import Input, merged_cut
 from controlplane.core.plan.keys import Keys

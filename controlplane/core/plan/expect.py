@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias
 
-from controlplane.core import ids, tree
-from controlplane.core.dataflow import Source, Transform
-from controlplane.core.expectations import Check, dropped_key, part_key, record_key, whole_key
-from controlplane.core.model import State, Task
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.checks import Check, dropped_key, part_key, record_key, whole_key
+from controlplane.core.compile.nodes import Source, Transform
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, verdicts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking, listed, union

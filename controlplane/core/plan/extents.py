@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
-from controlplane.core.model import Building, State
+from controlplane.core.model.states import Building, State
 from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case

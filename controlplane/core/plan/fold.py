@@ -15,10 +15,13 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby, islice, pairwise
 
-from controlplane.core import folding, ids, tree
-from controlplane.core.dataflow import Transform
-from controlplane.core.folding import Fold
-from controlplane.core.model import Building, Task, Trace
+from controlplane.core import tree
+from controlplane.core.compile import fold as folding
+from controlplane.core.compile import ids
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.states import Building
+from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import asking, extents, salts, tasks, transform, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.begun import Finishing

@@ -14,15 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from controlplane.core import ids, tree
-from controlplane.core.clustering import sort_fault
-from controlplane.core.dataflow import Slot, Transform
-from controlplane.core.model import Consumed, Task
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Slot, Transform
+from controlplane.core.compile.sort_by import sort_fault
+from controlplane.core.model.states import Consumed
+from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.values import ROW_COST, Planning, user_error
-from controlplane.core.schemas import EMPTY_SCHEMA
+from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, TaskError, fragment_id, pair_key
 
 CHUNK = 500  # partitions whose answers are in memory at a time

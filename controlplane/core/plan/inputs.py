@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import tree
-from controlplane.core.dataflow import Sink, Slot, Transform
-from controlplane.core.model import Building, Consumed, State
+from controlplane.core.compile.nodes import Sink, Slot, Transform
+from controlplane.core.model.states import Building, Consumed, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.index import Index
 from controlplane.core.plan.keys import Keys, lacking, listed, union

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from controlplane.core import folding, sql, tree
+from controlplane.core import sql, tree
 from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.dataflow import Slot, Transform
-from controlplane.core.expectations import drop_job
+from controlplane.core.compile import fold as folding
+from controlplane.core.compile.checks import drop_job
+from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.plan.index import output_parts, slot_parts
 from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from controlplane.core import ids, sql, tree
-from controlplane.core.model import Task
+from controlplane.core import sql, tree
+from controlplane.core.compile import ids
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import item_of

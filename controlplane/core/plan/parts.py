@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from controlplane.core import ids, tree
-from controlplane.core.model import Consumed, Task
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.model.states import Consumed
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case, half_built, item_of

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core import connecting, ids, widening
-from controlplane.core.dataflow import Source
-from controlplane.core.model import SourcePartition, Task
+from controlplane.core.compile import connectors, ids
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.sources import SourcePartition
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.reading import Case, Extent, all_parts, every_part
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
-from controlplane.core.schemas import append_columns, missing_columns, own_columns, struct, types
-from controlplane.core.widening import Conflict, in_words
+from controlplane.core.schema import widening
+from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
+from controlplane.core.schema.widening import Conflict, in_words
 from dataplane.contract import NESTED, Schema, TaskError, select_columns
 
 FIXED = {
@@ -110,7 +112,7 @@ def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, name
 def fitted(case: Case, extent: Extent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
     """The schema with types that hold what drivers found in files that they could not read under it."""
     node, stuck = case.node, window.stuck
-    drops = connecting.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
+    drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
     if not stuck or drops or node.read.format in FIXED:
         return Fitting(schema)
     _, memos = yield from asking.remembered([], [t.key for t in stuck.values()])
@@ -222,7 +224,7 @@ def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decisio
     """The schema that Spark infers from these partitions, or the decision to ask for it."""
     node = case.node
     objects = [o for _, part in sorted(parts.items()) for o in part.objects]
-    if not objects and not connecting.has_columns(node.read):
+    if not objects and not connectors.has_columns(node.read):
         return struct(())
     options = dict(node.read.options)
     sources = [p.source for p in parts.values()] or [node.listing]
@@ -230,7 +232,7 @@ def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decisio
     _, memos = yield from asking.remembered([], [key])
     if key in memos:
         return memos[key]["schema"]  # type: ignore[no-any-return]
-    told = connecting.reading_job(node.read, node.location)
+    told = connectors.reading_job(node.read, node.location)
     job = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
     spec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
-from controlplane.core.dataflow import Source
-from controlplane.core.model import Consumed, Listing, SourcePartition, State
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Consumed, State
 from controlplane.core.plan import asking, salts
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, lacking

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from controlplane.core import ids, zones
-from controlplane.core.dataflow import Desired, Node, Source, Transform
-from controlplane.core.model import Begun, Building, Cause, State
+from controlplane.core import zones
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Desired, Node, Source, Transform
+from controlplane.core.model.states import Begun, Building, Cause, State
 from controlplane.core.plan.values import Planning
 from dataplane.contract import digest
 

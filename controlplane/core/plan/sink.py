@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.core import connecting, ids, tree
-from controlplane.core.dataflow import Sink
-from controlplane.core.model import State, Target, Task
+from controlplane.core import tree
+from controlplane.core.compile import connectors, ids
+from controlplane.core.compile.nodes import Sink
+from controlplane.core.model.projections import Target
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, begun
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.inputs import FURTHER, UNRELIABLE, blocked
@@ -102,12 +105,12 @@ def _sync(
         "options": dict(node.write.options),
         "owner": f"{node.dataset} {node.uid}",  # the uid tells apart components of one name in two installations
         "schema": state.schema,
-        **connecting.told(node.write),
+        **connectors.told(node.write),
     }
-    if not connecting.is_files(node.write):
+    if not connectors.is_files(node.write):
         job["keyed"] = list(node.keyed)
     ordered = _ordered(node, state, target)
-    if changes and connecting.is_whole(node.write):
+    if changes and connectors.is_whole(node.write):
         tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), ordered, state, len(changes)),)
     else:
         tasks = tuple(_task(node, ids.job_id(job), ordered, c) for c in changes)

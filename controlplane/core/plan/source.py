@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from controlplane.core import connecting, ids, tree
-from controlplane.core.clustering import sort_fault, sorting
-from controlplane.core.dataflow import Source, settings_id
-from controlplane.core.expectations import absent_columns, drop_job
-from controlplane.core.model import LOST, Building, Cause, Listing, SourcePartition, State, Task
+from controlplane.core import tree
+from controlplane.core.compile import connectors, ids
+from controlplane.core.compile.checks import absent_columns, drop_job
+from controlplane.core.compile.nodes import Source, settings_id
+from controlplane.core.compile.sort_by import sort_fault, sorting
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import LOST, Building, Cause, State
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, begun, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.begun import Finishing
@@ -27,8 +30,8 @@ from controlplane.core.plan.values import (
     next_state,
     user_error,
 )
-from controlplane.core.schemas import struct, types
-from controlplane.core.widening import can_stay, is_grown
+from controlplane.core.schema.schemas import struct, types
+from controlplane.core.schema.widening import can_stay, is_grown
 from dataplane.contract import Json, Schema, TaskError, schema_id, select_columns, task_key
 
 MANY = 100  # objects of one partition of which each counts, in batches of work, as
@@ -265,7 +268,7 @@ def _job(node: Source) -> dict[str, Json]:
         "metadata": sorted(node.read.metadata),
         "on_bad_record": node.read.on_bad_record,
         "timezone": node.timezone,
-        **connecting.reading_job(node.read, node.location),
+        **connectors.reading_job(node.read, node.location),
     }
     expect = drop_job(node.checks, node.spark)
     return {**job, "expect": expect} if expect else job

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.core import ids, tree
-from controlplane.core.dataflow import Transform
-from controlplane.core.model import Task
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, salts
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.case import Case

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from controlplane.core import ids
-from controlplane.core.clustering import sorting
-from controlplane.core.dataflow import Transform
-from controlplane.core.model import Building, State, Task
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.compile.sort_by import sorting
+from controlplane.core.model.states import Building, State
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import asking, begun, merges, parts, salts, windows
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.begun import Finishing
@@ -20,7 +21,7 @@ from controlplane.core.plan.jobs import logic_job
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
 from controlplane.core.plan.tasks import job_of, tasks_of
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
-from controlplane.core.schemas import EMPTY_SCHEMA
+from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract import Json, Schema, schema_id
 
 Work = Callable[[Case, Schema | None, bytes | None], Deciding[Decision]]  # a case, its output's schema, its build key

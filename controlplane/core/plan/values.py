@@ -8,21 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.dataflow import Desired, Source, Transform
-from controlplane.core.model import (
-    LOST,
-    Begun,
-    Building,
-    Cause,
-    Consumed,
-    Fragment,
-    Listing,
-    SourcePartition,
-    State,
-    Target,
-    Task,
-    Trace,
-)
+from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.projections import Target
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import LOST, Begun, Building, Cause, Consumed, State
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
 from dataplane.contract import Json, Schema, TaskError, infrastructure_error, task_error

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from controlplane.core.expectations import EXAMPLES, Check
+from controlplane.core.compile.checks import EXAMPLES, Check
 from dataplane.contract import EXPECTATION, Json, TaskError
 
 Answer: TypeAlias = dict[str, Json]  # rows, failing, examples; after: the last partition that is in it, None: all are

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.model import Building, Task, Trace
+from controlplane.core.model.states import Building
+from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import asking
 from controlplane.core.plan.asking import Deciding
 from controlplane.core.plan.keys import Keys, union

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit, apply_edits, original_offset
+from controlplane.core.sql.input_modes import InputKey, KeyPart, Merge, Verdict
 from controlplane.core.sql.modes import Mode
 from controlplane.core.sql.predicate import Predicate, predicate
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.split import PARTS, Split
-from controlplane.core.sql.verdicts import InputKey, KeyPart, Merge, Verdict
 from controlplane.core.sql.volatile import Volatile
 
 __all__ = [

@@ -18,6 +18,7 @@ from sqlglot.errors import ErrorLevel, ParseError
 from controlplane.core.sql import clock, columns, edits, modes, references
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
+from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import Known
@@ -27,7 +28,6 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
-from controlplane.core.sql.verdicts import Analysis, KeyPart, Verdict
 from controlplane.core.sql.volatile import Volatile, volatile
 from dataplane.contract import digest
 

@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.core import packs
 from controlplane.core.blueprint import Blueprint, parse
-from controlplane.core.dataflow import Desired
+from controlplane.core.compile.nodes import Desired
+from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import Change, Event, Revision
-from controlplane.core.notices import notices
+from controlplane.core.model import packs
+from controlplane.core.model.events import Event
+from controlplane.core.model.revisions import Change, Revision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
 from controlplane.operations.inspect import views

@@ -8,9 +8,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
-from controlplane.core import connecting, ids
-from controlplane.core.dataflow import Desired, Sink, Source
-from controlplane.core.model import Task
+from controlplane.core.compile import connectors, ids
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from dataplane.contract import Json, digest
@@ -59,10 +59,10 @@ def _jobs(desired: Desired) -> dict[str, Json]:
         match node:
             case Source() if not node.output:
                 found[dataset] = _job(node.read.connector, node.location, dict(node.read.options), writes=False)
-                found[dataset] |= connecting.told(node.read)
+                found[dataset] |= connectors.told(node.read)
             case Sink():
                 found[dataset] = _job(node.write.connector, node.path, dict(node.write.options), writes=True)
-                found[dataset] |= connecting.told(node.write)
+                found[dataset] |= connectors.told(node.write)
             case _:
                 pass
     return found

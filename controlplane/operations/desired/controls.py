@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.core.dataflow import Desired, Sink, Source, paused_by
-from controlplane.core.model import Change, Event
+from controlplane.core.compile.nodes import Desired, Sink, Source, paused_by
+from controlplane.core.model.events import Event
+from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listings

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from controlplane.core.blueprint import parse
-from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.ports import Tx
 
 STATES = 10_000  # that are looked through, newest first

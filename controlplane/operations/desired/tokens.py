@@ -9,7 +9,8 @@ from dataclasses import replace
 from hashlib import sha256
 
 from controlplane.core.errors import NameTaken, NotFound
-from controlplane.core.model import Change, Token
+from controlplane.core.model.access import Token
+from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json

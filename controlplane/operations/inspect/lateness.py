@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controlplane.core.dataflow import Source, is_paused
-from controlplane.core.model import Listing
+from controlplane.core.compile.nodes import Source, is_paused
+from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import views
 from controlplane.ports import Tx
 from dataplane.contract import Json

@@ -8,12 +8,15 @@ from functools import partial
 from types import MappingProxyType
 
 from controlplane.core import explain, tree
-from controlplane.core.dataflow import Sink, Source
-from controlplane.core.ends import ENDING
+from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.nodes import Sink, Source
 from controlplane.core.errors import NotFound
-from controlplane.core.expectations import record_key
-from controlplane.core.leases import LOOP
-from controlplane.core.model import Publication, Revision, State, Task
+from controlplane.core.model.driver_ends import ENDING
+from controlplane.core.model.leases import LOOP
+from controlplane.core.model.projections import Publication
+from controlplane.core.model.revisions import Revision
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Task
 from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controlplane.core.errors import LogGone, NotFound
-from controlplane.core.model import Change, Task
+from controlplane.core.model.revisions import Change
+from controlplane.core.model.tasks import Task
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views

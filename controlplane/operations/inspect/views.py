@@ -7,15 +7,17 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 
-from controlplane.core import expectations, folding
 from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.dataflow import Node, Sink, Transform
-from controlplane.core.ends import ENDING
-from controlplane.core.leases import Lease
-from controlplane.core.model import Driver, Publication, State, Target
-from controlplane.core.notices import notices
+from controlplane.core.compile import checks, fold
+from controlplane.core.compile.nodes import Node, Sink, Transform
+from controlplane.core.compile.warnings import notices
+from controlplane.core.model.driver_ends import ENDING
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.leases import Lease
+from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.states import State
+from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, worst
-from controlplane.core.table_paths import table_path
 from controlplane.operations.planning.snapshot import Facts
 from dataplane.contract import Json, TaskError
 
@@ -71,7 +73,7 @@ def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
 def modes(node: Node) -> Json:
     if not isinstance(node, Transform):
         return {}
-    own = {node.fold.name: {"mode": folding.MODE, "reason": folding.REASON}} if node.fold else {}
+    own = {node.fold.name: {"mode": fold.MODE, "reason": fold.REASON}} if node.fold else {}
     return {s.name: {"mode": s.mode, "reason": s.reason} for s in node.slots} | own
 
 
@@ -147,7 +149,7 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> Json:
 
 def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | None]:
     line, column, body = error["line"], error["column"], node.component.body
-    if (at := expectations.place_of(node.component, error["file"], line, column)) is not None:
+    if (at := checks.place_of(node.component, error["file"], line, column)) is not None:
         return at
     if line is None:
         if isinstance(node, Transform):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controlplane.core import marks
 from controlplane.core.errors import StaleState
-from controlplane.core.leases import Deposed
-from controlplane.core.model import Asked, Event, Task
+from controlplane.core.model import change_marks
+from controlplane.core.model.events import Event
+from controlplane.core.model.leases import Deposed
+from controlplane.core.model.tasks import Asked, Task
 from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import Facts
@@ -122,7 +123,7 @@ class Settling:
             if tx.collections() != carrying.collections:  # what the plan found may be gone: look again
                 self._planner.forget()
                 return 1
-            if any(map(marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # nobody may want it any more
+            if any(map(change_marks.is_wish, tx.marked(self._branch, carrying.seen)[1])):  # nobody may want it any more
                 return 1
             tx.put_nodes(facts.overlay.staged)
             for decision in todo:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from controlplane.core import marks
-from controlplane.core.dataflow import Desired, Node, Sink, Source, paused_by
-from controlplane.core.model import Revision
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source, paused_by
+from controlplane.core.model import change_marks
+from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
 from controlplane.operations.planning.snapshot import CACHE_BYTES, Facts, Known, compile_live
@@ -131,16 +131,16 @@ class Planner:
         memory.seen, marked = tx.marked(self._branch, memory.seen)
         if not marked:
             return set()
-        stale = self._recompiled(tx, memory, {f for m in marked if (f := marks.flow_of(m))})
+        stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})
         desired = memory.desired
         assert desired is not None
-        if marks.PAUSES in marked:
+        if change_marks.PAUSES in marked:
             memory.known.paused, before = tx.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
-        if marks.FORCED in marked:
+        if change_marks.FORCED in marked:
             memory.known.forces = tx.forces(self._branch)
-        listings = {id for m in marked if (id := marks.listing_of(m))}
+        listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
             stale |= {n.dataset for n in desired.nodes.values() if isinstance(n, Source) and n.listing in listings}
         stale |= marked & desired.nodes.keys()

@@ -10,21 +10,14 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Blueprint
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Node, Sink, Source, is_paused
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
-from controlplane.core.model import (
-    Begun,
-    Building,
-    Fragment,
-    Listing,
-    Revision,
-    SourcePartition,
-    State,
-    Target,
-    Task,
-    Trace,
-)
+from controlplane.core.model.projections import Target
+from controlplane.core.model.revisions import Revision
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports import Tx

@@ -9,13 +9,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from controlplane.core import packs, tree
-from controlplane.core.clustering import sorting
-from controlplane.core.dataflow import Node, Sink, Transform
-from controlplane.core.kept import Files
-from controlplane.core.model import Attempt, Event, Fragment, State, Task
-from controlplane.core.packs import Pack
-from controlplane.core.superseded import Origin
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Node, Sink, Transform
+from controlplane.core.compile.sort_by import sorting
+from controlplane.core.model import packs
+from controlplane.core.model.events import Event
+from controlplane.core.model.pack_origins import Origin
+from controlplane.core.model.packs import Pack
+from controlplane.core.model.retention import Files
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
 from controlplane.ports import Store, Tx
 from dataplane.contract import Json, TaskResult, pack_id, partition_result

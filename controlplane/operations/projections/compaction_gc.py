@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from controlplane.core import packs, tree
-from controlplane.core.kept import Holder
-from controlplane.core.model import Fragment
-from controlplane.core.superseded import Leftover, Origin
+from controlplane.core import tree
+from controlplane.core.model import packs
+from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.retention import Holder
+from controlplane.core.model.tasks import Fragment
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import failpoint
 

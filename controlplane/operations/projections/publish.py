@@ -8,9 +8,11 @@ from dataclasses import replace
 from controlplane import logs
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
-from controlplane.core.model import Event, Publication, State, Table
+from controlplane.core.model.events import Event
+from controlplane.core.model.projections import Publication, Table
+from controlplane.core.model.states import State
+from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import RECENT
-from controlplane.core.table_paths import table_path
 from controlplane.operations.projections import compaction
 from controlplane.ports import Publisher, Store, Tx
 from dataplane.contract import failpoint, schema_id

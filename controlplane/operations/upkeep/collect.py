@@ -28,10 +28,10 @@ from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.blueprint.model import PythonTransform
-from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import CorruptNode
-from controlplane.core.expectations import record_key
-from controlplane.core.kept import FOLLOWERS, HOLDERS, Expired, Span
+from controlplane.core.model.retention import FOLLOWERS, HOLDERS, Expired, Span
 from controlplane.core.plan import RECENT
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.projections import compaction_gc

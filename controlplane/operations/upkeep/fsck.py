@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
-from controlplane.core.kept import Files, Holder, Pointer, Stored
-from controlplane.core.model import Fragment
+from controlplane.core.model.retention import Files, Holder, Pointer, Stored
+from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.pointers import with_roots
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import FileEntry

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.kept import Pointer
+from controlplane.core.model.retention import Pointer
 from controlplane.ports import Tx
 
 ROOTS = 500  # read at a time: some 25 MB

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, StaleState
-from controlplane.core.kept import Files
-from controlplane.core.model import LOST, Event, State
+from controlplane.core.model.events import Event
+from controlplane.core.model.retention import Files
+from controlplane.core.model.states import LOST, State
 from controlplane.core.plan import parts
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.fsck import Reading, lost_files

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from controlplane.core.model import Change
+from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Forget, collect

@@ -16,9 +16,11 @@ from types import MappingProxyType
 
 from controlplane import logs
 from controlplane.core import tree, wire
+from controlplane.core.compile.checks import dropped_key
 from controlplane.core.errors import Fenced, HeadgateError, NotFound
-from controlplane.core.expectations import dropped_key
-from controlplane.core.model import CLAIMED, SIZES, Attempt, By, Event, Fault, Fragment, Size, Task, Trace
+from controlplane.core.model.drivers import Fault
+from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.model.tasks import SIZES, Attempt, By, Fragment, Size, Task, Trace
 from controlplane.core.plan.sink import anew
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction

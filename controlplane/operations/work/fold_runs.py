@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from controlplane.core import ids
-from controlplane.core.model import Attempt, Task
+from controlplane.core.compile import ids
+from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports import Tx
 from dataplane.contract import Content, Json, TaskResult, next_key
 

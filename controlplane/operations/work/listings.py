@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from controlplane.core import connecting, ids, tree
-from controlplane.core.dataflow import Desired, Source
-from controlplane.core.model import AWAITED, Asked, Event, Listing, Task
+from controlplane.core import tree
+from controlplane.core.compile import connectors, ids
+from controlplane.core.compile.nodes import Desired, Source
+from controlplane.core.model.events import Event
+from controlplane.core.model.sources import AWAITED, Listing
+from controlplane.core.model.tasks import Asked, Task
 from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, is_too_much, lines_of
 from controlplane.ports import ObjectStore, Store, Tx
 from dataplane.contract import Json, TaskError, digest
@@ -155,7 +158,7 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
-        **connecting.listing_job(node.read),
+        **connectors.listing_job(node.read),
     }
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)

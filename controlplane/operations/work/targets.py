@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controlplane.core import tree
-from controlplane.core.model import Target, Task
+from controlplane.core.model.projections import Target
+from controlplane.core.model.tasks import Task
 from controlplane.ports import Tx
 from dataplane.contract import Json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.core.leases import Deposed, Lease
+from controlplane.core.model.leases import Deposed, Lease
 from controlplane.store.memory.queue import MemoryPart
 
 

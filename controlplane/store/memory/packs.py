@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controlplane.core.superseded import Leftover, Origin
+from controlplane.core.model.pack_origins import Leftover, Origin
 from controlplane.store.memory.queue import MemoryPart
 
 

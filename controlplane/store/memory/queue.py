@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.core.model import SIZES, Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
 from controlplane.store.memory.tables import K, Shelf, Space, V
 from controlplane.store.rules import attempt_prefix, larger, within
 from dataplane.contract import Json, Kind, TaskError

@@ -11,27 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from controlplane.core import marks
-from controlplane.core.ends import UNREMARKABLE
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
-from controlplane.core.model import (
-    CLAIMED,
-    Answer,
-    Begun,
-    Building,
-    Change,
-    Driver,
-    Event,
-    Fragment,
-    Listing,
-    Publication,
-    Revision,
-    SourcePartition,
-    State,
-    Target,
-    Token,
-    Trace,
-)
+from controlplane.core.model import change_marks
+from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.driver_ends import UNREMARKABLE
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports import Tx
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
@@ -66,7 +56,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
             raise StaleRevision(revision.dataflow, expected or 0, newest)
         if revision.number != last + 1:
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
-        self._mark(revision.branch, marks.flow(revision.dataflow))
+        self._mark(revision.branch, change_marks.flow(revision.dataflow))
         self._space.dataflows[name] = (revision.number, True)
         self._space.revisions[name] = revision
         self._space.uids[name] = self._space.uids.get(name, {}) | dict(revision.uids)
@@ -78,7 +68,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         last, live = self._space.dataflows.get((branch, dataflow), (0, False))
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
-        self._mark(branch, marks.flow(dataflow), marks.PAUSES)
+        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
@@ -97,7 +87,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         return frozenset(_of_branch(self._space.pauses, branch))
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
-        self._mark(branch, marks.PAUSES)
+        self._mark(branch, change_marks.PAUSES)
         if paused:
             self._space.pauses[branch, target] = None
         else:
@@ -109,7 +99,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
         self._space.forces.update({(branch, name): number for name in names})
-        self._mark(branch, marks.FORCED, *names)
+        self._mark(branch, change_marks.FORCED, *names)
         return number
 
     def copy_branch(self, source: str, target: str) -> None:
@@ -127,7 +117,9 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         of.revisions.update(_moved(revisions, target))
         of.states.update(_moved(newest, target))
         of.buildings.update(_moved(buildings, target))
-        self._mark(target, marks.PAUSES, marks.FORCED, *map(marks.flow, _of_branch(of.dataflows, target)))
+        self._mark(
+            target, change_marks.PAUSES, change_marks.FORCED, *map(change_marks.flow, _of_branch(of.dataflows, target))
+        )
 
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change
@@ -157,7 +149,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         return pick(self._space.listings, ids)
 
     def put_listing(self, listing: Listing) -> None:
-        self._mark("", marks.listing(listing.id))
+        self._mark("", change_marks.listing(listing.id))
         old = self._space.listings.get(listing.id, listing)
         requested, served = max(old.requested, listing.requested), max(old.served, listing.served)
         self._space.listings[listing.id] = replace(listing, requested=requested, served=served)

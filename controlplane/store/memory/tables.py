@@ -10,27 +10,16 @@ from dataclasses import dataclass, field, fields
 from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
-from controlplane.core.leases import Lease
-from controlplane.core.model import (
-    Answer,
-    Attempt,
-    Begun,
-    Building,
-    Change,
-    Driver,
-    Event,
-    Fragment,
-    Listing,
-    Publication,
-    Revision,
-    SourcePartition,
-    State,
-    Target,
-    Task,
-    Token,
-    Trace,
-)
-from controlplane.core.superseded import Leftover, Origin
+from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.events import Event
+from controlplane.core.model.leases import Lease
+from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from dataplane.contract import Json, TaskError
 
 K = TypeVar("K")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
-from controlplane.core.kept import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
-from controlplane.core.model import Building, State
+from controlplane.core.model.retention import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+from controlplane.core.model.states import Building, State
 from controlplane.store.memory.queue import MemoryPart, pick
 from controlplane.store.memory.tables import K, Shelf, V
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from sqlalchemy import Row, Select, delete, func, select, update
 
-from controlplane.core import marks
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
-from controlplane.core.model import Answer, Change, Revision
+from controlplane.core.model import change_marks
+from controlplane.core.model.access import Answer
+from controlplane.core.model.revisions import Change, Revision
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import dump
 from controlplane.store.sql.queue import Queue
@@ -34,7 +35,7 @@ class Desired(Queue):
         if revision.number != last + 1 or not self._move(revision, last, live):
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._insert(db.revisions, [_revision_row(revision)])
-        self._mark(revision.branch, marks.flow(revision.dataflow))
+        self._mark(revision.branch, change_marks.flow(revision.dataflow))
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
@@ -57,7 +58,7 @@ class Desired(Queue):
         live = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=True)
         if self._change(update(db.dataflows).where(live).values(is_live=False)) != 1:
             raise NotFound(f"there is no dataflow {dataflow}")
-        self._mark(branch, marks.flow(dataflow), marks.PAUSES)
+        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
         named = ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target), (db.begun, db.begun.c.dataset))
@@ -73,7 +74,7 @@ class Desired(Queue):
         return frozenset(row.target for row in self._rows(self._select(db.pauses, branch=branch)))
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
-        self._mark(branch, marks.PAUSES)
+        self._mark(branch, change_marks.PAUSES)
         if paused:
             self._insert(db.pauses, [{"branch": branch, "target": target}])
         else:
@@ -85,7 +86,7 @@ class Desired(Queue):
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces", 1), list(dict.fromkeys(datasets))
         self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
-        self._mark(branch, marks.FORCED, *names)
+        self._mark(branch, change_marks.FORCED, *names)
         return number
 
     def put_change(self, change: Change) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Table, literal, select
 
-from controlplane.core import marks
 from controlplane.core.errors import BranchExists
+from controlplane.core.model import change_marks
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
@@ -27,7 +27,9 @@ class Branched(Part):
         self._copy(db.revisions, source, target, db.dataflows, dataflow="dataflow", number="last_number")
         self._copy(db.states, source, target, db.heads, dataset="dataset", seq="seq")
         flows = self._rows(select(db.dataflows.c.dataflow).where(self._mine(db.dataflows, branch=target)))
-        self._mark(target, marks.PAUSES, marks.FORCED, *(marks.flow(row.dataflow) for row in flows))
+        self._mark(
+            target, change_marks.PAUSES, change_marks.FORCED, *(change_marks.flow(row.dataflow) for row in flows)
+        )
 
     def _copy(self, table: Table, source: str, target: str, newest: Table | None = None, **same: str) -> None:
         """The branch's rows; with `newest`, those that it points to."""

@@ -9,8 +9,10 @@ from typing import Any
 
 from sqlalchemy import Row, delete, func, select
 
-from controlplane.core.ends import UNREMARKABLE
-from controlplane.core.model import CLAIMED, Driver, Event, Token
+from controlplane.core.model.access import Token
+from controlplane.core.model.driver_ends import UNREMARKABLE
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.events import CLAIMED, Event
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
 

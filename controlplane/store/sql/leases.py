@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, select, update
 
-from controlplane.core.leases import Deposed, Lease
+from controlplane.core.model.leases import Deposed, Lease
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Row, delete, literal, update
 
-from controlplane.core import marks
-from controlplane.core.model import Listing, SourcePartition
+from controlplane.core.model import change_marks
+from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, dump_optional, load_optional
@@ -36,7 +36,7 @@ class Listed(Part):
         return {row.id: _listing(row) for row in rows}
 
     def put_listing(self, listing: Listing) -> None:
-        self._mark("", marks.listing(listing.id))
+        self._mark("", change_marks.listing(listing.id))
         row = _listing_row(listing)
         insert = self._dialect.insert(db.listings).values(namespace=self._namespace, **row)
         new = {name: insert.excluded[name] for name in row if name != "id"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import delete
 
-from controlplane.core.superseded import Leftover, Origin
+from controlplane.core.model.pack_origins import Leftover, Origin
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 

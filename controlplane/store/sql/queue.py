@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
-from controlplane.core.model import SIZES, Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
 from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional

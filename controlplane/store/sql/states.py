@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
-from controlplane.core.model import NO_WISH, Begun, Building, Consumed, Publication, State, Target
+from controlplane.core.model.projections import NO_WISH, Publication, Target
+from controlplane.core.model.states import Begun, Building, Consumed, State
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError

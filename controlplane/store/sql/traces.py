@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Row, Select, Text, delete, literal, select, update
 
-from controlplane.core.kept import Files, Stored
-from controlplane.core.model import Fragment, Trace
+from controlplane.core.model.retention import Files, Stored
+from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump

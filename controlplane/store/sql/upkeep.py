@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, FromClause, Table, delete, func, select
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.kept import HOLDERS, Expired, Holder, Pointer, Span
+from controlplane.core.model.retention import HOLDERS, Expired, Holder, Pointer, Span
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 

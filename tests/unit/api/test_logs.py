@@ -11,7 +11,7 @@ import pytest
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import PoolUnavailable
-from controlplane.core.model import Event
+from controlplane.core.model.events import Event
 from controlplane.operations.context import Context
 from controlplane.operations.work import attempts
 from controlplane.ports import LOG_BYTES

@@ -9,7 +9,7 @@ import pytest
 from controlplane.cli import views
 from controlplane.cli.output import Lines, View
 from controlplane.client import ApiError, Document, Headgate
-from controlplane.core.leases import LOOP
+from controlplane.core.model.leases import LOOP
 from tests.store.examples import d, driver, error, task
 from tests.unit.api.world import BLUEPRINT, World
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from controlplane.api.threads import CLAIMS
 from controlplane.client import Document
-from controlplane.core.model import Event
+from controlplane.core.model.events import Event
 from tests.unit.api.world import World
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.blueprint import Blueprint, Component, Place, SqlTransform, TextPlace, Write, parse
+from controlplane.core.compile.graph import Graph, Reference, build
 from controlplane.core.errors import InvalidBlueprint, Problem
-from controlplane.core.graph import Graph, Reference, build
 
 NOWHERE = TextPlace("", 1, 1, exact=False)
 

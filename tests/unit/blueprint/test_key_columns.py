@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.blueprint import KeyColumn, SqlTransform, parse
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import column_fault
-from controlplane.core.schemas import parse_ddl
+from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract import column_key, column_texts, pair_key
 
 pytestmark = pytest.mark.unit

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.code import analyse
+from controlplane.core.python.code import analyse
 
 pytestmark = pytest.mark.unit
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.code import CodeProblem, analyse
+from controlplane.core.python.code import CodeProblem, analyse
 
 pytestmark = pytest.mark.unit
 

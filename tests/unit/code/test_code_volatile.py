@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.code import analyse
-from controlplane.core.volatility import Volatile
+from controlplane.core.python.code import analyse
+from controlplane.core.python.volatility import Volatile
 
 pytestmark = pytest.mark.unit
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 
 BASE = """dataflow: base
 components:

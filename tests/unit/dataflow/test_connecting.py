@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Sink, Source
-from controlplane.core.model import Revision
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.revisions import Revision
 
 READ = "{connector: jdbc, url: 'secret://a/url', table: t%s}"
 WRITE = "{connector: jdbc, from: x, url: 'secret://a/url', table: c%s}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Transform
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
-from controlplane.core.folding import Fold
-from controlplane.core.model import Revision
-from controlplane.core.schemas import parse_ddl
+from controlplane.core.model.revisions import Revision
+from controlplane.core.schema.schemas import parse_ddl
 from tests.unit.blueprint.texts import marked
 
 FLOW = """dataflow: a

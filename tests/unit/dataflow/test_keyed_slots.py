@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Slot, Transform
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 
 FLOW = """dataflow: a
 components:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Transform
-from controlplane.core.model import Revision
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.revisions import Revision
 from controlplane.core.plan.jobs import logic_job
 
 HEAD = "dataflow: shop\ncomponents:\n  a: {transform: {sql: SELECT 1 AS n}}\n"

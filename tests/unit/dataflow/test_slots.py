@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Transform
-from controlplane.core.model import Revision
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.revisions import Revision
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.table_paths import table_path
+from controlplane.core.model.table_paths import table_path
 
 
 def test_each_branch_has_a_log_of_its_own() -> None:

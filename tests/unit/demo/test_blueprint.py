@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Source, Transform
-from controlplane.core.model import Revision
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.revisions import Revision
 from controlplane.demo import blueprint_folder
 from tests.flights import DERIVED
 

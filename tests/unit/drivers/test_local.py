@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.model import Driver
+from controlplane.core.model.drivers import Driver
 from controlplane.drivers.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, SHORT_LIFE_S, Backoff
 from controlplane.drivers.local import LocalPool, inherited, secrets_of
 

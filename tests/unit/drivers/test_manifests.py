@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import NAME, BadPools, Cluster, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.scaling import Level, Limits
+from controlplane.core.model.scaling import Level, Limits
 
 
 @pytest.mark.parametrize(("tasks", "worth"), [(0, 0), (1, 1), (64, 1), (65, 2), (200, 3), (10_000, 3)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Node, Source, Transform, settings_id
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Node, Source, Transform, settings_id
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 
 TEXT = """
 dataflow: shop

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from controlplane.core.model import Fragment, Table
+from controlplane.core.model.projections import Table
+from controlplane.core.model.tasks import Fragment
 from dataplane.contract import Content, FileEntry, Json, Schema, fragment_id
 
 Rows = list[dict[str, Any]]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.core.model import Fragment
+from controlplane.core.model.tasks import Fragment
 from controlplane.lake.contents import damages
 from dataplane.contract import Content
 from dataplane.fragments.content_local import content

@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties, RemoveAction
 
-from controlplane.core.leases import LOOP, Deposed
+from controlplane.core.model.leases import LOOP, Deposed
 from controlplane.lake.publisher import CannotPublish, DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, all_types, read_by_deltalake, struct
 

@@ -10,8 +10,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controlplane.core import ids, tree
-from controlplane.core.model import Event, Listing, SourcePartition, Task
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.model.events import Event
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.tasks import Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import attempts, listings

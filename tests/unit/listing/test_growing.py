@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Listing
+from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.work.listing_diff import Damaged, Same
 from controlplane.store import open_store

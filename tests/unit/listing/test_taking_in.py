@@ -13,7 +13,7 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.errors import Fenced
-from controlplane.core.model import Listing
+from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import attempts, listings

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model import Attempt, Fault, Task
+from controlplane.core.model.drivers import Fault
+from controlplane.core.model.tasks import Attempt, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import attempts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.core.model import Task
-from controlplane.core.schemas import parse_ddl
+from controlplane.core.model.tasks import Task
+from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.work.fold_runs import proven
 from dataplane.contract import EMPTY, Content, TaskResult, next_key, slot_id, task_key
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.kept import Expired
+from controlplane.core.model.retention import Expired
 from controlplane.operations.inspect import look
 from dataplane.contract import Json
 from tests.unit.expectations.world import BRANCH, World

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.core import ids, tree
-from controlplane.core.compiling import compile_revisions
-from controlplane.core.dataflow import Desired, Source, Transform
-from controlplane.core.model import Building, Consumed, Fragment, Revision, State, Task, Trace
+from controlplane.core import tree
+from controlplane.core.compile import ids
+from controlplane.core.compile.compiler import compile_revisions
+from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.revisions import Revision
+from controlplane.core.model.states import Building, Consumed, State
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import Commit, Compute, Decision, plan
-from controlplane.core.schemas import parse_ddl
+from controlplane.core.schema.schemas import parse_ddl
 from controlplane.core.tree import Entry, MemoryNodes
 from dataplane.contract import Content, Json, fragment_id, schema_id
 

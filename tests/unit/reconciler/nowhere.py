@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controlplane.core.model import Table
+from controlplane.core.model.projections import Table
 
 
 class Nowhere:

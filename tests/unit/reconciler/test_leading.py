@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controlplane.core.leases import LOOP
+from controlplane.core.model.leases import LOOP
 from controlplane.reconciler.leader import Candidate, Fenced, Over
 from controlplane.store.memory.store import MemoryStore
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.dataflow import Source
-from controlplane.core.model import State
-from controlplane.core.schemas import types
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.states import State
+from controlplane.core.schema.schemas import types
 from controlplane.operations.planning.snapshot import desired
 from tests.property.engine import Taken
 from tests.unit.expectations.world import BRANCH

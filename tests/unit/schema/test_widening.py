@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.schemas import parse_ddl, types
-from controlplane.core.widening import can_stay, grow, in_words, lacking_fields, own_paths
+from controlplane.core.schema.schemas import parse_ddl, types
+from controlplane.core.schema.widening import can_stay, grow, in_words, lacking_fields, own_paths
 from dataplane.contract import NESTED, Json
 
 # have, found, the least type that holds both where files have types of their own, and where values stand as text

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controlplane.core.schemas import struct, types
-from controlplane.core.widening import grow
+from controlplane.core.schema.schemas import struct, types
+from controlplane.core.schema.widening import grow
 from controlplane.operations.desired import blueprints
 from dataplane.contract import Claim, Json, Schema, SourceObject, TaskResult, TaskSpec
 from tests.property.engine import Engine, path_of

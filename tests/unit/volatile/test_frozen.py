@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model import Building
+from controlplane.core.model.states import Building
 from controlplane.core.plan import FEWEST, Compute
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import look

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from controlplane.core import code, connecting, expectations, folding, graph, ids, sql
+from controlplane.core import sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -21,15 +21,19 @@ from controlplane.core.blueprint import (
     Write,
     parse,
 )
-from controlplane.core.dataflow import NOTHING, Desired, Node, Sink, Slot, Source, Text, Transform
+from controlplane.core.compile import checks as expectations
+from controlplane.core.compile import connectors, graph, ids
+from controlplane.core.compile import fold as folding
+from controlplane.core.compile.checks import Check
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.graph import Graph, Reference
+from controlplane.core.compile.nodes import NOTHING, Desired, Node, Sink, Slot, Source, Text, Transform
+from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
-from controlplane.core.expectations import Check
-from controlplane.core.folding import Fold
-from controlplane.core.graph import Graph, Reference
-from controlplane.core.model import Revision
+from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
-from controlplane.core.periods import zone_fault
-from controlplane.core.schemas import InvalidSchema, parse_ddl
+from controlplane.core.python import code
+from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract import QUARANTINED, Json
 
 
@@ -202,7 +206,7 @@ class _Compiler:
         self.problems.append(Problem(at.file, at.line, at.column, code, message, hint))
 
     def _source(self, dataset: str, component: Component, read: Read) -> Source | None:
-        location = self._absolute(component, read.path) if connecting.is_path(read) else read.path
+        location = self._absolute(component, read.path) if connectors.is_path(read) else read.path
         declared = None
         try:
             declared = parse_ddl(read.schema) if read.schema else None
@@ -210,7 +214,7 @@ class _Compiler:
             self._problem(component, e.code, str(e), "for example: year INT, name STRING")
         if location is None:
             return None
-        options, timezone = connecting.logic_options(read), self.text.blueprint.timezone
+        options, timezone = connectors.logic_options(read), self.text.blueprint.timezone
         parse = ids.parse_logic(
             read.format, options, tuple(read.metadata), read.on_bad_record, timezone, self.semantics
         )
@@ -218,7 +222,7 @@ class _Compiler:
         reading = ids.read_logic(parse, declared, read.schema_change)
         parse = expectations.filtered_logic(parse, checks)
         logic = ids.read_logic(parse, declared, read.schema_change)
-        listing = connecting.listing_id(read, location)
+        listing = connectors.listing_id(read, location)
         return Source(
             dataset,
             self._uid(component),
@@ -250,14 +254,14 @@ class _Compiler:
         return expectations.compiled(component, self._spark, self.semantics, self.problems)
 
     def _sink(self, dataset: str, component: Component, write: Write) -> Sink | None:
-        path = self._absolute(component, write.path) if connecting.is_path(write) else write.path
+        path = self._absolute(component, write.path) if connectors.is_path(write) else write.path
         (source,) = self.graph.inputs(dataset).values()
         if path is None:
             return None
         uid = self._uid(component)
         maker = self.nodes.get(source)
-        keyed = connecting.key_columns(maker.key) if isinstance(maker, Transform) else ()
-        identity = connecting.target_id(self.namespace, dataset, uid, write, path, keyed)
+        keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
+        identity = connectors.target_id(self.namespace, dataset, uid, write, path, keyed)
         return Sink(dataset, uid, component, write, self.text.revision.number, source, path, identity, keyed)
 
     def _transform(self, dataset: str, component: Component, body: SqlTransform | PythonTransform) -> Transform | None:

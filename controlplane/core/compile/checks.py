@@ -13,8 +13,8 @@ from typing import Final
 
 from controlplane.core import sql
 from controlplane.core.blueprint import Component, Expectation
+from controlplane.core.compile.ids import SPARK_LINE
 from controlplane.core.errors import Problem
-from controlplane.core.ids import SPARK_LINE
 from dataplane.contract import EXPECTATION, REASON, Json, Schema, digest, select_columns
 
 EXAMPLES: Final = 3  # failing rows that are told

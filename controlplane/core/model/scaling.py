@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controlplane.core.model import Size
+from controlplane.core.model.tasks import Size
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from controlplane.core import code, expectations, graph, sql
+from controlplane.core import sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -20,12 +20,15 @@ from controlplane.core.blueprint import (
     SqlTransform,
     Write,
 )
-from controlplane.core.expectations import Check
-from controlplane.core.folding import Fold
-from controlplane.core.graph import Graph
-from controlplane.core.model import Revision
+from controlplane.core.compile import checks as expectations
+from controlplane.core.compile import graph
+from controlplane.core.compile.checks import Check
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.graph import Graph
+from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
-from controlplane.core.schemas import append_columns, metadata_fields, struct
+from controlplane.core.python import code
+from controlplane.core.schema.schemas import append_columns, metadata_fields, struct
 from dataplane.contract import Json, Schema, digest, select_columns
 
 

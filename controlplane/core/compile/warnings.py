@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from controlplane.core.blueprint.model import PythonTransform
-from controlplane.core.dataflow import Desired, Transform
+from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import Problem
-from controlplane.core.volatility import Volatile
+from controlplane.core.python.volatility import Volatile
 
 CODE = "undeclared-volatile"
 _FOLLOWS = "results are frozen as they first come out and shared with nobody"

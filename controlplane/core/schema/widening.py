@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controlplane.core.schemas import struct, types
+from controlplane.core.schema.schemas import struct, types
 from dataplane.contract import NESTED, Json, Schema
 
 INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # with the digits that a decimal needs to hold them

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Place, Previous
 from controlplane.core.errors import Problem
-from controlplane.core.schemas import InvalidSchema, parse_ddl
+from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract import Json, Schema, schema_id
 
 MODE = "previous"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 
-from controlplane.core import ids
-from controlplane.core.model import Fragment, Task
+from controlplane.core.compile import ids
+from controlplane.core.model.tasks import Fragment, Task
 from controlplane.core.tree import Entry
 from dataplane.contract import EMPTY, Content, Json, Schema, pack_id, schema_id
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.core import ids
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
+from controlplane.core.compile import ids
 from dataplane.contract import Json, digest
 
 FILES = "files"

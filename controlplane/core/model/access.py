@@ -1,0 +1,32 @@
+"""Who may call, and what calls were answered.
+
+Does not belong here: how they are stored, or how they are decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token as stored: never its text, only the SHA-256 of it."""
+
+    id: str
+    hash: bytes
+    name: str
+    scopes: tuple[str, ...]  # admin | driver
+    subject: str
+    at: float
+    expires: float | None = None
+    revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request with an Idempotency-Key was answered."""
+
+    key: str
+    body: bytes  # digest of the request
+    status: int
+    response: str

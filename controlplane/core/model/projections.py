@@ -1,0 +1,63 @@
+"""What follows committed states: published tables, and copies elsewhere.
+
+Does not belong here: how they are stored, or how they are decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.core.model.tasks import Fragment
+from dataplane.contract import Schema, TaskError
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How far a dataset's Delta table has followed its states."""
+
+    branch: str
+    dataset: str
+    generation: int
+    root: bytes
+    schema: bytes
+    version: int
+    error: str | None = None
+
+
+NO_WISH = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How far an external copy has followed its dataset. `root` is a tree: partition key -> what was last synced.
+
+    `order` counts the wishes for it, and is what writers fence by: generations go down where a copy is made of another
+    dataset. It is the generation, as long as nothing but that changes.
+    """
+
+    branch: str
+    component: str  # flow.name
+    identity: bytes  # of everything that says where and how it is written; another one starts from nothing
+    root: bytes
+    generation: int
+    error: TaskError | None = None
+    order: int = 0
+    wish: bytes = NO_WISH  # a digest of what is written under this order
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a published table is to hold. A fragment comes once for each partition that has it.
+
+    `path` is the table's folder relative to the lake. Fragments whose files lie elsewhere are linked below it.
+    `is_layout`: it has these rows already, perhaps in other files.
+    `is_passing`: so it does as far as is known, and one of a newer generation, or none, is left alone.
+    """
+
+    path: str
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    generation: int
+    dataset: str
+    is_layout: bool = False
+    is_passing: bool = False

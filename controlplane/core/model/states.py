@@ -1,0 +1,83 @@
+"""States of datasets, and those that are being built.
+
+Does not belong here: how they are stored, or how they are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dataplane.contract import Schema
+
+Cause: TypeAlias = Literal[
+    "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost"
+]
+
+
+LOST = bytes(32)  # stands for the code of a state some of whose files are gone: all of it is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """One input as a state was built from it."""
+
+    dataset: str
+    root: bytes
+    schema: bytes  # schema id
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A settled state of a dataset. `seq` counts all states, `generation` those that changed what readers see.
+
+    `cut` maps source datasets (`flow.name`) to the listing roots reflected here.
+    """
+
+    branch: str
+    dataset: str
+    seq: int
+    generation: int
+    logic: bytes
+    inputs: Mapping[str, Consumed]
+    root: bytes
+    schema: Schema
+    cut: Mapping[str, bytes]
+    partitions: int
+    rows: int
+    cause: Cause
+    revision: int
+    at: float
+    lineage: bytes  # digest of this logic and of all logic upstream: inputs of other code are never mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """A dataset that is being built in windows: `root` holds what is done for these inputs; the rest are its holes.
+
+    `lineage` and `cut` say what it will be once done; `inputs` are the roots (perhaps half-built, too) consumed so far.
+    """
+
+    branch: str
+    dataset: str
+    lineage: bytes
+    inputs: Mapping[str, Consumed]
+    root: bytes
+    schema: Schema | None
+    cut: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a run under way reads: it is finished on that, whatever comes meanwhile.
+
+    `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the listing whose root
+    stands in its `cut`.
+    """
+
+    branch: str
+    dataset: str
+    lineage: bytes
+    states: Mapping[str, int]
+    cut: Mapping[str, bytes]

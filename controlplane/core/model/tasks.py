@@ -1,0 +1,99 @@
+"""Work: tasks, attempts at them, the fragments they gave, and the traces that remember this.
+
+Does not belong here: how they are stored, or how they are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from dataplane.contract import Content, FileEntry, Json, Kind, Schema, TaskError
+
+TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
+
+
+Size: TypeAlias = Literal["small", "standard", "large"]  # how much of a machine a task may need
+
+
+SIZES: tuple[Size, ...] = ("small", "standard", "large")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Immutable files that hold one partition's rows. `home` is the dataset whose folder they lie in."""
+
+    id: bytes
+    schema: Schema
+    content: Content
+    files: tuple[FileEntry, ...]
+    home: str
+    attempt: str
+    status: Literal["stored", "condemned", "deleted"] = "stored"
+
+
+By: TypeAlias = Literal["executed", "adopted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The fact that a task gave these fragments, by the names of outputs (`contract.output_results`).
+
+    `seq` grows with every trace in the namespace; `by` tells whether the work was executed or adopted from a manifest.
+    """
+
+    task: bytes
+    outputs: Mapping[str, bytes]
+    seq: int = 0
+    by: By = "executed"
+    home: str = ""
+    contents: Mapping[str, Content] = field(default_factory=dict, compare=False)  # of outputs; stores fill it in
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One unit of work, keyed by what it computes. `job` is the digest of the JSON that it shares with its batch."""
+
+    key: bytes
+    kind: Kind
+    dataset: str  # that first demanded it; home of its fragments
+    partition: str
+    job: bytes
+    spec: Json  # a TaskSpec without task, epoch and partition; `slots` name fragment ids (hex) instead of files
+    size_bytes: int = 0
+    priority: int = 0
+    state: TaskState = "queued"
+    epoch: int = 0
+    attempt: str | None = None
+    failures: int = 0  # infrastructure failures so far
+    not_before: float = 0.0
+    error: TaskError | None = None
+    size: Size = "standard"
+
+
+class Asked(NamedTuple):
+    """How a task that is demanded stands."""
+
+    state: TaskState
+    size: Size
+    priority: int
+
+    def covers(self, task: Task) -> bool:
+        """Whether it needs no larger driver, and is no more urgent, than what was asked for before."""
+        return SIZES.index(task.size) <= SIZES.index(self.size) and task.priority <= self.priority
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds."""
+
+    id: str
+    dataset: str
+    driver: str
+    kind: Kind
+    job: bytes
+    prefix: str
+    tasks: Mapping[bytes, int]
+    lease_until: float
+    at: float

@@ -1,0 +1,4 @@
+"""Python transforms as text: their identity, and what makes their results volatile.
+
+Does not belong here: running them.
+"""
