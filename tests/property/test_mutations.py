@@ -15,7 +15,11 @@ import pytest
 from controlplane.core import sql
 from controlplane.core.compile import ids
 from controlplane.core.model import change_marks
-from controlplane.core.plan import asking, extents, fold, index, inputs, salts, sink, source, tasks, transform
+from controlplane.core.plan import lookups, salts, sink
+from controlplane.core.plan.source import decide as source
+from controlplane.core.plan.transform import decide as transform
+from controlplane.core.plan.transform import extent as extents
+from controlplane.core.plan.transform import fold, inputs, key_index, tasks
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations.planning.snapshot import Facts
@@ -91,7 +95,7 @@ def vanished_files_stay() -> Patch:
 @mutation("busy")
 def half_built_roots_keep_what_has_changed() -> Patch:
     def carried(case: Any, building: Any) -> Any:
-        yield from asking.nodes([])
+        yield from lookups.nodes([])
         return building.root
 
     return source, "_carried", carried
@@ -172,18 +176,18 @@ def finished_work_of_the_dead_is_thrown_away() -> Patch:
 
 @mutation("calm")
 def indexes_keep_what_a_partition_held_before() -> Patch:
-    return index, "_before", lambda found, change, memos: ()
+    return key_index, "_before", lambda found, change, memos: ()
 
 
 @mutation("calm")
 def indexes_are_not_updated() -> Patch:
-    right = index._edited
+    right = key_index._edited
 
     def edited(found: Any, changes: Any, memos: Any) -> Any:
         after = yield from right(found, changes, memos)
         return after if found.index.done == EMPTY_ROOT else replace(found.index, done=after.done)
 
-    return index, "_edited", edited
+    return key_index, "_edited", edited
 
 
 @mutation("calm")
@@ -205,7 +209,7 @@ def answers_of_indexes_are_forgotten() -> Patch:
 @mutation("calm")
 def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
     def carried(case: Any, used: Any) -> Any:
-        yield from asking.nodes([])
+        yield from lookups.nodes([])
         return used.root
 
     return extents, "carried", carried
@@ -238,7 +242,7 @@ def half_built_folds_keep_what_came_after_a_change() -> Patch:
     right = fold._first_hole
 
     def resume(case: Any, walk: Any, building: Any) -> Any:
-        yield from asking.nodes([])
+        yield from lookups.nodes([])
         walk.root, walk.at = building.root, right(case, building) or walk.at
 
     return fold, "_resume", resume

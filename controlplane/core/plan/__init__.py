@@ -12,9 +12,13 @@ from typing import assert_never
 
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
-from controlplane.core.plan import begun, expect, fold, sink, source, transform
-from controlplane.core.plan.asking import Deciding, decide_all, prefetch
+from controlplane.core.plan import sink, unfinished
+from controlplane.core.plan.checks import decide as expect
 from controlplane.core.plan.keys import Keys
+from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
+from controlplane.core.plan.source import decide as source
+from controlplane.core.plan.transform import decide as transform
+from controlplane.core.plan.transform import fold
 from controlplane.core.plan.values import (
     EXACT,
     FEWEST,
@@ -121,4 +125,4 @@ def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
         if held.error == run.error:  # else what is expected of its rows does not hold
             return held
     decision = yield from expect.hold(planning, node, (yield from deciding))
-    return decision if run is None else begun.instead(decision)
+    return decision if run is None else unfinished.instead(decision)

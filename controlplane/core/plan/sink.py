@@ -11,10 +11,10 @@ from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.projections import Target
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, begun
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.inputs import FURTHER, UNRELIABLE, blocked
+from controlplane.core.plan import lookups, unfinished
 from controlplane.core.plan.keys import Keys, listed
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract import EMPTY, Json, digest, schema_id
 
@@ -31,7 +31,7 @@ def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
     if (held := _begun(planning, node, state)) is not None:
         decision = yield from _brought(planning, node, held)
         if decision is not None and (decision.status == "building" or not decision.items):
-            return replace(decision, reason=begun.LATER)
+            return replace(decision, reason=unfinished.LATER)
     return (yield from _brought(planning, node, state)) or _settled(node, above)
 
 
@@ -50,7 +50,7 @@ def _begun(planning: Planning, node: Sink, newest: State) -> State | None:
 def _brought(planning: Planning, node: Sink, state: State) -> Deciding[Decision | None]:
     """What it takes to bring the copy to a state; None if it is there."""
     target = _target(planning, node, state)
-    [changes] = yield from asking.changes([(target.root, state.root)])
+    [changes] = yield from lookups.changes([(target.root, state.root)])
     if not changes and target.generation == state.generation:
         return None
     return (yield from _sync(planning, node, state, target, changes))
@@ -115,7 +115,7 @@ def _sync(
     else:
         tasks = tuple(_task(node, ids.job_id(job), ordered, c) for c in changes)
     wanted = {t.key for t in tasks}
-    known = [t for t in (yield from asking.tasks(list(wanted))).values() if t.key in wanted]
+    known = [t for t in (yield from lookups.tasks(list(wanted))).values() if t.key in wanted]
     failed = [t for t in known if t.state == "failed"]
     status: Status = "building" if any(t.state in ("queued", "running") for t in known) else "stale"
     if failed and len(failed) == len(tasks):
@@ -125,7 +125,7 @@ def _sync(
     error = failed[0].error if failed else None
     reason = f"{len(failed)} of {len(tasks)} writes failed" if failed else ""
     keys = [c.key for c in changes]
-    yield from asking.nodes([(target.root, keys)])
+    yield from lookups.nodes([(target.root, keys)])
     noted = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
     moved = noted if tasks else replace(ordered, generation=state.generation)
     return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)

@@ -12,9 +12,9 @@ from itertools import islice
 from controlplane.core import tree
 from controlplane.core.model.states import Building
 from controlplane.core.model.tasks import Task, Trace
-from controlplane.core.plan import asking
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups
 from controlplane.core.plan.keys import Keys, union
+from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Compute, Decision, Planning, Status
 from dataplane.contract import DEALT, Json, TaskError
 
@@ -89,12 +89,12 @@ def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -
 
 
 def _look(window: Window, tasks: dict[str, Task]) -> Deciding[None]:
-    traces = yield from asking.traces([t.key for t in tasks.values()])
+    traces = yield from lookups.traces([t.key for t in tasks.values()])
     missing = {key: task for key, task in tasks.items() if task.key not in traces}
     window.hits.update((key, (t.key, traces[t.key])) for key, t in tasks.items() if t.key in traces)
     window.missing.update(missing)
     if missing:
-        known = yield from asking.tasks([t.key for t in missing.values()])
+        known = yield from lookups.tasks([t.key for t in missing.values()])
         window.known.update((t.key, known[t.key]) for t in missing.values() if t.key in known)
 
 
@@ -108,7 +108,7 @@ def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: i
     if count > planning.exact:
         nodes = planning.world.nodes
         return union(Keys((), {(root, have): (root, have)}, count) for root in wanted).read(nodes)
-    several = yield from asking.holes([(have, root) for root in wanted])
+    several = yield from lookups.holes([(have, root) for root in wanted])
     return sorted({key for keys in several for key in keys})
 
 
@@ -119,7 +119,7 @@ def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[st
     keys = sorted(edits)
     if not keys:
         return base
-    yield from asking.nodes([(base, keys)])
+    yield from lookups.nodes([(base, keys)])
     return tree.edit(planning.world.nodes, base, [(key, edits[key]) for key in keys])
 
 
@@ -130,7 +130,7 @@ def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[s
         return {}
     entries = window.entries
     keys = sorted(entries)
-    yield from asking.nodes([(base, keys)])
+    yield from lookups.nodes([(base, keys)])
     present = tree.lookup(planning.world.nodes, base, keys)
     return {
         key: task

@@ -19,7 +19,7 @@ from controlplane.core.errors import CorruptNode, StaleState
 from controlplane.core.model.events import Event
 from controlplane.core.model.retention import Files
 from controlplane.core.model.states import LOST, State
-from controlplane.core.plan import parts
+from controlplane.core.plan.transform import partials
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.fsck import Reading, lost_files
 from controlplane.operations.upkeep.pointers import branches
@@ -111,7 +111,7 @@ def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
 def _roots(state: State) -> Iterator[bytes]:
     """Of trees that name fragments of the dataset, or partial results of its own."""
     yield state.root
-    yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(parts.PARTS))
+    yield from (consumed.root for name, consumed in state.inputs.items() if name.endswith(partials.PARTS))
 
 
 def _given_up(tx: Tx, roots: Iterable[bytes]) -> Lost:
@@ -158,7 +158,7 @@ def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 def _commit_lost(tx: Tx, state: State) -> bool:
     """The next state has the same rows, and no code: so whatever is planned, it is not up to date. False where somebody
     was faster."""
-    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(parts.NAMES)}
+    inputs = {name: consumed for name, consumed in state.inputs.items() if not name.endswith(partials.NAMES)}
     try:
         after = replace(state, seq=state.seq + 1, logic=LOST, lineage=LOST, inputs=inputs, cause="lost", at=tx.now())
         tx.commit_state(after, state.seq)

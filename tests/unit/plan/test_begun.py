@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.plan.begun import LATER
+from controlplane.core.plan.unfinished import LATER
 from controlplane.operations.desired import controls
 from controlplane.operations.upkeep.collect import GRACE_S, collect
 from dataplane.contract import TaskResult

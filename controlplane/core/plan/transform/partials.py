@@ -15,12 +15,12 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.model.states import Consumed
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, salts, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import Case, half_built, item_of
-from controlplane.core.plan.inputs import Input
-from controlplane.core.plan.jobs import Divided, column_types, cost_of, divided, part_job, whole_job
+from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import lacking, listed
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform.case import Case, half_built, item_of
+from controlplane.core.plan.transform.inputs import Input
+from controlplane.core.plan.transform.jobs import Divided, column_types, cost_of, divided, part_job, whole_job
 from controlplane.core.plan.values import Decision, Learn
 from controlplane.core.sql import Unproven
 from dataplane.contract import Json, Schema, slot_id, task_key
@@ -91,7 +91,7 @@ def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
     if not query.split.depends_on_types:
         return None
     key = _analysis(case, query)
-    _, memos = yield from asking.remembered([], [key])
+    _, memos = yield from lookups.remembered([], [key])
     return column_types(memos[key]["schema"]) if key in memos else None
 
 
@@ -147,9 +147,9 @@ def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> De
     if known is None:
         return tree.EMPTY_ROOT
     root, parted = known
-    [changes] = yield from asking.changes([(parted, of.of.root)])
+    [changes] = yield from lookups.changes([(parted, of.of.root)])
     gone = [c.key for c in changes if c.before is not None]
-    yield from asking.nodes([(root, gone)])
+    yield from lookups.nodes([(root, gone)])
     return tree.edit(case.planning.world.nodes, root, [(key, None) for key in gone])
 
 
@@ -159,7 +159,7 @@ def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> De
 def _advance(found: Following) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
     case, wanted = found.case, found.of.of.root
-    yield from asking.nodes([(wanted, ()), (found.root, ())])
+    yield from lookups.nodes([(wanted, ()), (found.root, ())])
     told = lacking(case.planning.world.nodes, wanted, found.root)
     found.count = told.count
     limit = windows.limit(case.planning, told.count)
@@ -175,7 +175,7 @@ def _advance(found: Following) -> Deciding[None]:
 
 def _tasks(found: Following, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     of = found.of
-    yield from asking.nodes([(of.of.root, keys)])
+    yield from lookups.nodes([(of.of.root, keys)])
     entries = tree.lookup(found.case.planning.world.nodes, of.of.root, keys)
     job = ids.job_id(found.job)
     return {key: _task(found, job, entry) for key, entry in entries.items()}
@@ -212,14 +212,14 @@ def analyse(found: Following) -> Deciding[Decision | None]:
     case, key = found.case, _analysis(found.case, found.query)
     job = part_job(case.node, case.schemas, found.of.slot.name, found.query)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    status, error = windows.learning(task, (yield from lookups.tasks([key])))
     return None if error else replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
 
 
 def schema_of(found: Following) -> Deciding[Schema]:
     """Of parts that are there."""
     first = next(iter(tree.scan(found.case.planning.world.nodes, found.root)))
-    return (yield from asking.fragments([first.fragment]))[first.fragment].schema
+    return (yield from lookups.fragments([first.fragment]))[first.fragment].schema
 
 
 def whole(found: Following, job: Json, schema: Schema, root: bytes) -> Json | None:

@@ -11,7 +11,7 @@ from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.compile import fold as folding
 from controlplane.core.compile.checks import drop_job
 from controlplane.core.compile.nodes import Slot, Transform
-from controlplane.core.plan.index import output_parts, slot_parts
+from controlplane.core.plan.transform.key_index import output_parts, slot_parts
 from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit
 from dataplane.contract import Json, Schema

@@ -15,10 +15,10 @@ from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, windows
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.keys import Keys, listed
-from controlplane.core.plan.reading import Case, Extent, all_parts, every_part
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.source.partitions import Case, Extent, all_parts, every_part
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
@@ -115,7 +115,7 @@ def fitted(case: Case, extent: Extent, schema: Schema, window: windows.Window) -
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
     if not stuck or drops or node.read.format in FIXED:
         return Fitting(schema)
-    _, memos = yield from asking.remembered([], [t.key for t in stuck.values()])
+    _, memos = yield from lookups.remembered([], [t.key for t in stuck.values()])
     found = {p: _named(node, schema, memos[t.key]["schema"]) for p, t in stuck.items() if t.key in memos}
     grown, conflicts = _grown(node, schema, found)
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
@@ -229,14 +229,14 @@ def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decisio
     options = dict(node.read.options)
     sources = [p.source for p in parts.values()] or [node.listing]
     key = ids.inference_key(node.read.format, options, node.timezone, sources)
-    _, memos = yield from asking.remembered([], [key])
+    _, memos = yield from lookups.remembered([], [key])
     if key in memos:
         return memos[key]["schema"]  # type: ignore[no-any-return]
     told = connectors.reading_job(node.read, node.location)
     job = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
     spec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
-    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    status, error = windows.learning(task, (yield from lookups.tasks([key])))
     keys = listed(sorted(parts))
     item = Item(node.dataset, "compute", "missing", False, keys.count, keys)
     return Decision(node.dataset, status, Learn(task, job), (item,), "schema inference", error=error, pending=pending)

@@ -16,11 +16,11 @@ from controlplane.core import sql, tree
 from controlplane.core.compile import ids
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import item_of
-from controlplane.core.plan.jobs import between_job, cost_of
 from controlplane.core.plan.keys import listed
-from controlplane.core.plan.parts import Following
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform.case import item_of
+from controlplane.core.plan.transform.jobs import between_job, cost_of
+from controlplane.core.plan.transform.partials import Following
 from controlplane.core.plan.values import Decision
 from controlplane.core.sql import PARTS, Unproven
 from dataplane.contract import Json, Schema, slot_id, task_key

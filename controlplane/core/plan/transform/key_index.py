@@ -21,8 +21,8 @@ from controlplane.core.compile.sort_by import sort_fault
 from controlplane.core.model.states import Consumed
 from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
-from controlplane.core.plan import asking, windows
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups, windows
+from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Planning, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, TaskError, fragment_id, pair_key
@@ -139,18 +139,18 @@ def _advance(found: Following) -> Deciding[None]:
 def _changes(found: Following) -> Deciding[Iterable[tree.Change]]:
     """The partitions in which the input differs from what is indexed; of many, one after the other."""
     old, new, nodes = found.index.done, found.wanted, found.planning.world.nodes
-    yield from asking.nodes([(old, ()), (new, ())])
+    yield from lookups.nodes([(old, ()), (new, ())])
     found.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
     if found.count > found.planning.exact:
         return tree.diff(nodes, old, new)
-    [changes] = yield from asking.changes([(old, new)])
+    [changes] = yield from lookups.changes([(old, new)])
     found.count = len(changes)
     return changes
 
 
 def _take(found: Following, chunk: Sequence[tree.Change]) -> Deciding[None]:
     asked = {e.content: _memo(found, e) for c in chunk for e in (c.before, c.after) if e and e.content.rows}
-    _, memos = yield from asking.remembered([], list(asked.values()))
+    _, memos = yield from lookups.remembered([], list(asked.values()))
     job = ids.job_id(found.job)
     missing = {
         c.key: _task(found.node, job, asked[c.after.content], c.after)
@@ -158,7 +158,7 @@ def _take(found: Following, chunk: Sequence[tree.Change]) -> Deciding[None]:
         if c.after and c.after.content.rows and asked[c.after.content] not in memos
     }
     if missing:
-        known = yield from asking.tasks([t.key for t in missing.values()])
+        known = yield from lookups.tasks([t.key for t in missing.values()])
         found.window.known.update((t.key, known[t.key]) for t in missing.values() if t.key in known)
         found.window.missing.update(missing)
     ready = [c for c in chunk if c.key not in missing]
@@ -184,7 +184,7 @@ def _edited(found: Following, changes: Sequence[tree.Change], memos: Memos) -> D
     index, nodes = found.index, found.planning.world.nodes
     pairs, moved = _moved(found, changes, memos)
     edits, touched = sorted(pairs), sorted(moved)
-    yield from asking.nodes([(index.pairs, edits), (index.keys, touched), (index.done, [c.key for c in changes])])
+    yield from lookups.nodes([(index.pairs, edits), (index.keys, touched), (index.done, [c.key for c in changes])])
     present = tree.lookup(nodes, index.keys, touched)
     sums = [(k, present[k].content.plus(moved[k]) if k in present else moved[k]) for k in touched]
     return Index(

@@ -10,16 +10,26 @@ from controlplane.core.compile.nodes import Transform
 from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model.states import Building, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, begun, merges, parts, salts, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.begun import Finishing
-from controlplane.core.plan.case import Case, cause_of, cut, half_built, is_current, item_of, pin_fault, state_after
-from controlplane.core.plan.extents import Extent, extent_of, still_right
-from controlplane.core.plan.index import Following, follow, key_fault, output_error
-from controlplane.core.plan.inputs import Input, after, consistent, not_ready, offers, possible, read
-from controlplane.core.plan.jobs import logic_job
+from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
-from controlplane.core.plan.tasks import job_of, tasks_of
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform import merges, partials
+from controlplane.core.plan.transform.case import (
+    Case,
+    cause_of,
+    cut,
+    half_built,
+    is_current,
+    item_of,
+    pin_fault,
+    state_after,
+)
+from controlplane.core.plan.transform.extent import Extent, extent_of, still_right
+from controlplane.core.plan.transform.inputs import Input, after, consistent, not_ready, offers, possible, read
+from controlplane.core.plan.transform.jobs import logic_job
+from controlplane.core.plan.transform.key_index import Following, follow, key_fault, output_error
+from controlplane.core.plan.transform.tasks import job_of, tasks_of
+from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract import Json, Schema, schema_id
@@ -29,7 +39,7 @@ Work = Callable[[Case, Schema | None, bytes | None], Deciding[Decision]]  # a ca
 
 def finish(planning: Planning, node: Transform, work: Work | None = None) -> Finishing:
     """What there is to do for the run under way."""
-    run = begun.of(planning, node)
+    run = unfinished.of(planning, node)
     newest = offers(planning, node)
     if run is None or isinstance(newest, Decision):
         return None
@@ -37,13 +47,13 @@ def finish(planning: Planning, node: Transform, work: Work | None = None) -> Fin
         isinstance(of, State) and run.states.get(s.name) == of.seq for s, of in zip(node.slots, newest, strict=True)
     ):
         return None  # it reads the newest
-    chosen, held = consistent(planning, node, newest), (yield from begun.read_by(node, run))
+    chosen, held = consistent(planning, node, newest), (yield from unfinished.read_by(node, run))
     if held is not None and chosen == held:
         return None
     if held is None or (chosen is not None and is_current(_case(planning, node, chosen))):
-        return begun.GIVEN_UP
+        return unfinished.GIVEN_UP
     case = _case(planning, node, held)
-    return begun.GIVEN_UP if is_current(case) else begun.goes_on((yield from _decided(case, work)))
+    return unfinished.GIVEN_UP if is_current(case) else unfinished.goes_on((yield from _decided(case, work)))
 
 
 def decide(planning: Planning, node: Transform, work: Work | None = None) -> Deciding[Decision]:
@@ -71,24 +81,24 @@ def _case(planning: Planning, node: Transform, chosen: Sequence[State | Building
 def _decided(case: Case, work: Work | None) -> Deciding[Decision]:
     decision = yield from _stale(case, work or _work)
     states = {i.slot.name: i.of.seq for i in case.inputs if isinstance(i.of, State)}
-    return begun.noted(case.planning, case.node, decision, states, cut(case)) if case.is_whole else decision
+    return unfinished.noted(case.planning, case.node, decision, states, cut(case)) if case.is_whole else decision
 
 
 # --- work -----------------------------------------------------------------------------------------
 
 
 def _stale(case: Case, work: Work) -> Deciding[Decision]:
-    yield from asking.nodes([(i.of.root, ()) for i in case.inputs if not i.is_parted])
+    yield from lookups.nodes([(i.of.root, ()) for i in case.inputs if not i.is_parted])
     if fault := _key_fault(case):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
     case, lagging = yield from _followed(case)
     build = _build_key(case) if case.is_whole and lagging is None else None
     analysis = ids.analysis_key(case.node.code_logic, case.schemas)
-    builds, memos = yield from asking.remembered([build] if build else [], [analysis])
+    builds, memos = yield from lookups.remembered([build] if build else [], [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
     used = [c.root for c in case.state.inputs.values()] if case.state else []
-    yield from asking.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
+    yield from lookups.nodes([(root, ()) for root in (*(i.of.root for i in case.inputs), *used, case.root)])
     if analysis not in memos:
         return (yield from _analyse(case, analysis))
     if lagging is not None:
@@ -152,7 +162,7 @@ def _analyse(case: Case, key: bytes) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
     job = logic_job(case.node, case.schemas)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    status, error = windows.learning(task, (yield from asking.tasks([key])))
+    status, error = windows.learning(task, (yield from lookups.tasks([key])))
     keys = _all_keys(case)
     item = Item(case.node.dataset, "compute", cause_of(case), False, keys.count, keys)
     return Decision(case.node.dataset, status, Learn(task, job), (item,), "analysis", error=error, pending=keys)
@@ -174,8 +184,8 @@ def _all_keys(case: Case) -> Keys:
 
 def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
-    case = replace(case, parts=dict(parts.kept(case)))
-    yield from asking.nodes([(root, ())])
+    case = replace(case, parts=dict(partials.kept(case)))
+    yield from lookups.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     commit = Commit(state_after(case, root, schema), None, 0 if case.node.output else keys.count, None, build)
     items = [item_of(case, "adopt", 0, keys)] if keys.count else []
@@ -196,9 +206,9 @@ def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[De
     if window.missing or not window.is_whole or not case.is_whole:
         return (yield from _missing(case, extent, window, job, schema))
     assert build is not None
-    found = yield from parts.follow(case)
+    found = yield from partials.follow(case)
     if found is not None:
-        case = replace(case, parts=parts.remembered(found))
+        case = replace(case, parts=partials.remembered(found))
     return (yield from commit(case, extent, window, schema, build))
 
 
@@ -207,7 +217,7 @@ def _missing(
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
     is_asked = any(task.state != "done" for task in window.known.values())
-    found = None if is_asked else (yield from parts.follow(case))
+    found = None if is_asked else (yield from partials.follow(case))
     if found is not None:
         by_parts = yield from _by_parts(found, job)
         if isinstance(by_parts, Decision):
@@ -216,15 +226,15 @@ def _missing(
     return (yield from _compute(case, extent, window, job, schema))
 
 
-def _by_parts(found: parts.Following, job: Json) -> Deciding[Decision | Json]:
+def _by_parts(found: partials.Following, job: Json) -> Deciding[Decision | Json]:
     """What there is to do before the whole can be merged; else the job that merges it, or that of the plain query."""
     if not found.is_whole:
-        asked = None if found.is_typed else (yield from parts.analyse(found))
-        return asked or (parts.compute(found) if found.is_typed else job)
-    merging = yield from merges.follow(found, (yield from parts.schema_of(found)))
+        asked = None if found.is_typed else (yield from partials.analyse(found))
+        return asked or (partials.compute(found) if found.is_typed else job)
+    merging = yield from merges.follow(found, (yield from partials.schema_of(found)))
     if not merging.is_whole:
         return merges.compute(merging)
-    return parts.whole(found, job, merging.schema, merging.root) or job
+    return partials.whole(found, job, merging.schema, merging.root) or job
 
 
 def _only_counted(case: Case, extent: Extent) -> Decision:
@@ -284,14 +294,14 @@ def _given_up(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
     """Partitions that the one task, of those that give many, has not given again."""
     if case.parted or not case.node.key:
         return ()
-    [gone] = yield from asking.holes([(root, case.root)])
+    [gone] = yield from lookups.holes([(root, case.root)])
     return tuple(gone)
 
 
 def _common_schema(case: Case, window: windows.Window) -> Deciding[Schema | None]:
     """The schema of Python results that could not be analysed: that of all fragments, if they are equal."""
     ids_ = [entry.fragment for _, entry in window.entries.values()]
-    found = [f.schema for f in (yield from asking.fragments(ids_)).values() if f.id in set(ids_)]
+    found = [f.schema for f in (yield from lookups.fragments(ids_)).values() if f.id in set(ids_)]
     if case.state is not None and not found:
         return case.state.schema
     first = found[0] if found else EMPTY_SCHEMA

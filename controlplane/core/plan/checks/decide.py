@@ -19,11 +19,12 @@ from controlplane.core.compile.checks import Check, dropped_key, part_key, recor
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, verdicts, windows
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups, windows
+from controlplane.core.plan.checks import results as verdicts
+from controlplane.core.plan.checks.results import Answer
 from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Commit, Decision, Evaluate, Item, Keep, Planning
-from controlplane.core.plan.verdicts import Answer
 from dataplane.contract import Json, Schema, schema_id, slot_id
 
 WAITING = "what is expected of its rows is looked at"
@@ -83,7 +84,7 @@ def hold(planning: Planning, node: Source | Transform, decision: Decision) -> De
     look = _look(planning, node, decision)
     if look is None:
         return decision
-    _, memos = yield from asking.remembered([], _first_keys(look, decision))
+    _, memos = yield from lookups.remembered([], _first_keys(look, decision))
     yield from _answer(look, memos)
     if look.tasks or not look.is_whole:
         return (yield from _waiting(look, decision))
@@ -191,10 +192,10 @@ def _by_difference(
     look: _Look, checks: Sequence[Check], roots: Mapping[str, bytes], known: Mapping[str, Answer]
 ) -> Deciding[None]:
     distinct = list(dict.fromkeys(roots[c.name] for c in checks))
-    found = yield from asking.changes([(root, look.state.root) for root in distinct])
+    found = yield from lookups.changes([(root, look.state.root) for root in distinct])
     changes = dict(zip(distinct, found, strict=True))
     keyed = {c.name: _keyed(look, c, _entries(changes[roots[c.name]])) for c in checks}
-    _, memos = yield from asking.remembered([], list({k for of in keyed.values() for k in of.values()}))
+    _, memos = yield from lookups.remembered([], list({k for of in keyed.values() for k in of.values()}))
     for check in checks:
         mine, keys = changes[roots[check.name]], keyed[check.name]
         if missing := [e for e in _entries(mine) if e.content.rows and keys[e] not in memos]:
@@ -230,7 +231,7 @@ def _in_order(look: _Look, check: Check, known: Answer | None) -> Deciding[None]
     for _ in range(windows.CHUNKS if limit else 0):
         chunk = list(islice(entries, windows.CHUNK))
         keys = _keyed(look, check, chunk)
-        _, memos = yield from asking.remembered([], list(keys.values()))
+        _, memos = yield from lookups.remembered([], list(keys.values()))
         missing = [e for e in chunk if e in keys and keys[e] not in memos]
         is_gapless = is_gapless and not missing
         if is_gapless:
@@ -257,7 +258,7 @@ def _note(look: _Look, check: Check, answer: Answer) -> None:
 
 def _waiting(look: _Look, decision: Decision) -> Deciding[Decision]:
     """Not all has been seen yet: ask for what is missing."""
-    known = yield from asking.tasks(list(look.tasks))
+    known = yield from lookups.tasks(list(look.tasks))
     failed = [known[key] for key in look.tasks if key in known and known[key].state == "failed"]
     cause = look.state.cause if isinstance(decision.step, Commit) else "logic"
     items = decision.items or (Item(look.node.dataset, "check", cause, False, 0, _partitions(look)),)

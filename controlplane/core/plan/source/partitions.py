@@ -12,9 +12,9 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, State
-from controlplane.core.plan import asking, salts
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.keys import Keys, lacking
+from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Planning
 from dataplane.contract import Schema
 
@@ -84,9 +84,9 @@ def parts_of(case: Case, names: Keys) -> Deciding[Mapping[str, SourcePartition]]
 
 def parts_at(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
     """In the order of keys. Raises Gone."""
-    found = yield from asking.partitions(case.listing.id, keys)
+    found = yield from lookups.partitions(case.listing.id, keys)
     if case.objects != case.listing.root:
-        yield from asking.nodes([(case.objects, keys)])
+        yield from lookups.nodes([(case.objects, keys)])
         listed = tree.lookup(case.planning.world.nodes, case.objects, keys)
         if any(key not in found or found[key].source != listed[key].fragment for key in keys):
             raise Gone

@@ -22,11 +22,14 @@ from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.states import Building
 from controlplane.core.model.tasks import Task, Trace
-from controlplane.core.plan import asking, extents, salts, tasks, transform, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.begun import Finishing
-from controlplane.core.plan.case import Case, half_built, item_of
+from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform import decide as transform
+from controlplane.core.plan.transform import extent as extents
+from controlplane.core.plan.transform import tasks
+from controlplane.core.plan.transform.case import Case, half_built, item_of
+from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
 from dataplane.contract import EMPTY, Content, Json, Schema, encoded, slot_id
 
@@ -105,7 +108,7 @@ def _walk(case: Case, fold: Fold, shared: Mapping[str, bytes], job: Json) -> Dec
     walk = yield from _begun(case, shared, ids.job_id(job))
     left = HOPS
     while (key := _next(case, walk)) is not None:
-        yield from asking.nodes([(root, [key]) for root in (walk.old, *(i.root for i in case.parted))])
+        yield from lookups.nodes([(root, [key]) for root in (walk.old, *(i.root for i in case.parted))])
         before = tree.lookup(case.planning.world.nodes, walk.old, [key]).get(key)
         task = _task(case, fold, walk, key)
         if task is None:
@@ -137,7 +140,7 @@ def _begun(case: Case, shared: Mapping[str, bytes], job: bytes) -> Deciding[_Wal
     changed = None
     if state is not None:
         changed = sorted({c.key for c in (yield from extents.differences(case, state))})
-        yield from asking.nodes([(root, changed) for root in (state.root, *(i.root for i in case.parted))])
+        yield from lookups.nodes([(root, changed) for root in (state.root, *(i.root for i in case.parted))])
     old = state.root if state else tree.EMPTY_ROOT
     walk = _Walk(old, old, changed[0] if changed else "", changed, shared, job)
     building = case.planning.building(case.node.dataset)
@@ -209,15 +212,15 @@ def _task(case: Case, fold: Fold, walk: _Walk, key: str) -> Task | None:
 
 def _look(walk: _Walk, key: str, task: Task) -> Deciding[None]:
     def tasks_of(_: Sequence[str]) -> Deciding[dict[str, Task]]:
-        yield from asking.nodes([])
+        yield from lookups.nodes([])
         return {key: task}
 
     found = yield from windows.look([key], tasks_of, 1)
     if found.hits:
         run = ids.run_key(task.key)
-        _, memos = yield from asking.remembered([], [run])
+        _, memos = yield from lookups.remembered([], [run])
         if run in memos:
-            walk.ahead.update((yield from asking.traces([bytes.fromhex(one) for one in memos[run]])))
+            walk.ahead.update((yield from lookups.traces([bytes.fromhex(one) for one in memos[run]])))
     walk.window.hits |= found.hits
     walk.window.missing |= found.missing
     walk.window.known |= found.known
@@ -229,7 +232,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[None]:
 def _with_run(case: Case, walk: _Walk, key: str, task: Task) -> Deciding[Task]:
     """The task with what those after it read: whoever computes it may go on to them."""
     nodes, keys = case.planning.world.nodes, [key, *islice(_keys_after(case, key), RUN + 1)]
-    yield from asking.nodes([(root, keys) for root in (walk.old, *(i.root for i in case.parted))])
+    yield from lookups.nodes([(root, keys) for root in (walk.old, *(i.root for i in case.parted))])
     present = tree.lookup(nodes, walk.old, keys)
     was = {one: _was(case, walk, following, present) for one, following in pairwise(keys)}
     then: list[Json] = []

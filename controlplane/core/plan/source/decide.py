@@ -13,12 +13,12 @@ from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Building, Cause, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, begun, salts, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.begun import Finishing
+from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed
-from controlplane.core.plan.pinning import fitted, own_names, schema_of
-from controlplane.core.plan.reading import Case, Extent, Gone, parts_at
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.source.partitions import Case, Extent, Gone, parts_at
+from controlplane.core.plan.source.schema import fitted, own_names, schema_of
+from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import (
     Action,
     Because,
@@ -52,33 +52,37 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
 
 def finish(planning: Planning, node: Source) -> Finishing:
     """What there is to do for the run under way."""
-    run, listing, state = begun.of(planning, node), planning.world.listing(node.listing), planning.state(node.dataset)
+    run, listing, state = (
+        unfinished.of(planning, node),
+        planning.world.listing(node.listing),
+        planning.state(node.dataset),
+    )
     if run is None or listing is None or listing.root is None or run.cut[node.dataset] == listing.root:
         return None
     case = Case(planning, node, state, listing, run.cut[node.dataset])
     if _is_current(case) or _is_current(replace(case, objects=listing.root)):
-        return begun.GIVEN_UP
+        return unfinished.GIVEN_UP
     if not (yield from _is_there(case, listing.root)):
-        return begun.GIVEN_UP
+        return unfinished.GIVEN_UP
     try:
-        found = begun.goes_on((yield from _decided(case)))
+        found = unfinished.goes_on((yield from _decided(case)))
     except Gone:
-        return begun.GIVEN_UP
+        return unfinished.GIVEN_UP
     return _seen(listing, found) if isinstance(found, Decision) else found
 
 
 def _is_there(case: Case, newest: bytes) -> Deciding[bool]:
     """What the run reads anew is in the newest listing as it was."""
     before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
-    [later] = yield from asking.changes([(case.objects, newest)])
+    [later] = yield from lookups.changes([(case.objects, newest)])
     others = [c.key for c in later if c.before is not None]
-    yield from asking.nodes([(root, others) for root in (before, case.objects)])
+    yield from lookups.nodes([(root, others) for root in (before, case.objects)])
     nodes = case.planning.world.nodes
     return tree.lookup(nodes, before, others) == tree.lookup(nodes, case.objects, others)
 
 
 def _decided(case: Case) -> Deciding[Decision]:
-    return begun.noted(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
+    return unfinished.noted(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
 
 
 def _seen(listing: Listing, decision: Decision) -> Decision:
@@ -124,10 +128,10 @@ def _stale(case: Case) -> Deciding[Decision]:
     node = case.node
     pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
-    yield from asking.nodes([(case.objects, ()), (case.root, ())])
+    yield from lookups.nodes([(case.objects, ()), (case.root, ())])
     basis: Json = {"objects": case.objects, "pinned": schema_id(known) if known else None}
     build = ids.build_key(node.logic, basis, salts.whole(case.planning, node))
-    builds, _ = yield from asking.remembered([build], [])
+    builds, _ = yield from lookups.remembered([build], [])
     if build in builds:
         return (yield from _adopt(case, *builds[build], build))
     extent = yield from _extent(case)
@@ -149,7 +153,7 @@ def _as_grown(case: Case, schema: Schema) -> Schema:
 
 def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
-    yield from asking.nodes([(root, ())])
+    yield from lookups.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
     named = [s for s in types(schema) if not s.startswith("_source_")] if case.node.read.metadata else None
     own = schema if named is None else select_columns(schema, named)
@@ -172,7 +176,7 @@ def _extent(case: Case) -> Deciding[Extent]:
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
-    [changes] = yield from asking.changes([(case.state.inputs["objects"].root, case.objects)])
+    [changes] = yield from lookups.changes([(case.state.inputs["objects"].root, case.objects)])
     present = [c.key for c in changes if c.after is not None]
     removed = tuple(c.key for c in changes if c.after is None)
     base = case.root
@@ -192,9 +196,9 @@ def _is_same_salt(case: Case, building: Building) -> bool:
 
 def _carried(case: Case, building: Building) -> Deciding[bytes]:
     """What a half-built root has that this listing has not changed."""
-    [changes] = yield from asking.changes([(building.inputs["objects"].root, case.objects)])
+    [changes] = yield from lookups.changes([(building.inputs["objects"].root, case.objects)])
     gone = [c.key for c in changes if c.before is not None]
-    yield from asking.nodes([(building.root, gone)])
+    yield from lookups.nodes([(building.root, gone)])
     return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
 
 
@@ -204,7 +208,7 @@ def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
     if isinstance(keys, list):
         told = listed(keys)
-    [removed] = yield from asking.holes([(case.objects, case.root)])
+    [removed] = yield from lookups.holes([(case.objects, case.root)])
     return (yield from _with_parts(case, Extent(base, told.count, keys, told, tuple(removed), None, told)))
 
 

@@ -12,8 +12,8 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.states import LOST, Building, Cause, Consumed, State
 from controlplane.core.plan import salts
-from controlplane.core.plan.inputs import Input, merged_cut
 from controlplane.core.plan.keys import Keys
+from controlplane.core.plan.transform.inputs import Input, merged_cut
 from controlplane.core.plan.values import Action, Because, Item, Planning, next_state
 from dataplane.contract import Schema
 

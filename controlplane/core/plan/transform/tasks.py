@@ -11,11 +11,11 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import asking, salts
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import Case
-from controlplane.core.plan.inputs import Input
-from controlplane.core.plan.jobs import cost_of, logic_job
+from controlplane.core.plan import lookups, salts
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform.case import Case
+from controlplane.core.plan.transform.inputs import Input
+from controlplane.core.plan.transform.jobs import cost_of, logic_job
 from dataplane.contract import EMPTY, Encoded, Json, encoded, slot_id, task_key
 
 Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
@@ -31,7 +31,7 @@ def job_of(case: Case) -> Json:
 
 def tasks_of(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     """The task of each of these partitions; those that wait for an input are left out."""
-    yield from asking.nodes([(i.root, keys) for i in case.parted])
+    yield from lookups.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
     found = {i.slot.name: tree.lookup(nodes, i.root, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.model.states import Begun, State
-from controlplane.core.plan import asking, salts
-from controlplane.core.plan.asking import Deciding
+from controlplane.core.plan import lookups, salts
+from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Commit, Compute, Decision, Evaluate, Keep, Learn, Planning
 
 
@@ -40,7 +40,7 @@ def read_by(node: Transform, begun: Begun) -> Deciding[tuple[State, ...] | None]
     if begun.states.keys() != {slot.name for slot in node.slots}:
         return None
     names = [(slot.dataset, begun.states[slot.name]) for slot in node.slots]
-    found = yield from asking.settled(names)
+    found = yield from lookups.settled(names)
     return tuple(found[name] for name in names) if all(name in found for name in names) else None
 
 

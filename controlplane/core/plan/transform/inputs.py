@@ -13,8 +13,8 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink, Slot, Transform
 from controlplane.core.model.states import Building, Consumed, State
 from controlplane.core.plan import salts
-from controlplane.core.plan.index import Index
 from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.transform.key_index import Index
 from controlplane.core.plan.values import RECENT, Decision, Item, Planning
 from dataplane.contract import Content, Schema, schema_id
 

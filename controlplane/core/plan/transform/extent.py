@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from controlplane.core import tree
 from controlplane.core.model.states import Building, State
-from controlplane.core.plan import asking, salts, windows
-from controlplane.core.plan.asking import Deciding
-from controlplane.core.plan.case import Case
-from controlplane.core.plan.inputs import Input
+from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform.case import Case
+from controlplane.core.plan.transform.inputs import Input
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ def is_same_code(case: Case, used: State | Building) -> bool:
 
 
 def differences(case: Case, used: State | Building) -> Deciding[list[tree.Change]]:
-    found = yield from asking.changes([(used.inputs[i.tree_name].root, i.root) for i in case.parted])
+    found = yield from lookups.changes([(used.inputs[i.tree_name].root, i.root) for i in case.parted])
     return [change for changes in found for change in changes]
 
 
 def _changed(case: Case, state: State) -> Deciding[Extent]:
     """The keys in which the inputs differ from those that the state was built from."""
     keys = sorted({c.key for c in (yield from differences(case, state))})
-    yield from asking.nodes([(i.root, keys) for i in case.parted])
+    yield from lookups.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
     there = set().union(*(tree.lookup(nodes, i.root, keys) for i in case.parted))
     wanted, removed = [k for k in keys if k in there], tuple(k for k in keys if k not in there)
@@ -86,7 +86,7 @@ def carried(case: Case, used: State | Building) -> Deciding[bytes]:
     several = len(case.parted) > 1  # then a key that is new to one input may be there because of another
     changes = yield from differences(case, used)
     gone = sorted({c.key for c in changes if several or c.before is not None})
-    yield from asking.nodes([(used.root, gone)])
+    yield from lookups.nodes([(used.root, gone)])
     return tree.edit(case.planning.world.nodes, used.root, [(key, None) for key in gone])
 
 
@@ -105,7 +105,7 @@ def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
     """Partitions of the present output that no input has any more."""
     if case.state is None or not case.is_whole:
         return ()
-    first, *others = yield from asking.holes([(root, case.root) for root in roots])
+    first, *others = yield from lookups.holes([(root, case.root) for root in roots])
     return tuple(key for key in first if all(key in other for other in map(set, others)))
 
 

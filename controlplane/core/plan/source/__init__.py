@@ -1,0 +1,4 @@
+"""Deciding about read components: which partitions to parse, and under which schema.
+
+Does not belong here: listing.
+"""
