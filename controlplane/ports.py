@@ -195,7 +195,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
         """What was marked behind the number `after`, and the number to remember: datasets and write components to which
         something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
-        marks of `core.marks`. Numbers grow in the order in which transactions become visible."""
+        marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
         """(digest of the settings it was inferred under, schema) of read components without a declared schema."""
@@ -227,7 +227,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
     def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
 
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
-        """Results of inference and analysis: `{"schema": ...}`; what expectations found in rows (core.expectations)."""
+        """Results of inference and analysis: `{"schema": ...}`; what checks found in rows (core.compile.checks)."""
 
     def put_memo(self, key: bytes, value: Json) -> None: ...
 
@@ -317,7 +317,7 @@ class Tx(Upkeep, Leases, Remains, Protocol):
         """Those that have not ended."""
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
-        """Drivers that ended remarkably (core.ends) and are still remembered, the last ones first."""
+        """Drivers that ended remarkably (core.model.driver_ends) and are still remembered, the last ones first."""
 
     # projections
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]: ...

@@ -1,6 +1,6 @@
 """What is left of packs that nobody reads by any more: where each came from, and folders that wait for deletion.
 
-Does not belong here: deciding that a pack is not needed (operations.superseded), fragments of datasets.
+Does not belong here: deciding that a pack is not needed (operations.projections.compaction_gc), fragments of datasets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Types that grow: the least one that holds the values of two, and whether files of the one are read as the other.
 
-Does not belong here: what a read component makes of it (plan.pinning), inference (the data plane's).
+Does not belong here: what a read component makes of it (plan.source.schema), inference (the data plane's).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Packs in use: which are due and asked for, taking them in, reading a dataset by them, and giving them up.
 
-Does not belong here: what a pack is (core.packs), when it is time (the reconciler).
+Does not belong here: what a pack is (core.model.packs), when it is time (the reconciler).
 """
 
 from __future__ import annotations

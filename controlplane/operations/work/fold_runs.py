@@ -2,7 +2,7 @@
 
 Nobody asked for those by their keys: what they are follows from what came out before them. So they are taken in only
 where their keys prove to be right, and what is known by then is left as it is. Does not belong here: which tasks a run
-may go on to (plan.fold).
+may go on to (plan.transform.fold).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One open transaction, and the few shapes of statement that every part of it uses.
 
-Does not belong here: anything about a particular table (the parts), or beginning and ending (`sql`).
+Does not belong here: anything about a particular table (the parts), or beginning and ending (`store`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What collecting asks: who holds on to which tree, and what is old; and dropping it in pieces.
 
-Does not belong here: how long anything is kept (`operations.collect`).
+Does not belong here: how long anything is kept (`operations.upkeep.collect`).
 """
 
 from __future__ import annotations

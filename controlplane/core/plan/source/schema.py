@@ -2,7 +2,7 @@
 
 What objects have that it lacks is known from the listing (columns, and fields of structs). That a type no longer fits
 is known once a file could not be read: the driver then tells the types that it finds there. Does not belong here:
-types as such (core.widening), partitions (source).
+types as such (core.schema.widening), partitions (source).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One changed part redoes a merge of some 500 on each level. What a leaf's merge gives is named by the content of its
 parts, so nothing is remembered of levels but traces, and the task of the whole stays the one that it is without any.
 Where it matters which parts meet first (doubles), all are merged at once.
-Does not belong here: parts (plan.parts), the queries (sql.split).
+Does not belong here: parts (plan.transform.partials), the queries (sql.split).
 """
 
 from __future__ import annotations
