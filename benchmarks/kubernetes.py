@@ -127,6 +127,8 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
     from controlplane.garbage import collect_rarely
     from controlplane.lake.objects import open_lake
     from controlplane.lake.publisher import DeltaPublisher
+    from controlplane.operations.context import Context
+    from controlplane.reconciler.fleet import Fleet
     from controlplane.reconciler.loop import Reconciler
     from controlplane.reconciler.wake import Wake
     from controlplane.store import open_store, upgrade
@@ -138,7 +140,7 @@ def _passes(kubeconfig: Path, drivers: int, passes: int) -> dict[str, Any]:
         lake = Path(folder).as_uri()
         pool = KubernetesPool(cluster(drivers), Api.open(NAMESPACE, kubeconfig), lambda _: "token")
         store = open_store(url)
-        loop = Reconciler(store, open_lake(lake), DeltaPublisher(lake), pool, Wake())
+        loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), DeltaPublisher(lake), Wake())
         times, cpu = [], []
         for _ in range(passes + 1):
             began, used = time.monotonic(), time.process_time()

@@ -276,14 +276,16 @@ class Server:
 
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
+        from controlplane.operations.context import Context
         from controlplane.operations.work.attempts import LEASE_S
+        from controlplane.reconciler.fleet import Fleet
         from controlplane.reconciler.loop import Reconciler
 
         logs.tame()
-        lake = open_lake(self.settings.lake)
-        options |= {"packages": self._forget, "troubles": self.troubles}
-        options["silent_s"] = max(0.0, self.settings.silent_s - LEASE_S)
-        return Reconciler(store, lake, publisher, pool, self.wake, **options)
+        context = Context(store, actor="reconciler", wake=self.wake.notify)
+        silent_s = max(0.0, self.settings.silent_s - LEASE_S)
+        fleet = Fleet(context, open_lake(self.settings.lake), pool, self.troubles, silent_s)
+        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services

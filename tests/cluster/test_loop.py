@@ -18,6 +18,7 @@ from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.work import attempts
 from controlplane.ports import Store
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -38,7 +39,7 @@ def looping(pool: KubernetesPool, folder: Path) -> Iterator[tuple[Reconciler, St
     upgrade(url)
     store, lake = open_store(url), folder.as_uri()
     publisher = DeltaPublisher(lake)
-    loop = Reconciler(store, open_lake(lake), publisher, pool, Wake())
+    loop = Reconciler(store, Fleet(Context(store), open_lake(lake), pool), publisher, Wake())
     try:
         yield loop, store
     finally:
@@ -137,7 +138,7 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
         ask(store, task(1, spec={}))
         jobs(site, loop, JOB)
         kubelet.started(JOB)
-        (driver,) = loop.pool.poll()
+        (driver,) = loop.fleet.pool.poll()
         claim = attempts.claim(Context(store), driver.id, CONTRACT, ["transform"])
         assert claim is not None
         match end:
@@ -146,7 +147,7 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
             case "killed":
                 kubelet.kill(JOB)
             case "asked":
-                loop.pool.scale("driver", 0)
+                loop.fleet.pool.scale("driver", 0)
             case _:
                 site.plane.kubectl("delete", "pod", "-n", site.namespace, "--all", "--wait=false")
 

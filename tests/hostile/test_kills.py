@@ -21,6 +21,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.work import attempts
 from controlplane.ports import Store, Tx
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -140,7 +141,7 @@ class Shop:
     def loop(self, store: Store, own: Store) -> Reconciler:
         """`own`: the store of drivers' calls, in the same process."""
         engine = Engine(Context(own, lake=self.lake.uri), self.lake, {SQL: SQL}, lambda _: None)
-        return Reconciler(store, self.lake, Nowhere(), Children(engine), Wake())
+        return Reconciler(store, Fleet(Context(store), self.lake, Children(engine)), Nowhere(), Wake())
 
     def life(self, transaction: int, when: str, *, of_drivers: bool) -> bool:
         """Pass after pass, until the process is killed at one of its transactions; False if none came."""

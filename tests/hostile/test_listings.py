@@ -20,6 +20,7 @@ from controlplane.operations.desired.blueprints import Source, apply
 from controlplane.operations.inspect import look
 from controlplane.operations.work import attempts as work
 from controlplane.ports import Store
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -232,7 +233,7 @@ class Place:
         self.store = open_store(url, lambda: self.now)
         self.ctx = Context(self.store, wake=self.wake.notify)
         self.lake = open_lake((self.folder / "lake").as_uri())
-        self.loop = Reconciler(self.store, self.lake, Nowhere(), Elsewhere(), self.wake)
+        self.loop = Reconciler(self.store, Fleet(Context(self.store), self.lake, Elsewhere()), Nowhere(), self.wake)
         self.cache = Versions(self.folder / "cache.db")
 
     def apply(self, *flows: tuple[str, int]) -> None:

@@ -19,9 +19,11 @@ from controlplane.core.model.scaling import Share
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt
 from controlplane.lake.objects import LocalObjects
+from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
 from controlplane.operations.work import attempts
-from controlplane.reconciler.loop import RESCUE_TRIES, Reconciler
+from controlplane.reconciler.fleet import RESCUE_TRIES, Fleet
+from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, infrastructure_error
 from tests.hostile.garbage import garbage, spoilt
@@ -197,7 +199,7 @@ def test_a_manifest_of_an_unexpected_shape_does_not_stop_the_loop(body: bytes, w
     claim = _claimed(world, "bad.x")
     world.lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", body.replace(b"ID", claim["attempt"].encode()))
     gone = Driver("dead", "kubernetes", "driver", 0.0, 0.0, ended=True, reason="killed")
-    loop = Reconciler(world.store, _as_lake(world.lake), Nowhere(), Ended(drivers=(gone,)), Wake())
+    loop = _loop(world, world.lake, gone)
     loop.tick()
     with world.store.read() as tx:
         assert claim["attempt"] not in tx.attempts()
@@ -228,7 +230,7 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
     claim = _claimed(world, "bad.x")
     gone = Driver("dead", "kubernetes", "driver", 0.0, 0.0, ended=True, reason="killed")
     lake = Unreadable(world.lake, claim["attempt"])
-    loop = Reconciler(world.store, _as_lake(lake), Nowhere(), Ended(drivers=(gone,)), Wake())
+    loop = _loop(world, lake, gone)
     loop.tick()
     [unit] = loop.troubles.units
     assert unit == f"attempt {claim['attempt']} of bad.x"
@@ -239,6 +241,12 @@ def test_an_attempt_that_cannot_be_rescued_is_told_and_given_up(world: Attacked)
         assert claim["attempt"] not in tx.attempts()
     loop.close()
     assert set(world.go_on().values()) == {"up_to_date"}
+
+
+def _loop(world: Any, lake: Any, gone: Driver) -> Reconciler:
+    """A loop whose pool tells that one driver is gone."""
+    fleet = Fleet(Context(world.store), _as_lake(lake), Ended(drivers=(gone,)))
+    return Reconciler(world.store, fleet, Nowhere(), Wake())
 
 
 def _as_lake(lake: Any) -> Any:

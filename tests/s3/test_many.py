@@ -19,6 +19,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import look
 from controlplane.operations.work import attempts
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -130,7 +131,7 @@ def test_each_is_a_partition_to_plan(many: str, s3: S3, tmp_path: Path, monkeypa
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     upgrade(url)
     store, lake = open_store(url), LocalObjects(tmp_path)
-    loop = Reconciler(store, lake, Nowhere(), Elsewhere(), Wake())
+    loop = Reconciler(store, Fleet(Context(store), lake, Elsewhere()), Nowhere(), Wake())
     shop = Shop(Context(store), loop, lake, Versions(tmp_path / "versions.db"))
     text = SHOP.format(uri=many, endpoint=s3.url)
     blueprints.apply(shop.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])

@@ -22,6 +22,7 @@ from controlplane.core.model.states import Building
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.ports import Store, Tx
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -394,7 +395,7 @@ def test_it_is_done_now_and_then(tmp_path: Path) -> None:
 def test_a_run_collects_at_its_end() -> None:
     store, lake = open_store("memory:", Ticking()), MemoryLake()
     pool = Pool(Engine(Context(store, lake=lake.uri), lake, {}, lambda _: None))
-    loop = Reconciler(store, lake, Following(), pool, Wake(), flows=frozenset())
+    loop = Reconciler(store, Fleet(Context(store), lake, pool), Following(), Wake(), flows=frozenset())
     world = World(store, "default")
     remember_changes(world, CHANGES)
     assert loop.settle(threading.Event()) == "up_to_date"

@@ -20,6 +20,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports import Store, Tx
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Progress, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
@@ -145,9 +146,8 @@ class Shop:
         self.pool = Pool(Engine(self.ctx, self.lake, {SQL: SQL, TOTAL: TOTAL}, lambda _: None))
         self.following, self.wake, self._stop = Following(), Wake(), threading.Event()
         self._at_rest = threading.Event()
-        self.loop = Reconciler(
-            self.store, self.lake, self.following, self.pool, self.wake, on_progress=self._on_progress
-        )
+        fleet = Fleet(Context(self.store), self.lake, self.pool)
+        self.loop = Reconciler(self.store, fleet, self.following, self.wake, on_progress=self._on_progress)
         self._thread = threading.Thread(target=self.loop.run, args=[self._stop])
         self._wanted = 0
 

@@ -16,6 +16,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, tokens
 from controlplane.operations.inspect import look
 from controlplane.operations.work import attempts
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
@@ -75,7 +76,7 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(MemoryStore())
-        self.loop = Reconciler(self.ctx.store, self.lake, Nowhere(), self.pool, Wake())
+        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
         (self.folder / "1.csv").write_text("id\n1\n")
         text = SHOP.format(folder=self.folder)
         blueprints.apply(self.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])
@@ -163,7 +164,7 @@ def test_the_next_leader_does_not_tell_it_again(place: Place) -> None:
     place.loop.tick()
     place.pool.drivers = (driver("d", *ENDS[0]),)
     place.loop.tick()
-    Reconciler(place.ctx.store, place.lake, Nowhere(), place.pool, Wake()).tick()
+    Reconciler(place.ctx.store, Fleet(place.ctx, place.lake, place.pool), Nowhere(), Wake()).tick()
     assert len(place.told()) == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.operations.planning.apply_plan import Pass
 from controlplane.operations.work import attempts
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from dataplane.contract import CONTRACT
@@ -32,7 +33,8 @@ class Ends:
 
 def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Place()
-    place.loop = Reconciler(place.ctx.store, place.lake, Nowhere(), place.pool, Wake(), flows=frozenset({"stream"}))
+    fleet = Fleet(place.ctx, place.lake, place.pool)
+    place.loop = Reconciler(place.ctx.store, fleet, Nowhere(), Wake(), flows=frozenset({"stream"}))
     settling, passes = place.loop._settling, []
     plan = settling.settle
 

@@ -9,6 +9,7 @@ import pytest
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.operations.work import attempts
+from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
@@ -34,7 +35,7 @@ class Place:
 
     def __post_init__(self) -> None:
         self.lake, self.ctx = MemoryLake(), Context(MemoryStore(lambda: self.now))
-        self.loop = Reconciler(self.ctx.store, self.lake, Nowhere(), self.pool, Wake())
+        self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
         blueprints.apply(self.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
 
     def asked_to_list(self) -> Claim | None:

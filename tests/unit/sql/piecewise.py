@@ -60,7 +60,8 @@ class Database:
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = tables
-        self._connection = duckdb.connect()
+        # On several threads, DuckDB's window operator failed of itself once ("index 0 within vector of size 0").
+        self._connection = duckdb.connect(config={"threads": 1})
         for name, table in tables.items():
             columns = ", ".join(f"{c} {kind}" for c, kind in table.columns.items())
             self._connection.execute(f"CREATE TABLE _{name} ({columns}, _row INT)")

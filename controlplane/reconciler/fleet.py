@@ -1,0 +1,254 @@
+"""The drivers and workers of one installation: who is there, whose attempts are over, how many are worth having.
+
+One for all branches: a pool looked after by two would be scaled twice. Does not belong here: what is computed (`loop`),
+how processes are started (`drivers`), how an attempt is ended (`operations.work`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from controlplane import logs
+from controlplane.core.errors import PoolUnavailable
+from controlplane.core.model import driver_ends
+from controlplane.core.model.drivers import Driver, Fault
+from controlplane.core.model.events import Event
+from controlplane.core.model.leases import Deposed
+from controlplane.core.model.scaling import Level, Share
+from controlplane.core.model.tasks import Attempt, Size
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from controlplane.operations.troubles import Troubles
+from controlplane.operations.upkeep.orphans import sweep
+from controlplane.operations.work import attempts as work
+from controlplane.ports import DriverPool, ObjectStore
+from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
+
+SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
+RESCUE_TRIES = 3  # after which what an attempt finished is computed anew
+log = logs.get("fleet")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why an attempt is over without a report, and what its tasks have to do with it."""
+
+    reason: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Attempts and drivers by their ids, as the database has them, and its time."""
+
+    attempts: Mapping[str, Attempt]
+    drivers: Mapping[str, Driver]
+    now: float
+
+
+class Fleet:
+    """Looked after by one thread, that of the loop. `context` is for the attempts that it ends."""
+
+    def __init__(
+        self,
+        context: Context,
+        lake: ObjectStore,
+        pool: DriverPool,
+        troubles: Troubles | None = None,
+        silent_s: float = SILENT_S,
+    ) -> None:
+        self.lake = lake
+        self._context, self.pool = context, pool
+        self._store, self._namespace = context.store, context.namespace
+        self.troubles = troubles or Troubles()
+        self._silent_s = silent_s
+        self._drivers: dict[str, Driver] = {}  # by id, as they were last noted
+        self._busy: frozenset[str] = frozenset()  # drivers that have attempts
+        self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
+        self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
+        self._hears_since: float | None = None  # drivers could not be heard before, whatever their leases say
+        self._is_first_look = True
+
+    @property
+    def has_warm_drivers(self) -> bool:
+        """Drivers with Spark are wanted at present: small work costs no start."""
+        return any(kind == "driver" and level.kept for (kind, _), level in self._levels.items())
+
+    def look_after(self) -> None:
+        """Record what the pool says, and end the attempts of those who are gone or silent."""
+        try:
+            found = {d.id: d for d in self.pool.poll()}
+        except PoolUnavailable as e:
+            log.warning("the pool cannot be looked at", reason=str(e))
+            return
+        noted = self._noted()
+        present = found if self._is_first_look else self._with_missing(found, noted)
+        self._busy = frozenset(attempt.driver for attempt in noted.attempts.values())
+        gone = self._left_behind(present, noted)
+        self._note(present, gone, noted)
+        self._drivers.update(present)
+        for attempt in noted.attempts.values():
+            driver = present.get(attempt.driver) or self._ended_before(attempt.driver)
+            lost = self._lost(attempt, driver, noted.now)
+            if lost is not None:
+                self._rescue(attempt, driver, lost)
+        if self._is_first_look and (gone or noted.attempts):  # the last process here did not end in order
+            self.troubles.attempt("orphans", lambda: sweep(self._store, self._namespace, self.lake), None)
+        self._is_first_look = False
+
+    def scale(self) -> None:
+        """As many workers and drivers as what waits and runs is worth."""
+        with self._store.read(self._namespace) as tx:
+            backlog = {share.serves: tx.backlog(share.serves) for share in self.pool.shares}
+        for share in self.pool.shares:
+            fit = partial(self._fit, share, backlog[share.serves])
+            self.troubles.attempt(f"pool of {share.kind} {share.size}", fit, None)
+
+    def close(self) -> None:
+        """Note that the drivers of this pool, closed before, ended with it; none where they outlive it."""
+        if self.pool.outlives:
+            return
+        with suppress(Deposed), self._store.begin(self._namespace) as tx:
+            for driver in tx.drivers():
+                if driver.id in self._drivers:
+                    tx.put_driver(_with_its_maker(driver))
+
+    # --- who is there -------------------------------------------------------------------------------
+
+    def _noted(self) -> Noted:
+        """While the database is away, no driver can be heard."""
+        try:
+            with self._store.read(self._namespace) as tx:
+                attempts, drivers = tx.attempts(), {d.id: d for d in tx.drivers()}
+                noted = Noted(attempts, drivers, tx.now())
+        except OSError:
+            self._hears_since = None
+            raise
+        if self._hears_since is None:
+            self._hears_since = noted.now
+        return noted
+
+    def _with_missing(self, found: Mapping[str, Driver], noted: Noted) -> dict[str, Driver]:
+        """The pool tells of an end once, perhaps in a pass that failed before the end was kept."""
+        missing = {
+            id: replace(driver, seen=noted.now, ended=True, reason=driver_ends.GONE)
+            for id, driver in noted.drivers.items()
+        }
+        return {**missing, **found}
+
+    def _left_behind(self, present: Mapping[str, Driver], noted: Noted) -> list[Driver]:
+        """At the first look: drivers of an earlier control plane that ended with it."""
+        if not self._is_first_look:
+            return []
+        return [driver for id, driver in noted.drivers.items() if id not in present]
+
+    def _note(self, present: Mapping[str, Driver], gone: list[Driver], noted: Noted) -> None:
+        """Keep what has changed, and tell of ends that nobody asked for."""
+        moved = [driver for driver in present.values() if self._drivers.get(driver.id) != driver]
+        if not moved and not gone:
+            return
+        ended = {driver.id for driver in moved if driver.ended} | {driver.id for driver in gone}
+        with self._store.begin(self._namespace) as tx:
+            for driver in moved:
+                tx.put_driver(driver)
+            for driver in gone:
+                tx.put_driver(_with_its_maker(driver))
+            if ended:
+                tokens.revoke_drivers(tx, ended)
+            tx.put_events([_told(driver) for driver in moved if self._is_news(driver, noted)])
+        for driver in moved:
+            if driver.ended:
+                log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
+
+    def _is_news(self, driver: Driver, noted: Noted) -> bool:
+        if not driver.ended or driver.reason in driver_ends.UNREMARKABLE:
+            return False
+        # A pool that outlives us goes on telling, after a restart, of ends that were told before it.
+        return driver.id in noted.drivers or not self._is_first_look
+
+    def _ended_before(self, id: str) -> Driver | None:
+        """A driver that ended in an earlier pass: a claim that it waited for may have been answered since."""
+        driver = self._drivers.get(id)
+        return driver if driver is not None and driver.ended else None
+
+    # --- attempts that are over ---------------------------------------------------------------------
+
+    def _lost(self, attempt: Attempt, driver: Driver | None, now: float) -> Lost | None:
+        """Why an attempt is over although nobody reported it; None if it may go on.
+
+        The end of a control plane is not the doing of any task, nor is a lease that ran out while none was there.
+        """
+        if driver is None and not self.pool.outlives:
+            return Lost("its driver belonged to an earlier control plane", "disrupted")
+        if driver is not None and driver.ended:
+            return Lost(f"its driver ended: {driver.reason}", _fault(driver))
+        heard_from = now if self._hears_since is None else self._hears_since
+        silent_from = max(attempt.lease_until, heard_from + work.LEASE_S)
+        patience_s = 0.0 if driver is None else self._silent_s
+        if silent_from + patience_s < now:
+            return Lost("its driver fell silent", "crashed")
+        return None
+
+    def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
+        """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
+        unit = f"attempt {attempt.id} of {attempt.dataset}"
+        end = partial(work.adopt, self._context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
+        if self._rescues[attempt.id] >= RESCUE_TRIES:
+            end = partial(work.abandon, self._context, attempt, reason=lost.reason, fault=lost.fault)
+        if self.troubles.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
+            log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
+            self._replace(attempt, driver)
+
+    def _counted(self, attempt: str, end: Callable[[], bool]) -> bool:
+        """Faults of the lake or the database end in time; what raises anything else would do so for ever."""
+        try:
+            ended = end()
+        except (Deposed, OSError):
+            raise
+        except Exception:
+            self._rescues[attempt] += 1
+            raise
+        self._rescues.pop(attempt, None)
+        return ended
+
+    def _replace(self, attempt: Attempt, driver: Driver | None) -> None:
+        """A driver that is there and silent would keep its slot: the pool ends it, and starts another one."""
+        if driver is None or driver.ended:
+            return
+        try:
+            self.pool.end(driver.id, driver_ends.SILENT)
+        except PoolUnavailable as e:
+            log.warning("a silent driver cannot be ended", driver=driver.id, attempt=attempt.id, reason=str(e))
+
+    # --- how many -----------------------------------------------------------------------------------
+
+    def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
+        """At first as many are kept as there are."""
+        now, of = time.monotonic(), (share.kind, share.size)
+        kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
+        tasks = sum(backlog.get(kind, 0) for kind in kinds)
+        running = sum((d.kind, d.size) == of and not d.ended for d in self._drivers.values())
+        level = self._levels.get(of, Level(running, now))
+        self._levels[of] = level.after(share.limits, tasks, now)
+        self.pool.scale(share.kind, self._levels[of].kept, share.size, self._busy)
+
+
+def _told(driver: Driver) -> Event:
+    body = {"driver": driver.id, "kind": driver.kind, "size": driver.size, "reason": driver.reason}
+    return Event("driver.ended", "", 1, body | {"fault": driver.fault})
+
+
+def _fault(driver: Driver) -> Fault:
+    """That somebody was asked to end, and its task was not over in time, is no doing of the task."""
+    if driver.reason in (driver_ends.AS_ASKED, driver_ends.WITH_ITS_MAKER):
+        return "disrupted"
+    return driver.fault or "crashed"
+
+
+def _with_its_maker(driver: Driver) -> Driver:
+    return replace(driver, ended=True, reason=driver_ends.WITH_ITS_MAKER)
