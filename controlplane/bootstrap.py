@@ -277,7 +277,7 @@ class Server:
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
         from controlplane.operations.context import Context
-        from controlplane.operations.work.attempts import LEASE_S
+        from controlplane.operations.work.claims import LEASE_S
         from controlplane.reconciler.fleet import Fleet
         from controlplane.reconciler.loop import Reconciler
 

@@ -20,7 +20,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.operations.planning import planner, snapshot
 from controlplane.operations.planning.apply_plan import Settling
-from controlplane.operations.work import attempts
+from controlplane.operations.work import reports
 from controlplane.ports import ObjectStore, Store, Tx
 from controlplane.reconciler.loop import WINDOW
 from controlplane.store import open_store, upgrade
@@ -165,7 +165,7 @@ class Report:
     def commit(self) -> int:
         """Take it in, in one transaction; how many tasks were accepted."""
         lake = cast("ObjectStore", self.lake)
-        done = attempts.take_in(Context(self.store), self.attempt, self.results, lake, by="executed")
+        done = reports.take_in(Context(self.store), self.attempt, self.results, lake, by="executed")
         return len(done.accepted)
 
 

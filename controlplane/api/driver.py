@@ -28,7 +28,7 @@ from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts as work
+from controlplane.operations.work import claims, reports
 from dataplane.contract import Claim, Kind
 
 PREFIX = "/v1/driver/"
@@ -133,7 +133,7 @@ def _claim(call: Call) -> Response:
 
 def _look(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
     lake = call.services.lake.uri
-    return work.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
+    return claims.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
 
 
 def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
@@ -153,14 +153,14 @@ def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Cl
 def _heartbeat(call: Call) -> Response:
     """Extend leases; the answer says what is fenced and whether to end."""
     attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
-    return JSONResponse(work.heartbeat(call.context, call.driver, attempts))
+    return JSONResponse(claims.heartbeat(call.context, call.driver, attempts))
 
 
 def _report(call: Call) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
-    return JSONResponse(work.report(call.context, call.driver, attempt, results, lake=call.services.lake))
+    return JSONResponse(reports.report(call.context, call.driver, attempt, results, lake=call.services.lake))
 
 
 def _are_names(value: Any) -> bool:

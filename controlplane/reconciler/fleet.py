@@ -25,7 +25,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.orphans import sweep
-from controlplane.operations.work import attempts as work
+from controlplane.operations.work import claims, rescue
 from controlplane.ports import DriverPool, ObjectStore
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
 
@@ -188,7 +188,7 @@ class Fleet:
         if driver is not None and driver.ended:
             return Lost(f"its driver ended: {driver.reason}", _fault(driver))
         heard_from = now if self._hears_since is None else self._hears_since
-        silent_from = max(attempt.lease_until, heard_from + work.LEASE_S)
+        silent_from = max(attempt.lease_until, heard_from + claims.LEASE_S)
         patience_s = 0.0 if driver is None else self._silent_s
         if silent_from + patience_s < now:
             return Lost("its driver fell silent", "crashed")
@@ -197,9 +197,9 @@ class Fleet:
     def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
         """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
-        end = partial(work.adopt, self._context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
+        end = partial(rescue.adopt, self._context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self._rescues[attempt.id] >= RESCUE_TRIES:
-            end = partial(work.abandon, self._context, attempt, reason=lost.reason, fault=lost.fault)
+            end = partial(rescue.abandon, self._context, attempt, reason=lost.reason, fault=lost.fault)
         if self.troubles.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
             log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
             self._replace(attempt, driver)

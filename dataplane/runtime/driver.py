@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dataplane.contract import DRIVER_KINDS, Claim, TaskResult, TaskSpec, failpoint
+from dataplane.contract import DRIVER_KINDS, KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.fragments.attempt import Cancelled
 from dataplane.runtime.client import Client, Ended, Fenced, Refused
 from dataplane.runtime.executor import Executor
@@ -32,7 +32,6 @@ from dataplane.storage.lake import open_lake
 
 CLAIMERS = 4
 IDLE_BEAT_S = 10.0
-MANIFEST_KINDS = frozenset({"parse", "index", "transform", "pack"})
 
 log = logging.getLogger("headgate.driver")
 
@@ -210,7 +209,7 @@ class Driver:
         return dict(Counter(r["state"] for r in results))
 
     def _hand_in(self, claim: Claim, results: Sequence[TaskResult]) -> None:
-        if claim["kind"] in MANIFEST_KINDS:
+        if KINDS[claim["kind"]].has_manifest:
             failpoint("driver-before-manifest")
             write_manifest(self._executor(claim["lake"]).lake, claim, results)
             failpoint("driver-after-manifest")

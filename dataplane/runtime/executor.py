@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import cast
+from typing import assert_never, cast
 
 from pyspark.sql import SparkSession
 
@@ -94,8 +94,10 @@ class Executor:
                     return _analysed(attempt)
                 case "check":
                     return _checked(attempt)
+                case "list" | "write" | "connect":
+                    raise ValueError(f"not the work of a driver: {claim['kind']}")
                 case other:
-                    raise ValueError(f"not the work of a driver: {other}")
+                    assert_never(other)
 
     def cancel(self, attempt: str) -> None:
         """Stop an attempt if it runs here. What it wrote stays."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from dataplane.connectors.registry import checker, lister, writer
 from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, failpoint, label_of
@@ -147,8 +147,10 @@ def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[Tas
             return nullcontext(lambda _: _tried(job, connector))
         case "write":
             return writer(connector)(job, open_lake(claim["lake"]))
+        case "infer" | "analyse" | "check" | "index" | "parse" | "transform" | "pack":
+            raise ValueError(f"not the work of a worker: {claim['kind']}")
         case other:
-            raise ValueError(f"not the work of a worker: {other}")
+            assert_never(other)
 
 
 def _listed(claim: Claim, connector: str, place: Callable[[], Path]) -> ListingResult:

@@ -16,7 +16,7 @@ from controlplane.drivers.pools import Cluster
 from controlplane.lake.objects import open_lake
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims
 from controlplane.ports import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
@@ -139,7 +139,7 @@ def test_work_of_a_driver_that_ended_is_given_back(site: Site, tmp_path: Path, e
         jobs(site, loop, JOB)
         kubelet.started(JOB)
         (driver,) = loop.fleet.pool.poll()
-        claim = attempts.claim(Context(store), driver.id, CONTRACT, ["transform"])
+        claim = claims.claim(Context(store), driver.id, CONTRACT, ["transform"])
         assert claim is not None
         match end:
             case "memory":

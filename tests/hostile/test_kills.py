@@ -19,7 +19,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.core.plan import Status
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.work import attempts
+from controlplane.operations.work import recording
 from controlplane.ports import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
@@ -45,7 +45,7 @@ components:
 KILLS = 40
 PASSES = 12  # more than it takes
 TASKS = 6  # files, and as many partitions of what is made of them
-LATER_S = max(attempts.BACKOFF_S) + 1
+LATER_S = max(recording.BACKOFF_S) + 1
 
 
 class Killed(BaseException):

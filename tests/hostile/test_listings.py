@@ -18,7 +18,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
 from controlplane.operations.desired.blueprints import Source, apply
 from controlplane.operations.inspect import look
-from controlplane.operations.work import attempts as work
+from controlplane.operations.work import claims, reports
 from controlplane.ports import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
@@ -249,13 +249,13 @@ class Place:
         return Source(f"/{flow}.yaml", FLOW.format(flow=flow, reads=reads), {})
 
     def claim(self) -> Claim | None:
-        return work.claim(self.ctx, "worker", CONTRACT, sorted(LOOKS), lake=self.lake.uri)
+        return claims.claim(self.ctx, "worker", CONTRACT, sorted(LOOKS), lake=self.lake.uri)
 
     def claims(self) -> list[Claim]:
         return list(iter(self.claim, None))
 
     def serve(self, claim: Claim) -> None:
-        work.report(self.ctx, "worker", claim["attempt"], perform(claim, self.cache, Orders()), lake=self.lake)
+        reports.report(self.ctx, "worker", claim["attempt"], perform(claim, self.cache, Orders()), lake=self.lake)
 
     def counted(self, name: str, most: int, times: int = 1) -> None:
         assert self.store.statements - self.mark <= most * times, f"{name}: {self.store.statements - self.mark}"

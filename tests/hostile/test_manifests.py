@@ -21,7 +21,7 @@ from controlplane.core.model.tasks import Attempt
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports, rescue
 from controlplane.reconciler.fleet import RESCUE_TRIES, Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -61,7 +61,7 @@ class Spoiling(Engine):
         body = garbage(self.chance) if self.chance.random() < 0.2 else spoilt(self.chance, results)
         try:
             result = body if isinstance(body, list) else [body]
-            attempts.report(self.ctx, driver, claim["attempt"], result, lake=self.lake)
+            reports.report(self.ctx, driver, claim["attempt"], result, lake=self.lake)
         except HeadgateError:
             """It is told, and tries again or ends."""
 
@@ -76,7 +76,7 @@ class Spoiling(Engine):
         with self.ctx.store.read() as tx:
             attempt = tx.attempts([claim["attempt"]]).get(claim["attempt"])
         if attempt is not None:
-            attempts.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
+            rescue.adopt(self.ctx, attempt, self.lake, reason="its driver ended")
 
 
 class Attacked(Resting):
@@ -169,7 +169,7 @@ def _claimed(world: World, dataset: str) -> Claim:
     controls.refresh(world.ctx, BRANCH, None)
     for _ in range(PASSES):
         world.once()
-        while (claim := attempts.claim(world.ctx, "dead", CONTRACT, ["parse"], lake="")) is None:
+        while (claim := claims.claim(world.ctx, "dead", CONTRACT, ["parse"], lake="")) is None:
             if not world.engine.step():
                 break
         if claim is not None and claim["dataset"] == dataset:
@@ -304,7 +304,7 @@ def test_what_is_no_file_is_no_manifest(place: str, tmp_path: Path) -> None:
             path.mkdir()
         case _:
             path.symlink_to(tmp_path / "nowhere")
-    assert attempts.read_manifest(lake, attempt) == []
+    assert rescue.read_manifest(lake, attempt) == []
 
 
 def test_a_manifest_names_no_more_results_than_there_are_tasks() -> None:
@@ -328,7 +328,7 @@ def test_work_that_reads_no_source_objects_is_not_void() -> None:
 def test_files_of_every_output_are_looked_for() -> None:
     gone = {"files": HONEST["files"], "content": [0, 0, 0], "schema": HONEST["schema"]}
     dealt: Any = {**HONEST, "files": [], "outputs": {"k=1": gone}, "quarantine": gone, "then": [{**gone, "task": "c"}]}
-    assert len(attempts._files_of(dealt)) == 3
+    assert len(reports._files_of(dealt)) == 3
 
 
 def test_errors_of_drivers_can_be_stored_and_are_of_bounded_length() -> None:

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from controlplane.core.errors import Fenced, NotFound
 from controlplane.core.sql import PARTS
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports import ObjectStore
 from dataplane.connectors.files.marker import gone
 from dataplane.contract import (
@@ -160,7 +160,7 @@ class Engine:
     def _take(self) -> Taken | None:
         self._claims += 1
         driver = f"driver-{self._claims}"
-        claim = attempts.claim(self.ctx, driver, CONTRACT, KINDS, lake=self.lake.uri)
+        claim = claims.claim(self.ctx, driver, CONTRACT, KINDS, lake=self.lake.uri)
         if claim is None:
             return None
         self._check_unknown(claim)
@@ -256,7 +256,7 @@ class Engine:
             self.on_listed(claim["job"]["listing"])
 
     def _report(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
-        attempts.report(self.ctx, driver, claim["attempt"], results, lake=self.lake)
+        reports.report(self.ctx, driver, claim["attempt"], results, lake=self.lake)
 
     def _report_in_vain(self, claim: Claim, driver: str, results: list[TaskResult]) -> None:
         try:
@@ -268,7 +268,7 @@ class Engine:
     def _rescue(self, claim: Claim, reason: str) -> None:
         with self.ctx.store.read() as tx:
             attempt = tx.attempts([claim["attempt"]])[claim["attempt"]]
-        attempts.adopt(self.ctx, attempt, self.lake, reason=reason)
+        rescue.adopt(self.ctx, attempt, self.lake, reason=reason)
 
     # --- doing it ---------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from controlplane.core.plan.transform import fold, inputs, key_index, tasks
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.operations.planning.snapshot import Facts
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, recording, rescue
 from controlplane.store.memory.queue import MemoryQueue
 from dataplane.contract import EMPTY, Content, digest, partition_result, slot_id, source_id
 from dataplane.listing import files as listing
@@ -53,7 +53,7 @@ def no_early_cutoff() -> Patch:
         schema, content, files = partition_result(result)
         return schema, Content(content.rows, next(numbers), content.sum2), files
 
-    return attempts, "partition_result", salted
+    return recording, "partition_result", salted
 
 
 @mutation("calm")
@@ -171,7 +171,7 @@ def pinned_schemas_are_forgotten() -> Patch:
 
 @mutation("calm")
 def finished_work_of_the_dead_is_thrown_away() -> Patch:
-    return attempts, "read_manifest", lambda lake, attempt: None
+    return rescue, "read_manifest", lambda lake, attempt: None
 
 
 @mutation("calm")
@@ -192,8 +192,8 @@ def indexes_are_not_updated() -> Patch:
 
 @mutation("calm")
 def keys_are_read_from_their_first_partition_only() -> Patch:
-    right = attempts._parts
-    return attempts, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
+    right = claims._parts
+    return claims, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
 
 
 @mutation("richer")

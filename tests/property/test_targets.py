@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.operations.desired import controls
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims
 from dataplane.contract import Kind
 from tests.property.engine import Fault
 from tests.property.model import Copy, File, Read
@@ -68,7 +68,7 @@ def test_what_was_removed_is_written_again(world: World) -> None:
 def test_what_vanished_while_it_was_written_first_is_written_as_a_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "MAX_TASKS", 1)
+    monkeypatch.setattr(claims, "MAX_TASKS", 1)
     for name in ("b.csv", "c.csv"):
         world.put("one", name, rows(2))
     until_written(world, partitions=1)
@@ -81,7 +81,7 @@ def test_what_was_written_before_it_vanished_and_told_later_is_not_taken_to_be_t
 ) -> None:
     world.put("one", "b.csv", rows(2))
     world.settle()
-    monkeypatch.setattr(attempts, "MAX_TASKS", 1)
+    monkeypatch.setattr(claims, "MAX_TASKS", 1)
     for name in ("a.csv", "b.csv"):
         world.put("one", name, rows(3))
     controls.refresh(world.ctx, BRANCH, None)

@@ -18,7 +18,7 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import look
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
@@ -107,13 +107,13 @@ class Shop:
         """List anew, from the request until the report is taken in."""
         controls.refresh(self.ctx, "main", "shop.orders")
         self.loop.tick()
-        claim = attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
+        claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert claim is not None
         (task,) = claim["tasks"]
         place = self.lake.root / claim["prefix"] / "listing.jsonl.gz"
         found = list_files(claim["job"], self.versions, lambda: place)
         done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
-        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+        reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def planned(self) -> Planned:
         before = self.ctx.store.statements

@@ -31,7 +31,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction, publish
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
@@ -110,14 +110,14 @@ class Place:
         return compaction.ask(self.store, self.namespace, [of], {DATASET: NODE})
 
     def claim(self) -> Claim | None:
-        return attempts.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
+        return claims.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
 
     def pack(self) -> int:
         """Carry out what was asked for; how many packs."""
         count = 0
         while claim := self.claim():
             results = [self.packed(claim, task) for task in claim["tasks"]]
-            attempts.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
+            reports.report(self.ctx, "driver", claim["attempt"], results, lake=LocalObjects(self.root))
             count += len(results)
         return count
 
@@ -248,7 +248,7 @@ def test_a_driver_that_dies_loses_nothing(place: Place) -> None:
     with place.store.read(place.namespace) as tx:
         (attempt,) = tx.attempts().values()
     place.packed(claim, claim["tasks"][0])
-    assert not attempts.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
+    assert not rescue.adopt(place.ctx, attempt, LocalObjects(place.root), reason="killed")
     assert place.rows(new) == rows
     assert not (place.root / claim["prefix"]).exists()
 
@@ -260,7 +260,7 @@ def test_rows_of_something_else_are_no_pack(place: Place) -> None:
     while claim := place.claim():
         results = [place.packed(claim, t) for t in claim["tasks"]]
         wrong = [{**r, "content": [r["content"][0], 1, 1]} for r in results]
-        attempts.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))
+        reports.report(place.ctx, "driver", claim["attempt"], wrong, lake=LocalObjects(place.root))
     assert place.rows(new) == rows
     assert len(place.files(new)) == FEW + 1
 

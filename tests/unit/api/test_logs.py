@@ -13,7 +13,7 @@ from controlplane.client import ApiError, Headgate
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model.events import Event
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports
 from controlplane.ports import LOG_BYTES
 from dataplane.contract import CONTRACT, TaskError
 from tests.store.examples import d, error, task
@@ -35,10 +35,10 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
     with ctx.store.begin() as tx:
         tx.put_job(d(0), {})
         tx.enqueue("main", "shop.dear", [task(1, spec={})])
-    claim = attempts.claim(ctx, driver, CONTRACT, ["transform"])
+    claim = claims.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
     failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}
-    attempts.report(ctx, driver, claim["attempt"], [failed], lake=world.services.lake)  # as JSON
+    reports.report(ctx, driver, claim["attempt"], [failed], lake=world.services.lake)  # as JSON
     return claim["attempt"]
 
 

@@ -17,7 +17,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts, listings
+from controlplane.operations.work import claims, listings, reports
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports import Store
 from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
@@ -101,7 +101,7 @@ class Location:
             task = Task(key, "list", "flow.raw", "", ids.job_id(job), {"request": asked.requested})
             tx.put_job(task.job, job)
             tx.enqueue("main", "flow.raw#listing", [task])
-        found = attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
+        found = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert found is not None
         return found
 
@@ -115,7 +115,7 @@ class Location:
     def report(self, claim: Claim, result: ListingResult) -> None:
         [task] = claim["tasks"]
         done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
-        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
+        reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
 
     def list(self, found: Iterable[SourceObject], *, inline: bool = False) -> Listing:
         """A listing from end to end."""

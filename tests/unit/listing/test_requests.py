@@ -10,7 +10,7 @@ from controlplane.core.errors import Fenced
 from controlplane.operations.desired import controls
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import collect
-from controlplane.operations.work import attempts, listings
+from controlplane.operations.work import claims, listings, reports, rescue
 from dataplane.contract import CONTRACT, Claim, TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
@@ -30,7 +30,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 
 def claim(world: World) -> Claim | None:
-    return attempts.claim(world.ctx, "worker", CONTRACT, ["list"])
+    return claims.claim(world.ctx, "worker", CONTRACT, ["list"])
 
 
 def look(world: World) -> tuple[Claim, list[TaskResult]]:
@@ -43,7 +43,7 @@ def look(world: World) -> tuple[Claim, list[TaskResult]]:
 
 
 def report(world: World, taken: Claim, results: list[TaskResult]) -> None:
-    attempts.report(world.ctx, "worker", taken["attempt"], results, lake=world.lake)
+    reports.report(world.ctx, "worker", taken["attempt"], results, lake=world.lake)
 
 
 def rest(world: World) -> None:
@@ -82,7 +82,7 @@ def test_one_whose_worker_is_lost_is_made_up_for_once(world: World) -> None:
     world.refresh()
     with world.store.read() as tx:
         [attempt] = tx.attempts().values()
-    attempts.adopt(world.ctx, attempt, world.lake, reason="its driver ended")
+    rescue.adopt(world.ctx, attempt, world.lake, reason="its driver ended")
     world.dispatch()
     report(world, *look(world))
     rest(world)

@@ -16,9 +16,9 @@ from controlplane.core.errors import Fenced
 from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.upkeep.orphans import sweep
-from controlplane.operations.work import attempts, listings
-from controlplane.operations.work.attempts import Busy
+from controlplane.operations.work import listings, rescue
 from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, lost
+from controlplane.operations.work.reports import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Content, ListedPartition, ListingResult, SourceObject, digest, listing_line
 from dataplane.listing.files import listed
@@ -274,7 +274,7 @@ def test_a_worker_that_dies_before_its_report_leaves_nothing(location: Location)
     assert left_behind(location) != []
     with location.store.read() as tx:
         attempt = tx.attempts([claim["attempt"]])[claim["attempt"]]
-    assert not attempts.adopt(location.ctx, attempt, location.lake, reason="it is gone")
+    assert not rescue.adopt(location.ctx, attempt, location.lake, reason="it is gone")
     assert left_behind(location) == []
     assert location.listing == replace(before, requested=2)
     with pytest.raises(Fenced):

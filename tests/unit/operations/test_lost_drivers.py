@@ -14,12 +14,12 @@ from controlplane.core.model.drivers import Fault
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, recording, reports, rescue
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract import CONTRACT, MANIFEST, FileEntry, TaskResult
 from tests.store.examples import SCHEMA, d, task
 
-LATER_S = max(attempts.BACKOFF_S) + 1
+LATER_S = max(recording.BACKOFF_S) + 1
 
 
 class Losing:
@@ -34,7 +34,7 @@ class Losing:
 
     def claim(self) -> Attempt:
         self.now += LATER_S
-        assert attempts.claim(self.ctx, "driver", CONTRACT, ["transform"]) is not None
+        assert claims.claim(self.ctx, "driver", CONTRACT, ["transform"]) is not None
         with self.ctx.store.read() as tx:
             (attempt,) = tx.attempts().values()
         return attempt
@@ -42,7 +42,7 @@ class Losing:
     def lose(self, fault: Fault) -> Task:
         """The task after that."""
         attempt = self.claim()
-        assert not attempts.adopt(self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault)
+        assert not rescue.adopt(self.ctx, attempt, self.lake, reason=f"its driver ended: {fault}", fault=fault)
         with self.ctx.store.read() as tx:
             return tx.tasks([d(1)])[d(1)]
 
@@ -58,8 +58,8 @@ COUNTED: dict[Fault, str] = {
 @pytest.mark.parametrize("fault", COUNTED)
 def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(tmp_path: Path, fault: Fault) -> None:
     losing = Losing(tmp_path)
-    found = [losing.lose(fault) for _ in range(attempts.BUDGET)]
-    assert [(t.state, t.failures) for t in found[:-1]] == [("queued", n) for n in range(1, attempts.BUDGET)]
+    found = [losing.lose(fault) for _ in range(recording.BUDGET)]
+    assert [(t.state, t.failures) for t in found[:-1]] == [("queued", n) for n in range(1, recording.BUDGET)]
     assert found[-1].state == "failed"
     assert found[-1].error is not None
     assert (found[-1].error["condition"], found[-1].error["message"]) == (COUNTED[fault], f"its driver ended: {fault}")
@@ -67,7 +67,7 @@ def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(tmp_path: Path, f
 
 def test_what_the_cluster_decided_does_not_count(tmp_path: Path) -> None:
     losing = Losing(tmp_path)
-    found = [losing.lose("disrupted") for _ in range(attempts.BUDGET + 1)]
+    found = [losing.lose("disrupted") for _ in range(recording.BUDGET + 1)]
     assert {(t.state, t.failures) for t in found} == {("queued", 0)}
 
 
@@ -85,7 +85,7 @@ class Reporting(LocalObjects):
             yield from super().stream(path)
         finally:
             if path.endswith(MANIFEST):
-                attempts.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)
+                reports.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)
 
     def _result(self) -> TaskResult:
         files: list[FileEntry] = [{"path": self.file, "size": 4, "rows": 1, "stats": None}]
@@ -97,7 +97,7 @@ def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> Non
     losing = Losing(tmp_path)
     attempt = losing.claim()
     lake = Reporting(tmp_path, losing, attempt)
-    assert not attempts.adopt(losing.ctx, attempt, lake, reason="its driver fell silent")
+    assert not rescue.adopt(losing.ctx, attempt, lake, reason="its driver fell silent")
     with losing.ctx.store.read() as tx:
         (fragment,) = tx.fragments(tx.traces([d(1)])[d(1)].outputs.values()).values()
     assert [lake.read(file["path"]) for file in fragment.files] == [b"rows"]
@@ -106,5 +106,5 @@ def test_what_a_driver_reports_while_it_is_given_up_stays(tmp_path: Path) -> Non
 def test_what_is_nobodys_doing_waits_longer_each_time(tmp_path: Path) -> None:
     """A task that takes the whole machine down each time leaves the others their turn."""
     losing = Losing(tmp_path)
-    waits = [losing.lose("disrupted").not_before - losing.now for _ in range(len(attempts.BACKOFF_S) + 1)]
-    assert waits == [*attempts.BACKOFF_S, attempts.BACKOFF_S[-1]]
+    waits = [losing.lose("disrupted").not_before - losing.now for _ in range(len(recording.BACKOFF_S) + 1)]
+    assert waits == [*recording.BACKOFF_S, recording.BACKOFF_S[-1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controlplane.operations.desired import blueprints
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims
 from dataplane.contract import CONTRACT
 from tests.unit.reconciler.test_reasons import SHOP, Place, driver
 
@@ -20,7 +20,7 @@ def sized(place: Place, size: str) -> None:
 def killed(place: Place, name: str, size: str) -> bool:
     """Whether a driver of a size got the task, which it ran out of memory with."""
     place.pool.drivers = (driver(name),)
-    claim = attempts.claim(place.ctx, name, CONTRACT, ["parse"], sizes=[size])  # type: ignore[list-item]  # one of them
+    claim = claims.claim(place.ctx, name, CONTRACT, ["parse"], sizes=[size])  # type: ignore[list-item]  # one of them
     place.pool.drivers = (driver(name, *KILLED),)
     place.loop.tick()
     return claim is not None

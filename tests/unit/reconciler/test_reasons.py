@@ -15,7 +15,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, tokens
 from controlplane.operations.inspect import look
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -84,12 +84,12 @@ class Place:
     def listed(self) -> None:
         """What a worker does."""
         self.loop.tick()
-        claim = attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
+        claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert claim is not None
         (task,) = claim["tasks"]
         found = list_files(claim["job"], Versions())
         result = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
-        attempts.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)
+        reports.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)
         self.loop.tick()
 
     def told(self) -> list[Json]:
@@ -122,7 +122,7 @@ def test_a_driver_whose_end_was_told_in_a_pass_that_failed_has_ended(place: Plac
     place.pool.drivers = (driver("d"), driver("stays"))
     place.listed()
     text, _ = tokens.create(place.ctx, "of d", ("driver",), subject="d")
-    claim = attempts.claim(place.ctx, "d", CONTRACT, ["parse"])
+    claim = claims.claim(place.ctx, "d", CONTRACT, ["parse"])
     assert claim is not None
     place.pool.drivers = (driver("stays"),)
     place.loop.tick()
@@ -137,7 +137,7 @@ def test_a_driver_whose_end_was_told_in_a_pass_that_failed_has_ended(place: Plac
 def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: str, fault: str) -> None:
     place.pool.drivers = (driver("d"),)
     place.listed()
-    claim = attempts.claim(place.ctx, "d", CONTRACT, ["parse"])
+    claim = claims.claim(place.ctx, "d", CONTRACT, ["parse"])
     assert claim is not None
     place.pool.drivers = (driver("d", reason, fault),)
     place.loop.tick()
@@ -154,7 +154,7 @@ def test_a_pool_is_told_who_is_busy(place: Place) -> None:
     place.pool.drivers = (driver("d"), driver("idle"))
     place.listed()
     assert place.pool.busy == set()
-    assert attempts.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
+    assert claims.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
     place.loop.tick()
     assert place.pool.busy == {"d"}
 
@@ -184,7 +184,7 @@ def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Plac
     place.listed()
     place.pool.drivers = (driver("d", *ENDS[0]),)
     place.loop.tick()
-    assert attempts.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
+    assert claims.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
     place.pool.drivers = ()
     place.loop.tick()
     why = look.why(place.ctx, "main", "shop.orders")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from controlplane.operations.planning.apply_plan import Pass
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -41,7 +41,7 @@ def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypat
     def and_then_found() -> Pass:
         passes.append(plan())
         if len(passes) == 2:
-            claim = attempts.claim(place.ctx, "worker", CONTRACT, ["list"])
+            claim = claims.claim(place.ctx, "worker", CONTRACT, ["list"])
             assert claim is not None
             listed = told(each([file("1", columns=COLUMNS)]), None)
             place.report(claim, {"result": {**listed, "after": claim["job"]["known"]["key"]}})

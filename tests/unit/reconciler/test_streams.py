@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.work import attempts
+from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
@@ -43,7 +43,7 @@ class Place:
         for _ in range(3):
             self.now += 60
             self.loop.tick()
-        return attempts.claim(self.ctx, "worker", CONTRACT, ["list"])
+        return claims.claim(self.ctx, "worker", CONTRACT, ["list"])
 
     def lists(self, *names: str) -> None:
         claim = self.asked_to_list()
@@ -60,7 +60,7 @@ class Place:
         self.loop.tick()
 
     def computes(self, **result: Json) -> None:
-        claim = attempts.claim(self.ctx, "worker", CONTRACT, ["parse"])
+        claim = claims.claim(self.ctx, "worker", CONTRACT, ["parse"])
         assert claim is not None
         self.report(claim, result)
         self.loop.tick()
@@ -68,7 +68,7 @@ class Place:
     def report(self, claim: Claim, result: Json) -> None:
         [task] = claim["tasks"]
         done = {"task": task["task"], "epoch": task["epoch"], "state": "done", **result}
-        attempts.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # it is one
+        reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)  # it is one
 
 
 @pytest.fixture

@@ -1,0 +1,224 @@
+"""What the results of one attempt change in the database: traces, memos, listings, targets, tasks that go back.
+
+Does not belong here: whether a result may be believed (`core.wire`, `reports`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import assert_never
+
+from controlplane.core.compile.checks import dropped_key
+from controlplane.core.model.events import Event
+from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
+from controlplane.core.plan.sink import anew
+from controlplane.operations.projections import compaction
+from controlplane.operations.work import fold_runs, listings, targets
+from controlplane.operations.work.listing_diff import Found
+from controlplane.ports import Tx
+from dataplane.contract import (
+    KINDS,
+    TARGET_GONE,
+    Encoded,
+    Json,
+    Output,
+    TaskError,
+    TaskResult,
+    encoded,
+    fragment_id,
+    infrastructure_error,
+    output_results,
+    partition_result,
+)
+
+BUDGET = 4  # infrastructure failures that a task may have
+
+
+BACKOFF_S = (1.0, 5.0, 20.0, 60.0)
+
+
+class Recording:
+    """The transaction that takes in one attempt."""
+
+    def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
+        self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
+        self.events: list[Event] = []
+        self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
+        self.job = tx.jobs([attempt.job]).get(attempt.job)
+
+    @cached_property
+    def tasks(self) -> Mapping[bytes, Task]:
+        """With their specs, which finished tasks of fragments are not asked for."""
+        return self.tx.tasks(self.attempt.tasks)
+
+    def is_own(self, result: TaskResult) -> bool:
+        return self.attempt.tasks.get(bytes.fromhex(result["task"])) == result["epoch"]
+
+    def record(self, results: list[TaskResult]) -> None:
+        by_state: dict[str, list[TaskResult]] = {"done": [], "failed": [], "void": []}
+        for result in results:
+            by_state[result["state"]].append(result)
+        self._done(by_state["done"])
+        for result in by_state["failed"]:
+            self._failed(bytes.fromhex(result["task"]), result["error"])
+        self._found([r for r in by_state["failed"] if self.attempt.kind == "parse" and r.get("result")])
+        self._void(by_state["void"])
+        silent = set(self.attempt.tasks) - {bytes.fromhex(r["task"]) for r in results}
+        if silent := {key for key in silent if self._is_open(key)}:
+            error = infrastructure_error("no-result", "the attempt ended without a result for this task")
+            self.release(sorted(silent), error)
+
+    def _is_open(self, key: bytes) -> bool:
+        """Not one that was known already when the others were handed out."""
+        task = self.tasks.get(key)
+        return task is not None and task.state != "done"
+
+    def _done(self, results: list[TaskResult]) -> None:
+        then = fold_runs.proven(self.job, self.tasks, results) if any("then" in r for r in results) else {}
+        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
+        if then:
+            kept += fold_runs.taken_in(self.tx, {head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+        match KINDS[self.attempt.kind].remembered_as:
+            case "trace":
+                self._traces(kept)
+            case "memo":
+                self._memos(kept)
+            case "pack":
+                self.events += compaction.take_in(self.tx, self.attempt, kept)
+            case "listing":
+                self._listed(kept)
+            case "target":
+                self._synced([bytes.fromhex(r["task"]) for r in kept])
+            case other:
+                assert_never(other)
+
+    def _memos(self, results: list[TaskResult]) -> None:
+        self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in results})
+        if not KINDS[self.attempt.kind].has_manifest:
+            self._count("task.other", len(results))
+        else:
+            self._count_computed(len(results))
+
+    def _listed(self, results: list[TaskResult]) -> None:
+        for result in results:
+            request = self.tasks[bytes.fromhex(result["task"])].spec["request"]
+            taken = listings.take_in(self.tx, self.job, request, self.found[result["task"]])
+            self.events.append(taken.event)
+            self.is_news |= taken.is_news
+        self.is_news |= len(results) < len(self.attempt.tasks)
+        self._count("task.other", len(results))
+
+    def _traces(self, results: list[TaskResult]) -> None:
+        each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
+        fragments = list(self._fragments(one for *_, one in each))
+        outputs: dict[bytes, dict[str, bytes]] = {bytes.fromhex(r["task"]): {} for r in results}
+        for (task, name, _), fragment in zip(each, fragments, strict=True):
+            outputs[task][name] = fragment.id
+        traces = [Trace(task, found, by=self.by, home=self.attempt.dataset) for task, found in outputs.items()]
+        self.tx.put_traces(traces, fragments)
+        self._count_computed(len(results))
+        self._dropped({r["task"]: r["metrics"] for r in results if (r.get("metrics") or {}).get("dropped_rows")})
+
+    def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
+        home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
+        for result in results:
+            found, content, files = partition_result(result)
+            if schema != found:  # one object, which is then stored and encoded once
+                schema, encoding = found, encoded(found)
+            yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
+
+    def _dropped(self, metrics: Mapping[str, Json]) -> None:
+        """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
+        counts = {
+            dropped_key(bytes.fromhex(task)): told["dropped"] for task, told in metrics.items() if "dropped" in told
+        }
+        self.tx.put_memos(counts)
+        by_check: Counter[str] = Counter()
+        for dropped in counts.values():
+            by_check.update(dropped)
+        self._count("rows.dropped", sum(m["dropped_rows"] for m in metrics.values()), {"checks": dict(by_check)})
+
+    def _synced(self, keys: list[bytes]) -> None:
+        """Move the target's root to what these tasks wrote."""
+        if not keys:
+            return
+        tasks = [self.tasks[key] for key in keys]
+        for branch, name in self.tx.demanding(keys[0]):
+            target = self.tx.targets(branch).get(name)
+            if target is not None and name == tasks[0].dataset:
+                self.tx.put_target(targets.synced(self.tx, target, tasks))
+        self._count("partitions.written", targets.written(tasks))
+
+    def _failed(self, key: bytes, error: TaskError) -> None:
+        if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
+            self._gone(key, error)
+        elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
+            self.release([key], error)
+        else:
+            self._give_up(key, error)
+
+    def _found(self, results: list[TaskResult]) -> None:
+        """The types that a driver found in files that it could not read."""
+        if results:
+            self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
+
+    def _give_up(self, key: bytes, error: TaskError) -> None:
+        if self.attempt.kind == "list":
+            if self.tx.finish(self.attempt.id, [key]):
+                self.events.append(listings.fail(self.tx, self.job, self.tasks[key].spec["request"], error))
+        elif self.tx.fail(self.attempt.id, key, self._here(error)):
+            self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
+
+    def _void(self, results: list[TaskResult]) -> None:
+        """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
+        still wants them asks again, naming the objects as they are by then."""
+        keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        self._count("source.changed", len(keys))
+        self._count("task.retried", len(keys), {"message": "a source object changed while it was read"})
+        for id in {self.tasks[k].spec["listing"] for k in keys}:
+            listings.ask(self.tx, bytes.fromhex(id))
+
+    def _gone(self, key: bytes, error: TaskError) -> None:
+        """The task ends without a result, and who still wants it wants all of the target: what others have under way
+        may have been written before."""
+        for branch, name in self.tx.demanding(key):
+            if (target := self.tx.targets(branch).get(name)) is not None:
+                self.tx.put_target(anew(self.tx, target))
+            self.tx.drop_demands(branch, name)
+        self.tx.finish(self.attempt.id, [key])
+        self._count("task.retried", 1, {"message": error["message"]})
+
+    def release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
+        for key in keys:
+            task = self.tasks[key]
+            if burn and task.failures + 1 >= BUDGET:
+                self._give_up(key, error)
+            else:
+                disrupted = _disrupted(task)
+                later = self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
+                told = self._here(error)
+                if disrupted or not burn:
+                    told["disrupted"] = disrupted + (not burn)
+                self.tx.release([key], attempt=self.attempt.id, not_before=later, error=told, burn=burn)
+                self._count("task.retried", 1, {"message": error["message"]})
+
+    def _here(self, error: TaskError) -> TaskError:
+        """With the attempt that it came of, whose driver's log may tell more."""
+        return {**error, "attempt": self.attempt.id}
+
+    def _count_computed(self, n: int) -> None:
+        self._count("task.executed" if self.by == "executed" else "task.recovered", n)
+
+    def _count(self, kind: str, n: int, body: Json = None) -> None:
+        if n:
+            self.events.append(Event(kind, self.attempt.dataset, n, body or {}))
+
+
+def _disrupted(task: Task) -> int:
+    """How often in its present life this task lost its driver to something else. It delays the next try, no more: a
+    task that takes the whole machine down each time must not keep the others from their turn."""
+    return task.error.get("disrupted", 0) if task.error else 0

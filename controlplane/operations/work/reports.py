@@ -1,0 +1,173 @@
+"""What drivers and workers report: files are verified, then all of an attempt is recorded in one transaction.
+
+Does not belong here: what a result changes (`recording`), attempts without a report (`rescue`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+
+from controlplane.core import wire
+from controlplane.core.errors import Fenced, HeadgateError
+from controlplane.core.model.tasks import Attempt, By
+from controlplane.operations.context import Context
+from controlplane.operations.work import listings
+from controlplane.operations.work.listing_diff import Damaged, Found
+from controlplane.operations.work.recording import Recording
+from controlplane.ports import ObjectStore
+from dataplane.contract import (
+    KINDS,
+    FileEntry,
+    Json,
+    TaskError,
+    TaskResult,
+    failpoint,
+    infrastructure_error,
+)
+
+
+class BadReport(HeadgateError):
+    """A report is not what docs/protocol.md says. Nothing of it was taken in."""
+
+    code = "invalid-request"
+
+
+class Busy(HeadgateError):
+    """The same is being done already: ask again later."""
+
+    code = "unavailable"
+
+
+_guard = threading.Lock()
+
+
+_under_way: set[str] = set()  # attempts whose reports this process is taking in
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an attempt's results: task keys (hex)."""
+
+    accepted: tuple[str, ...]
+    fenced: tuple[str, ...]
+    is_news: bool = True
+
+
+def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Json:
+    """Commit what an attempt computed, task by task; `results` are as they were sent. Raises Fenced if the attempt is
+    not live or not this driver's, and BadReport."""
+    with ctx.store.read(ctx.namespace) as tx:
+        known = tx.attempts([attempt]).get(attempt)
+    if known is None or known.driver != driver:
+        raise Fenced(f"attempt {attempt} is not live; stop, and delete nothing")
+    decoded = wire.results(results, known.kind, known.prefix)
+    if decoded.problems:
+        raise BadReport(f"body.{decoded.problems[0]}")
+    failpoint("before-commit")
+    failpoint(f"before-commit-{known.kind}")
+    with _once(attempt):
+        outcome = take_in(ctx, known, decoded.results, lake, by="executed")
+    # A pass for each of thousands of listings that found nothing new would leave time for little else.
+    if outcome.is_news:
+        ctx.wake()
+    return {"accepted": list(outcome.accepted), "fenced": list(outcome.fenced)}
+
+
+@contextmanager
+def _once(attempt: str) -> Iterator[None]:
+    """A driver repeats a report that takes long; the repetition is not to do the same work beside it. Raises Busy."""
+    with _guard:
+        if attempt in _under_way:
+            raise Busy(f"a report of attempt {attempt} is being taken in already")
+        _under_way.add(attempt)
+    try:
+        yield
+    finally:
+        _under_way.discard(attempt)
+
+
+def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By) -> Outcome:
+    """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
+
+    A task without a result goes back to the queue; the attempt ends.
+    """
+    try:
+        return _take_in(ctx, attempt, results, lake, by)
+    except Damaged as e:  # seen late: objects of a listing are read in the transaction that keeps them
+        return _take_in(ctx, attempt, [_damaged(result, e) for result in results], lake, by)
+
+
+def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, by: By) -> Outcome:
+    checked = _verified(lake, attempt, results)
+    with _listings(ctx, attempt, checked, lake) as found, ctx.store.begin(ctx.namespace) as tx:
+        if attempt.id not in tx.attempts([attempt.id]):
+            raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+        recording = Recording(tx, attempt, by, found)
+        recording.record([r for r in checked if recording.is_own(r)])
+        tx.end_attempt(attempt.id)
+        tx.put_events(recording.events)
+        is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
+    if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:
+        lake.delete_prefix(attempt.prefix)  # everything in it was known already, was taken in, or failed
+    accepted = tuple(r["task"] for r in checked if recording.is_own(r))
+    fenced = tuple(r["task"] for r in checked if not recording.is_own(r))
+    return Outcome(accepted, fenced, recording.is_news)
+
+
+def _verified(lake: ObjectStore, attempt: Attempt, results: Sequence[TaskResult]) -> list[TaskResult]:
+    """Results whose files are there with the sizes that they name; others become infrastructure failures."""
+    if not any(map(_files_of, results)):
+        return list(results)
+    sizes = lake.sizes(attempt.prefix)
+    return [_check(attempt, r, sizes) for r in results]
+
+
+def _files_of(result: TaskResult) -> list[FileEntry]:
+    taken_out, dealt = result.get("quarantine"), result.get("outputs")
+    others = [*((taken_out,) if taken_out else ()), *(dealt.values() if dealt else ()), *(result.get("then") or ())]
+    return [*result.get("files", ()), *(file for one in others for file in one["files"])]
+
+
+def _check(attempt: Attempt, result: TaskResult, sizes: dict[str, int]) -> TaskResult:
+    for file in _files_of(result):
+        if not file["path"].startswith(attempt.prefix + "/") or sizes.get(file["path"]) != file["size"]:
+            message = f"{file['path']} is not there with {file['size']} bytes"
+            return _failure(result, infrastructure_error("file-missing", message))
+    return result
+
+
+@contextmanager
+def _listings(
+    ctx: Context, attempt: Attempt, results: list[TaskResult], lake: ObjectStore
+) -> Iterator[dict[str, Found]]:
+    """What listings found, by task, before the transaction that takes it in. Damaged ones become failures."""
+    with ExitStack() as files:
+        found: dict[str, Found] = {}
+        for i, result in enumerate(results if attempt.kind == "list" else ()):
+            if result["state"] == "done":
+                try:
+                    one = _listing(ctx, attempt, result, lake)
+                    found[result["task"]] = files.enter_context(closing(one))
+                except Damaged as e:
+                    results[i] = _damaged(result, e)
+        yield found
+
+
+def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectStore) -> Found:
+    with ctx.store.read(ctx.namespace) as tx:
+        job = tx.jobs([attempt.job]).get(attempt.job)
+    if job is None:
+        raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
+    return listings.read(ctx.store, ctx.namespace, job, result.get("result"), lake, attempt.prefix)
+
+
+def _damaged(result: TaskResult, error: Damaged) -> TaskResult:
+    message = f"what the worker found arrived damaged: {error}"
+    return _failure(result, infrastructure_error("listing-damaged", message))
+
+
+def _failure(result: TaskResult, error: TaskError) -> TaskResult:
+    return {"task": result["task"], "epoch": result["epoch"], "state": "failed", "error": error}

@@ -1,0 +1,87 @@
+"""Ending attempts whose driver is gone: what a manifest proves is adopted, the rest goes back to the queue.
+
+Does not belong here: deciding that a driver is gone (`reconciler.fleet`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane import logs
+from controlplane.core import wire
+from controlplane.core.errors import Fenced, NotFound
+from controlplane.core.model.drivers import Fault
+from controlplane.core.model.tasks import Attempt
+from controlplane.operations.context import Context
+from controlplane.operations.work.recording import Recording
+from controlplane.operations.work.reports import take_in
+from controlplane.ports import ObjectStore
+from dataplane.contract import (
+    KINDS,
+    MANIFEST,
+    TaskResult,
+    infrastructure_error,
+)
+
+MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
+
+
+LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driver-deadline"}
+
+
+log = logs.get("work")
+
+
+def adopt(ctx: Context, attempt: Attempt, lake: ObjectStore, *, reason: str, fault: Fault = "crashed") -> bool:
+    """End an attempt whose driver is gone: adopt what its manifest proves, put the rest back. True if any was kept."""
+    results = read_manifest(lake, attempt) if KINDS[attempt.kind].has_manifest else []
+    if not results:
+        if _abandon(ctx, attempt, reason, fault):
+            lake.delete_prefix(attempt.prefix)
+        return False
+    try:
+        return bool(take_in(ctx, attempt, results, lake, by="adopted").accepted)
+    except Fenced:
+        return False  # its own report came first
+
+
+def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "crashed") -> bool:
+    """End an attempt without a look at its manifest. Its files stay until orphans are swept. False if it ended."""
+    return _abandon(ctx, attempt, reason, fault)
+
+
+def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
+    """The results that the attempt's manifest proves; none where there is no manifest, or one that nobody can read."""
+    path = f"{attempt.prefix}/{MANIFEST}"
+    try:
+        raw = _bounded(lake, path)
+    except NotFound:
+        return []
+    decoded = wire.manifest(raw, attempt.id, attempt.kind, attempt.prefix, len(attempt.tasks))
+    if decoded.problems:
+        log.warning("manifest damaged", path=path, problems=decoded.problems)
+    return decoded.results
+
+
+def _bounded(lake: ObjectStore, path: str) -> bytes:
+    """The bytes of a manifest; of one that is too large so many that it cannot be read as JSON."""
+    found = bytearray()
+    for piece in lake.stream(path):
+        found += piece
+        if len(found) > MANIFEST_BYTES:
+            break
+    return bytes(found[:MANIFEST_BYTES])
+
+
+def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
+    """What took the driver away for reasons of its own does not count against its tasks. False if the attempt's own
+    report came first: then what it wrote may be in use."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        if attempt.id not in tx.attempts([attempt.id]):
+            return False
+        recording = Recording(tx, attempt, "adopted")
+        error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
+        recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
+        tx.end_attempt(attempt.id)
+        tx.put_events(recording.events)
+    return True
