@@ -29,7 +29,7 @@ from benchmarks.processes import cpu_of, environment
 from controlplane.bootstrap import Server
 from controlplane.client import Document, Headgate
 from controlplane.drivers.local import LocalPool
-from controlplane.ports import DriverPool
+from controlplane.ports.pool import DriverPool
 from controlplane.settings import read
 
 RESULTS = Path(__file__).parent / "results" / "listings.json"

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from controlplane.drivers.user import User
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
-    from controlplane.ports import DriverPool, Publisher, Store
+    from controlplane.ports.lake import Publisher
+    from controlplane.ports.pool import DriverPool
+    from controlplane.ports.store import Store
     from controlplane.reconciler.leader import Fenced
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake

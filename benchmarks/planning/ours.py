@@ -21,7 +21,8 @@ from controlplane.operations.desired import blueprints
 from controlplane.operations.planning import planner, snapshot
 from controlplane.operations.planning.apply_plan import Settling
 from controlplane.operations.work import reports
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.loop import WINDOW
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Content, FileEntry, Kind, Schema, TaskResult

@@ -16,7 +16,7 @@ from benchmarks.planning.states import Tree
 from benchmarks.planning.trees import Wanted, build
 from benchmarks.planning.world import Void
 from controlplane.core.compile.nodes import Desired
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 
 Kind: TypeAlias = Literal["bare", "done", "edited", "holes", "scattered", "second", "reduction"]
 """bare: listed, nothing computed. done: all computed. edited: all computed, then a root's declared type was changed,

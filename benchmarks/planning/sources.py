@@ -15,7 +15,7 @@ from benchmarks.planning.trees import Wanted
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from dataplane.contract import Content, SourceObject
 
 AT = 1_700_000_000.0

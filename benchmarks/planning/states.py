@@ -19,7 +19,7 @@ from controlplane.core.model.projections import Publication
 from controlplane.core.model.states import Building, Consumed, State
 from controlplane.core.schema.schemas import struct
 from controlplane.core.tree import Entry
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, Schema, schema_id
 
 OUTPUT = struct((name, "long") for name in COLUMNS)

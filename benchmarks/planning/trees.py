@@ -17,7 +17,7 @@ from benchmarks.planning import contents
 from benchmarks.planning.memory import peak_mb
 from controlplane.core import tree
 from controlplane.core.tree import Columns, Entry, NodeStore
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 
 FEW = 200_000  # entries that are not worth a process
 TRANSACTION_BYTES = 64 << 20

@@ -18,7 +18,8 @@ from controlplane.operations.planning.planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
-from controlplane.ports import ObjectStore, Store
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store
 from dataplane.contract import Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controlplane.cli.sources import Text
     from controlplane.client import Headgate
     from controlplane.operations.context import Context
-    from controlplane.ports import Store
+    from controlplane.ports.store import Store
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
 Role: TypeAlias = Literal["look", "run", "serve"]

@@ -28,7 +28,7 @@ from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Cluster, Pool
 from controlplane.drivers.tails import last_lines
 from controlplane.drivers.verdicts import Verdict, awaits_pod, judge, time_of
-from controlplane.ports import LOG_BYTES
+from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract import failpoint
 
 START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long

@@ -33,7 +33,7 @@ from controlplane.drivers.handing import VARIABLE, handed
 from controlplane.drivers.hearing import Hearing
 from controlplane.drivers.tails import end_of, last_lines
 from controlplane.drivers.user import User
-from controlplane.ports import LOG_BYTES
+from controlplane.ports.pool import LOG_BYTES
 
 Kind = Literal["driver", "worker"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane")  # -P: a folder that one happens to be in is no place to import from

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from controlplane.core.errors import NotFound
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 
 Action: TypeAlias = Mapping[str, Any]
 

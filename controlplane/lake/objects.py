@@ -18,7 +18,7 @@ from controlplane.core.errors import NotFound
 from controlplane.lake.hdfs import HdfsObjects, open_hdfs
 from controlplane.lake.paths import TEMPORARY, safe
 from controlplane.lake.remote import LakeRefused, RemoteObjects, open_remote
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 
 PIECE_BYTES = 1 << 18
 

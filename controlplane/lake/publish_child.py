@@ -37,7 +37,7 @@ from controlplane.lake.difference import (
 )
 from controlplane.lake.objects import open_lake
 from controlplane.lake.remote import storage_options
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.contract import FileEntry, failpoint
 
 LAST = 2**63 - 2  # the version after which there is none

@@ -10,7 +10,7 @@ from controlplane.core.plan import Plan
 from controlplane.operations.planning.planner import Planners
 from controlplane.operations.planning.snapshot import Facts
 from controlplane.operations.troubles import Troubles
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 
 
 def _nobody() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from controlplane.core.compile.nodes import Node
 from controlplane.core.model.states import State
 from controlplane.operations.projections import compaction
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 
 LOOK_S = 60.0
 

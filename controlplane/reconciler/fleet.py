@@ -26,7 +26,8 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
-from controlplane.ports import DriverPool, ObjectStore
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.pool import DriverPool
 from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts

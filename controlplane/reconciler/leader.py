@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from controlplane import logs
 from controlplane.core.model.leases import LOOP, Lease
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 
 LOOK_S = 2.0  # at the longest, who waits for the lease looks again after so long
 log = logs.get("leading")

@@ -22,7 +22,8 @@ from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import of_listing
 from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
-from controlplane.ports import Publisher, Store
+from controlplane.ports.lake import Publisher
+from controlplane.ports.store import Store
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.publishing import Publishing

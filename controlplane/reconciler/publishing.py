@@ -15,7 +15,8 @@ from controlplane.core import wire
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.operations.projections import publish
-from controlplane.ports import Publisher, Store
+from controlplane.ports.lake import Publisher
+from controlplane.ports.store import Store
 from controlplane.reconciler.wake import Wake
 
 TRIES = 3  # after which a run ends without the table; a service goes on trying

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 
 HEAD = "0006"  # the newest migration
 MEMORY = "memory:"

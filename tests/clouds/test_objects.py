@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.lake.remote import LakeRefused, storage_options
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.contract import FileEntry, Schema
 from dataplane.storage.lake import open_lake as open_data_lake
 from dataplane.storage.source_stores import Access, moved, open_root

@@ -17,7 +17,7 @@ from controlplane.lake.objects import open_lake
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake

@@ -26,7 +26,7 @@ from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.upkeep.fsck import fsck
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, TaskSpec, label_of
 from dataplane.listing.files import list_files

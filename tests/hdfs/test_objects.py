@@ -15,7 +15,7 @@ from controlplane.lake import hdfs as lakes
 from controlplane.lake.hdfs import HdfsObjects
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.remote import LakeRefused
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from tests.servers.hdfs import Hdfs, settings
 from tests.servers.ports import free_port
 from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below

@@ -18,7 +18,7 @@ from controlplane.operations.inspect import look
 from controlplane.operations.planning.apply_plan import Settling
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from tests.hostile.resting import Resting
 from tests.property.model import Component, File, Pick, Read, Total
 from tests.property.world import BRANCH

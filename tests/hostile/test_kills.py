@@ -20,7 +20,7 @@ from controlplane.core.plan import Status
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.work import recording
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake

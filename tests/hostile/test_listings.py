@@ -19,7 +19,7 @@ from controlplane.operations.desired import controls
 from controlplane.operations.desired.blueprints import Source, apply
 from controlplane.operations.inspect import look
 from controlplane.operations.work import claims, reports
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake

@@ -24,7 +24,7 @@ from controlplane.core.errors import Fenced, NotFound
 from controlplane.core.sql import PARTS
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports, rescue
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.connectors.files.marker import gone
 from dataplane.contract import (
     CONTRACT,

@@ -27,7 +27,7 @@ from controlplane.operations.planning.apply_plan import Pass, Settling
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind, column_names
 from tests.property import model

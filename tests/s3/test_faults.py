@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.lake.objects import check_lake, open_lake
 from controlplane.lake.remote import LakeRefused
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.storage.lake import Lake
 from dataplane.storage.lake import open_lake as open_data_lake
 from tests.servers.faulty import Faulty

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.plan import FEWEST
 from controlplane.lake.objects import LocalObjects
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import DRIVER_KINDS, Claim, Json, TaskResult
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor

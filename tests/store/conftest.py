@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from tests.servers.postgres import Postgres, running
 

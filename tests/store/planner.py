@@ -8,7 +8,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.errors import StaleState
 from controlplane.core.model.states import Consumed, State
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, fragment, state, trace
 

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core.model.access import Answer
 from controlplane.operations.upkeep.collect import collect
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World

@@ -21,7 +21,7 @@ from controlplane.core.model.projections import Target
 from controlplane.core.model.states import Building
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, Collecting, collect
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake

@@ -17,7 +17,7 @@ from controlplane.core.model.access import Answer
 from controlplane.core.model.retention import Expired, Files, Pointer, Span, Stored
 from controlplane.core.model.states import Building, Consumed
 from controlplane.core.tree import EMPTY_ROOT
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from controlplane.store.rules import NODE_FRESH_S
 from controlplane.store.sql import tables

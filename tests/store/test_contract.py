@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from controlplane.core.errors import StaleRevision, StaleState
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.memory.store import MemoryStore
 from tests.servers.postgres import Postgres

@@ -17,7 +17,7 @@ from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.states import Building
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db
 from dataplane.contract import Content, FileEntry

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from controlplane.core.model.leases import LOOP, Deposed
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.reconciler.leader import Fenced
 from controlplane.store import open_store
 from controlplane.store.sql import dialects

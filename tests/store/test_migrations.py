@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.leases import LOOP
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.reconciler.leader import Fenced
 from controlplane.store import HEAD, open_store, upgrade, version
 from controlplane.store.migrate import MIGRATIONS, UnknownVersion

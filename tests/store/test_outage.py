@@ -16,7 +16,7 @@ import pytest
 from controlplane.core import tree
 from controlplane.core.errors import StaleState
 from controlplane.operations.upkeep.collect import collect
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from tests.servers.postgres import Postgres, running
 from tests.servers.wire import Cut, Wire

@@ -19,7 +19,7 @@ from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.upkeep.fsck import fsck
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Progress, Reconciler
 from controlplane.reconciler.wake import Wake

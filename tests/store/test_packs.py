@@ -32,7 +32,7 @@ from controlplane.operations.projections import compaction, publish
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import claims, reports, rescue
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
 from dataplane.fragments.statistics import file_entry

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.model.tasks import Asked, Attempt, Size, Task
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Kind
 from tests.store.conftest import World
 from tests.store.examples import d, error, fragment, task

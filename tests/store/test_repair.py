@@ -12,7 +12,7 @@ from controlplane.core.model.states import LOST, Building, Consumed, State
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep import repair as repairing
 from controlplane.operations.upkeep.repair import Repaired, repair
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World

@@ -17,7 +17,7 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Collected, collect
 from controlplane.operations.upkeep.orphans import sweep
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from tests.store.conftest import World
 from tests.store.examples import d, publication, task

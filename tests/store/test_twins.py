@@ -15,7 +15,7 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Kind
 from tests.store.conftest import World

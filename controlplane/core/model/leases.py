@@ -7,7 +7,6 @@ cut off) finds its epoch gone in the transaction that it wants to commit. Does n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 LOOP = "loop"  # the lease of the process that plans, launches, commits and publishes
 
@@ -28,23 +27,3 @@ class Lease:
     epoch: int
     since: float
     until: float
-
-
-class Leases(Protocol):
-    """The part of a transaction that is about leases."""
-
-    def lease(self, name: str) -> Lease | None:
-        """As it was last taken, renewed or ended; None if it never was."""
-
-    def take_lease(self, name: str, holder: str, lease_s: float) -> Lease:
-        """This holder's, under a new epoch, if its time is over, or if it was this holder's before (who then begins
-        anew); otherwise as somebody else holds it."""
-
-    def renew_lease(self, name: str, epoch: int, lease_s: float) -> bool:
-        """False if it was taken since, by whomever. One whose time is over, but that nobody took, is renewed."""
-
-    def end_lease(self, name: str, epoch: int) -> None:
-        """Its time is over now, unless it was taken since."""
-
-    def require_lease(self, name: str, epoch: int) -> None:
-        """Deposed if it was taken since. Until this transaction ends, nobody takes, renews or ends it."""

@@ -5,9 +5,7 @@ Does not belong here: deciding that a pack is not needed (operations.projections
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +26,3 @@ class Leftover:
     folder: str
     attempt: str
     due: float
-
-
-class Remains(Protocol):
-    """The part of a transaction that is about packs which are not needed any more."""
-
-    def put_origins(self, origins: Sequence[Origin]) -> None:
-        """Insert or replace, by pack."""
-
-    def origins(self) -> Iterator[Origin]:
-        """All of them, streamed."""
-
-    def drop_packs(self, packs: Sequence[bytes]) -> None:
-        """Their origins, and their fragments."""
-
-    def put_leftovers(self, leftovers: Sequence[Leftover]) -> None:
-        """Insert or replace, by folder."""
-
-    def leftovers(self, due: float, limit: int) -> tuple[Leftover, ...]:
-        """Those that are due by then."""
-
-    def drop_leftovers(self, folders: Sequence[str]) -> None: ...

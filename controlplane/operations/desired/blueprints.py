@@ -18,7 +18,7 @@ from controlplane.operations.desired import pins
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 MAIN = "main"

@@ -8,7 +8,7 @@ from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listings
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 BLUEPRINT = "paused: true in the blueprint"

@@ -11,7 +11,7 @@ from controlplane.core.blueprint import parse
 from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 
 STATES = 10_000  # that are looked through, newest first
 

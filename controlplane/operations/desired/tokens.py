@@ -12,7 +12,7 @@ from controlplane.core.errors import NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json
 
 PREFIX = "hg_"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import views
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 

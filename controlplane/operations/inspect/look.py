@@ -24,7 +24,7 @@ from controlplane.operations.inspect import lateness, views
 from controlplane.operations.planning.snapshot import Facts, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json, Schema, infrastructure_error
 
 COUNTERS = {

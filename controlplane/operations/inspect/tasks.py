@@ -15,7 +15,7 @@ from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import desired
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 

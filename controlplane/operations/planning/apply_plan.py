@@ -14,7 +14,7 @@ from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Le
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import Facts
 from controlplane.operations.troubles import Troubles, of_dataset
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, failpoint
 
 AGAIN_S = 1.0

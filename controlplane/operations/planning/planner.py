@@ -19,7 +19,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
 from controlplane.core.tree import NodeCache
 from controlplane.operations.planning.snapshot import CACHE_BYTES, Facts, Known, compile_live
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
 

@@ -20,7 +20,7 @@ from controlplane.core.model.states import Begun, Building, State
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json, Schema
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from controlplane.core.model.retention import Files
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
-from controlplane.ports import Store, Tx
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, TaskResult, pack_id, partition_result
 
 DATASETS_A_TIME = 20  # that are looked at in one snapshot

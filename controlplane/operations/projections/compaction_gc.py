@@ -20,7 +20,8 @@ from controlplane.core.model import packs
 from controlplane.core.model.pack_origins import Leftover, Origin
 from controlplane.core.model.retention import Holder
 from controlplane.core.model.tasks import Fragment
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import failpoint
 
 READERS: tuple[Holder, ...] = ("state", "task", "publication")

@@ -14,7 +14,8 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import RECENT
 from controlplane.operations.projections import compaction
-from controlplane.ports import Publisher, Store, Tx
+from controlplane.ports.lake import Publisher
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import failpoint, schema_id
 
 log = logs.get("publish")

@@ -36,7 +36,8 @@ from controlplane.core.plan import RECENT
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.projections import compaction_gc
 from controlplane.operations.upkeep.pointers import branches
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 
 GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
 GRACE_S = 3600.0

@@ -15,7 +15,8 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import Files, Holder, Pointer, Stored
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.pointers import with_roots
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import FileEntry
 
 LIMIT = 1_000  # findings that are told

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.ports import ObjectStore, Store
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store
 
 ATTEMPT_DIGITS = 32  # shorter or other names below `_frags` are not attempts (links are)
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from controlplane.core import tree
 from controlplane.core.model.retention import Pointer
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 
 ROOTS = 500  # read at a time: some 25 MB
 

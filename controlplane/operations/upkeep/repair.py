@@ -23,7 +23,8 @@ from controlplane.core.plan.transform import partials
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.fsck import Reading, lost_files
 from controlplane.operations.upkeep.pointers import branches
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 
 FRAGMENTS = 1_000_000  # that one repair gives up, so that memory holds them
 A_TIME = 5_000

@@ -13,7 +13,8 @@ from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Forget, collect
 from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Reading, fsck
 from controlplane.operations.upkeep.repair import repair
-from controlplane.ports import ObjectStore, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 

@@ -16,7 +16,7 @@ from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import (
     CONTRACT,
     Claim,

@@ -12,7 +12,7 @@ from typing import cast
 
 from controlplane.core.compile import ids
 from controlplane.core.model.tasks import Attempt, Task
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Content, Json, TaskResult, next_key
 
 Run = list[TaskResult]

@@ -21,7 +21,7 @@ from typing import IO, TypeAlias
 from controlplane.core import tree, wire
 from controlplane.core.errors import NotFound
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane import contract
 from dataplane.contract import Content, ListingResult, listing_head, listing_line
 

@@ -15,7 +15,8 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.sources import AWAITED, Listing
 from controlplane.core.model.tasks import Asked, Task
 from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, is_too_much, lines_of
-from controlplane.ports import ObjectStore, Store, Tx
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, TaskError, digest
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation

@@ -18,7 +18,7 @@ from controlplane.core.plan.sink import anew
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
 from controlplane.operations.work.listing_diff import Found
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import (
     KINDS,
     TARGET_GONE,

@@ -17,7 +17,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.work import listings
 from controlplane.operations.work.listing_diff import Damaged, Found
 from controlplane.operations.work.recording import Recording
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.contract import (
     KINDS,
     FileEntry,

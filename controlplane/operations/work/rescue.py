@@ -15,7 +15,7 @@ from controlplane.core.model.tasks import Attempt
 from controlplane.operations.context import Context
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import take_in
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 from dataplane.contract import (
     KINDS,
     MANIFEST,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.model.projections import Target
 from controlplane.core.model.tasks import Task
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from dataplane.contract import Json
 
 

@@ -22,7 +22,7 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Begun, Building, State
 from controlplane.core.model.tasks import Fragment, Trace
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.queue import MemoryQueue, pick

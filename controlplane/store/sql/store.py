@@ -10,7 +10,7 @@ from sqlalchemy import Connection, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from controlplane.store.sql.blueprints import Desired
 from controlplane.store.sql.branches import Branched
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines

@@ -14,7 +14,7 @@ from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model.events import Event
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports
-from controlplane.ports import LOG_BYTES
+from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract import CONTRACT, TaskError
 from tests.store.examples import d, error, task
 from tests.unit.api.world import BLUEPRINT, World

@@ -12,7 +12,7 @@ from obstore.store import LocalStore, MemoryStore
 from controlplane.core.errors import NotFound
 from controlplane.lake.objects import LocalObjects, check_lake, open_lake
 from controlplane.lake.remote import LakeRefused, RemoteObjects
-from controlplane.ports import ObjectStore
+from controlplane.ports.lake import ObjectStore
 
 
 @pytest.fixture(params=["local", "memory", "obstore-local"])

@@ -19,7 +19,7 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, listings, reports
 from controlplane.operations.work.listing_diff import Found
-from controlplane.ports import Store
+from controlplane.ports.store import Store
 from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
 from dataplane.listing.files import listed
 from dataplane.listing.result_file import Sheet

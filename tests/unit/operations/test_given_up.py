@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.operations.desired import blueprints, controls
-from controlplane.ports import Tx
+from controlplane.ports.store import Tx
 from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
 
 MORE = "  more: {{transform: {{sql: '{sql}'}}{rest}}}\n"

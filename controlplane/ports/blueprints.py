@@ -1,0 +1,58 @@
+"""The part of a transaction that is about blueprints, pauses, forces, branches, audited changes and answers.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from controlplane.core.model.access import Answer
+from controlplane.core.model.revisions import Change, Revision
+
+
+class Blueprints(Protocol):
+    """Of one namespace."""
+
+    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        """The newest revision of each live dataflow, or of those named that are live."""
+
+    def put_revision(self, revision: Revision, expected: int | None) -> None:
+        """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
+        `expected` (0: none live; None: any), or `number` is another one."""
+
+    def last_number(self, branch: str, dataflow: str) -> int:
+        """The newest revision number ever given, deleted ones included; 0 if none."""
+
+    def delete_dataflow(self, branch: str, dataflow: str) -> None:
+        """Its revisions, demands, problems and pauses end; states stay for who comes back. NotFound if not live."""
+
+    def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
+        """Component name -> uid, as of the newest revision that had it, deleted ones included."""
+
+    def paused(self, branch: str) -> frozenset[str]:
+        """Names that an operator paused: `flow` or `flow.dataset`."""
+
+    def set_paused(self, branch: str, target: str, paused: bool) -> None: ...
+
+    def forces(self, branch: str) -> dict[str, int]:
+        """Datasets whose results an operator wanted to be made anew: a number that grows with each time."""
+
+    def force(self, branch: str, datasets: Iterable[str]) -> int:
+        """Give these datasets a number that none in the namespace had before, in any branch; the number."""
+
+    def copy_branch(self, source: str, target: str) -> None:
+        """A new branch points to what `source` has by now: newest revisions, pauses, forces, states, half-built roots,
+        pinned schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is
+        new."""
+
+    def put_change(self, change: Change) -> None: ...
+
+    def changes(self, limit: int = 100) -> tuple[Change, ...]:
+        """Newest first."""
+
+    def answer(self, key: str) -> Answer | None: ...
+
+    def put_answer(self, answer: Answer) -> None:
+        """IdempotencyConflict if the key has an answer (somebody else was first: begin again, and read it)."""

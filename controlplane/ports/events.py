@@ -1,0 +1,37 @@
+"""The part of a transaction that is about events and tokens.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from controlplane.core.model.access import Token
+from controlplane.core.model.events import Event
+
+
+class Events(Protocol):
+    """Of one namespace."""
+
+    def put_events(self, events: Sequence[Event]) -> None:
+        """Ids grow without gaps being promised; `at` is the database's clock."""
+
+    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]: ...
+
+    def last_event(self) -> int: ...
+
+    def claim_of(self, attempt: str) -> Event | None:
+        """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
+        only."""
+
+    def count_events(self, after: int) -> dict[str, int]:
+        """Sum of `n` by kind of the events with id > `after`."""
+
+    def token(self, hashed: bytes) -> Token | None: ...
+
+    def tokens(self) -> tuple[Token, ...]: ...
+
+    def put_token(self, token: Token) -> None:
+        """Insert or replace by id."""

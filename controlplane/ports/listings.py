@@ -1,0 +1,31 @@
+"""The part of a transaction that is about listings of sources.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from controlplane.core.model.sources import Listing, SourcePartition
+
+
+class Listings(Protocol):
+    """Of one namespace."""
+
+    def listings(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
+
+    def put_listing(self, listing: Listing) -> None:
+        """Insert or replace; but `requested` and `served` never go down, so that no request is lost."""
+
+    def confirm_listing(self, id: bytes, served: int) -> None:
+        """It was listed again, and is as it was: `at` becomes now. Plans do not depend on that: nothing is marked."""
+
+    def source_partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]: ...
+
+    def partitions_of(self, keys: Mapping[bytes, Sequence[str]]) -> dict[bytes, dict[str, SourcePartition]]:
+        """Those of several listings, in one statement per 10,000 keys."""
+
+    def put_source_partitions(self, listing: bytes, changed: Iterable[SourcePartition], gone: Iterable[str]) -> None:
+        """Remove those that are gone, then insert or replace the changed ones. Both are read chunk by chunk."""

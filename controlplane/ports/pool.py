@@ -1,0 +1,44 @@
+"""Pools of drivers and workers.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from controlplane.core.model.drivers import Driver
+from controlplane.core.model.scaling import Share
+from controlplane.core.model.tasks import Size
+
+LOG_BYTES = 1 << 20  # of a driver's log are read at once, at its end
+
+
+class DriverPool(Protocol):
+    """Where drivers and workers run. Level-triggered: `scale` states what is wanted, `poll` what is. Both raise
+    PoolUnavailable where that cannot be known or done at present; it is never taken for "nothing runs"."""
+
+    name: str
+    outlives: bool  # drivers go on without this process, and another one of its kind finds them
+
+    shares: tuple[Share, ...]  # what may run in it
+
+    def scale(self, kind: str, wanted: int, size: Size = "standard", busy: Collection[str] = ()) -> None:
+        """Start or drain so that `wanted` drivers of a kind ('driver' | 'worker') run. Repeating is harmless. Those
+        whose ids are in `busy` go on, if they are more than that."""
+
+    def end(self, driver: str, reason: str) -> None:
+        """End one that is of no use any more, as hard as it takes, so that another one has its slot. `poll` tells of it
+        with this reason. Repeating is harmless, and so is an id that no driver of this pool has."""
+
+    def poll(self) -> tuple[Driver, ...]:
+        """Every driver started by this pool since the last poll or still there, with `ended` and its reason."""
+
+    def log(self, driver: str, lines: int) -> str:
+        """The last lines that a driver or worker said, also after its end; fewer where they have more than LOG_BYTES.
+        LogGone says why there are none any more, PoolUnavailable that it cannot be known at present. Nothing has to be
+        started or polled before, so that any process of a control plane can ask."""
+
+    def close(self) -> None:
+        """End all that does not outlive us, and wait until it is gone."""

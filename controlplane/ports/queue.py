@@ -1,0 +1,89 @@
+"""The part of a transaction that is about tasks, who demands them, and attempts at them.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
+from dataplane.contract import Json, Kind, TaskError
+
+
+class Queue(Protocol):
+    """Of one namespace."""
+
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]: ...
+
+    def put_job(self, digest: bytes, body: Json) -> None: ...
+
+    def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
+        """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's
+        demand for all of them; priority and size become the maximum, and what failed at a smaller size is queued again.
+        So is a running write that nobody demanded any more: something else may have been written since it was claimed.
+        What becomes queued stands in the order of claims as if queued `after_s` later, and waits for nothing.
+        Returns how many became queued that were not there, done, or such writes."""
+
+    def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
+        """The tasks that this dataset demands, in every state."""
+
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+        """As `demands`, of many datasets, but only how the tasks stand."""
+
+    def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:
+        """End this dataset's demands but those in `keep`; returns how many ended. Queued or failed tasks that nobody
+        demands then are deleted."""
+
+    def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
+        """(branch, dataset) of all who demand a task."""
+
+    def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
+
+    def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:
+        """Queued (and due) plus running tasks of these sizes by kind."""
+
+    def claim(
+        self,
+        attempt: str,
+        driver: str,
+        kinds: Sequence[Kind],
+        *,
+        max_tasks: int,
+        max_bytes: int,
+        lease_s: float,
+        sizes: Sequence[Size] = SIZES,
+        without: Sequence[str] = (),
+    ) -> Attempt | None:
+        """Take the due queued task of highest priority (oldest first) of these kinds and sizes, and more of the same
+        job, dataset and size, within the limits (at least one); each becomes running with a raised epoch and this
+        attempt. The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the attempt>/<attempt>`.
+        `without`: of none of these dataflows. None: nothing to do."""
+
+    def attempts(self, ids: Iterable[str] | None = None) -> dict[str, Attempt]:
+        """Live attempts (all, or those named)."""
+
+    def referenced_attempts(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of these attempts that are live, or of which a fragment that is not deleted or a leftover has files."""
+
+    def extend(self, driver: str, attempts: Sequence[str], lease_s: float) -> frozenset[str]:
+        """Renew leases of live attempts of this driver; returns the ids that are (still) live."""
+
+    def finish(self, attempt: str, done: Sequence[bytes]) -> frozenset[bytes]:
+        """Running tasks that this attempt holds at its epochs become done; returns which. Others are left alone."""
+
+    def fail(self, attempt: str, task: bytes, error: TaskError) -> bool:
+        """A running task of this attempt becomes failed, with its error; False if it is not its own any more."""
+
+    def release(
+        self, tasks: Sequence[bytes], *, attempt: str, not_before: float, error: TaskError | None, burn: bool
+    ) -> int:
+        """Running tasks that this attempt holds go back to queued (`burn`: counting one infrastructure failure), or are
+        deleted where nobody demands them any more. Returns how many it held."""
+
+    def end_attempt(self, attempt: str) -> None:
+        """The attempt's row goes; its tasks must have been finished, failed or released."""
+
+    def retry(self, branch: str, datasets: Iterable[str]) -> int:
+        """Failed tasks that these datasets demand become queued with a fresh budget. Returns how many."""

@@ -1,0 +1,58 @@
+"""The part of a transaction that is about states of datasets, and what keeps them from settling.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from controlplane.core.model.states import Begun, Building, State
+from dataplane.contract import Json, TaskError
+
+
+class States(Protocol):
+    """Of one namespace."""
+
+    def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        """The newest state of each dataset that has one."""
+
+    def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        """Newest first."""
+
+    def commit_state(self, state: State, expected_seq: int) -> None:
+        """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
+
+    def unfinished(
+        self, branch: str, datasets: Iterable[str] | None = None
+    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+        """What is being built in windows, and what runs under way read, by dataset; in one statement."""
+
+    def put_building(self, building: Building) -> None:
+        """Insert or replace."""
+
+    def drop_building(self, branch: str, dataset: str) -> None: ...
+
+    def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
+        """Those of these states (dataset, `seq`) that are still there."""
+
+    def put_begun(self, begun: Begun) -> None:
+        """Insert or replace."""
+
+    def drop_begun(self, branch: str, datasets: Iterable[str]) -> None: ...
+
+    def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
+        """What was marked behind the number `after`, and the number to remember: datasets and write components to which
+        something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
+        marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
+
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+        """(digest of the settings it was inferred under, schema) of read components without a declared schema."""
+
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None: ...
+
+    def problems(self, branch: str) -> dict[str, TaskError]:
+        """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""
+
+    def set_problem(self, branch: str, dataset: str, error: TaskError | None) -> None: ...

@@ -1,0 +1,44 @@
+"""The part of a transaction that is about what is remembered: traces, fragments, build traces, memos.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from controlplane.core.model.tasks import Fragment, Trace
+from dataplane.contract import Json
+
+
+class Traces(Protocol):
+    """Of one namespace."""
+
+    def traces(self, keys: Sequence[bytes]) -> dict[bytes, Trace]:
+        """Hits only: traces all of whose fragments are stored, with the contents of these."""
+
+    def put_traces(self, traces: Sequence[Trace], fragments: Sequence[Fragment]) -> None:
+        """A trace or fragment that is there already (and stored) stays as it is; `seq` is assigned here."""
+
+    def last_trace(self) -> int:
+        """The newest trace's seq; 0 if none."""
+
+    def fragments(self, ids: Iterable[bytes]) -> dict[bytes, Fragment]: ...
+
+    def remembered(
+        self, builds: Iterable[bytes], memos: Iterable[bytes]
+    ) -> tuple[dict[bytes, tuple[bytes, Json]], dict[bytes, Json]]:
+        """(output root, schema) of whole datasets that were built under these keys, and memos, in one statement."""
+
+    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
+
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+        """Results of inference and analysis: `{"schema": ...}`; what checks found in rows (core.compile.checks)."""
+
+    def put_memo(self, key: bytes, value: Json) -> None: ...
+
+    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+        """Insert or replace many at once."""
+
+    def forget_memos(self, keys: Iterable[bytes]) -> None: ...

@@ -1,0 +1,78 @@
+"""The part of a transaction that collects and checks.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from controlplane.core.model.retention import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+
+
+class Upkeep(Protocol):
+    """The part of a transaction that collects what nothing refers to any more, and checks what is there.
+
+    What is dropped is dropped in bounded pieces: the methods return how many rows went, 0 once nothing is left.
+    """
+
+    def collections(self) -> int:
+        """How many collections of tree nodes have begun. In a writing transaction none begins from here to its end, so
+        whoever commits roots that he found in an earlier snapshot compares the two numbers first: if they differ, what
+        was reachable then may be gone, and he has to look again."""
+
+    def begin_collection(self) -> int:
+        """Count a collection, once all writers that asked for that number have ended; the new number. To be called
+        first in a transaction: a snapshot that is opened before its end sees all that those writers committed."""
+
+    def changes_since_collection(self) -> int:
+        """Roughly how many transactions superseded tree nodes since the last collection began: commits and marks."""
+
+    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
+        """Everything that holds on to a tree (all holders by default), streamed. Empty trees may be among it."""
+
+    def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:
+        """Digests of stored tree nodes, in order."""
+
+    def drop_nodes(self, digests: Sequence[bytes], before: float) -> int:
+        """Delete those that were last put before this time; one that somebody is putting right now stays."""
+
+    def spans(self) -> Iterator[Span]:
+        """Of each dataset that has states, streamed."""
+
+    def drop_states(self, expired: Sequence[Expired]) -> int:
+        """Never the newest, whatever is asked."""
+
+    def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
+        """(key, root) of the build traces that were last put before this time, streamed."""
+
+    def drop_builds(self, keys: Sequence[bytes], before: float) -> int:
+        """Those of these build traces that were not put again since."""
+
+    def drop_done(self, limit: int) -> int:
+        """Tasks that are done and that nobody demands, and jobs that neither a task nor an attempt names."""
+
+    def drop_events(self, before: float, limit: int) -> int:
+        """The oldest ones; whatever is newer than one that stays, stays."""
+
+    def drop_answers(self, before: float, limit: int) -> int: ...
+
+    def drop_drivers(self, before: float, limit: int) -> int:
+        """Drivers that ended and were last seen before this time, tokens of theirs, and drivers' tokens that expired
+        before it."""
+
+    def stored(self, fragments: Iterable[bytes]) -> dict[bytes, Stored]:
+        """What the rows of these fragments say, without their files."""
+
+    def condemn(self, fragments: Sequence[bytes]) -> None:
+        """Stored ones are used for nothing new from now on. Their rows stay, and so do their files."""
+
+    def files(self) -> Iterator[Files]:
+        """Of all fragments that are stored, streamed in the order of their attempts."""
+
+    def loose_heads(self) -> Iterator[tuple[str, str, int]]:
+        """(branch, dataset, seq) of newest states that are not there."""
+
+    def loose_outputs(self) -> Iterator[tuple[bytes, bytes]]:
+        """(task, fragment) of traces that name a fragment that is not there."""
