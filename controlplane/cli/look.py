@@ -15,7 +15,7 @@ import typer
 from controlplane.cli import failures, options, views
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
-from controlplane.core.errors import InvalidBlueprint, Problem
+from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
@@ -47,11 +47,9 @@ def validate(
     output: options.As = options.Form.table,
 ) -> None:
     """Check blueprints without a server; prints every problem as FILE:LINE:COL: code: message (hint)."""
-    from controlplane.cli import sources
-
     session = options.session(ctx, output)
-    problems = _told(session, _problems(session, files))
-    notices = [] if problems else _told(session, sources.noticed(session.load(files)))
+    checked = _checked(session, files)
+    problems, notices = _told(session, checked.problems), _told(session, checked.notices)
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
@@ -76,13 +74,13 @@ def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[d
     return found
 
 
-def _problems(session: Session, files: Sequence[Path]) -> tuple[Problem, ...]:
+def _checked(session: Session, files: Sequence[Path]) -> Checked:
     from controlplane.cli import sources
 
     try:
         return sources.validate(session.load(files))
     except InvalidBlueprint as error:
-        return error.problems
+        return Checked(problems=error.problems)
 
 
 def plan(

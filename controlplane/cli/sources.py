@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controlplane.core.blueprint import file_references, parse
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.errors import Checked, HeadgateError, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
     from controlplane.client import Document
@@ -51,22 +51,15 @@ def load(paths: Sequence[Path]) -> tuple[Text, ...]:
         except InvalidBlueprint as error:
             problems.extend(error.problems)
     if problems:
-        raise InvalidBlueprint((*problems, *validate(texts)))
+        raise InvalidBlueprint((*problems, *validate(texts).problems))
     return tuple(texts)
 
 
-def validate(texts: Iterable[Text]) -> tuple[Problem, ...]:
-    """All problems that can be found without a server."""
+def validate(texts: Iterable[Text]) -> Checked:
+    """What can be found without a server."""
     from controlplane.operations.desired import blueprints
 
     return blueprints.validate(as_sources(texts))
-
-
-def noticed(texts: Iterable[Text]) -> tuple[Problem, ...]:
-    """What is no problem and worth knowing."""
-    from controlplane.operations.desired import blueprints
-
-    return blueprints.noticed(as_sources(texts))
 
 
 def _load(path: Path) -> Text:

@@ -33,6 +33,14 @@ class Problem:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a set of blueprints that stands alone is told: what is wrong, or else what is worth knowing."""
+
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[Problem, ...] = ()
+
+
 class InvalidBlueprint(HeadgateError):
     """A blueprint, or a set of them, is refused whole, with every problem."""
 

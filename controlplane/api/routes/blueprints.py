@@ -111,9 +111,9 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 @router.post("/v1/validate", openapi_extra=BODY)
 def validate(sources: Sources) -> Response:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
-    problems = blueprints.validate(sources)
-    found = [asdict(notice) for notice in blueprints.noticed(sources)]
-    return answer({"valid": not problems, "errors": [asdict(p) for p in problems], "notices": found})
+    found = blueprints.validate(sources)
+    errors, notices = [asdict(p) for p in found.problems], [asdict(n) for n in found.notices]
+    return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
 @router.post("/v1/connections", openapi_extra=BODY)

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
-from controlplane.core.errors import InvalidBlueprint, NotFound, Problem, StaleRevision
+from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
 from controlplane.operations.inspect import views
-from controlplane.operations.planning.snapshot import compile_cached, compile_live, plan_now
+from controlplane.operations.planning.snapshot import Facts, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract import Json
@@ -33,21 +34,12 @@ class Source:
     files: Mapping[str, str]
 
 
-def validate(sources: Sequence[Source]) -> tuple[Problem, ...]:
-    """All problems of a set of blueprints that stands alone, without a store; none is an empty tuple."""
+def validate(sources: Sequence[Source]) -> Checked:
+    """Of a set of blueprints that stands alone, without a store."""
     try:
-        compiled(sources)
+        return Checked(notices=notices(compiled(sources)))
     except InvalidBlueprint as e:
-        return e.problems
-    return ()
-
-
-def noticed(sources: Sequence[Source]) -> tuple[Problem, ...]:
-    """What is no error in a set of blueprints that stands alone and is worth knowing. Nothing where it has problems."""
-    try:
-        return notices(compiled(sources))
-    except InvalidBlueprint:
-        return ()
+        return Checked(problems=e.problems)
 
 
 def compiled(sources: Sequence[Source]) -> Desired:
@@ -119,28 +111,58 @@ def apply(
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
     blueprints = _parse(sources)
-    opened = ctx.store.read(ctx.namespace) if dry_run else ctx.store.begin(ctx.namespace)
-    with opened as tx:
-        live = tx.revisions(branch)
-        revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
-        if dry_run and expected is not None:
-            _check_expected(live, revisions, expected)
-        together = {**live, **{r.dataflow: r for r in revisions}}
-        proposed = _proposed(live, together, ctx.namespace, blueprints)
-        pins.check(tx, live, revisions, proposed)
-        if not dry_run:
-            for revision in revisions:
-                _store(ctx, tx, revision, live.get(revision.dataflow), expected)
-            before = compile_live(live.values(), ctx.namespace)
-            _end_demands(tx, branch, before, proposed)
-            listings.request_taken_up(tx, before, proposed)
-        flows = [r.dataflow for r in revisions]
-        answer = {
-            "revisions": {r.dataflow: r.number for r in revisions},
-            "plan": _plan(tx, branch, flows, ctx.namespace, proposed),
-        }
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = _edit(ctx, tx, branch, blueprints, sources)
+        if dry_run:
+            if expected is not None:
+                _check_expected(edit, expected)
+            pins.check(tx, edit.live, edit.revisions, edit.proposed)
+            return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
+    with ctx.store.begin(ctx.namespace) as tx:
+        if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
+            edit = _edit(ctx, tx, branch, blueprints, sources)
+        _commit(ctx, tx, edit, expected)
+    with ctx.looking(branch, edit.flows) as (plan, facts):
+        answer = edit.answer(plan, facts)
     ctx.wake()
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """New revisions of some dataflows, and what is wanted with them, as compiled over what was live."""
+
+    branch: str
+    live: Mapping[str, Revision]
+    revisions: list[Revision]
+    before: Desired
+    proposed: Desired
+
+    @property
+    def flows(self) -> list[str]:
+        return [revision.dataflow for revision in self.revisions]
+
+    def answer(self, plan: Plan, facts: Facts) -> Json:
+        numbers = {revision.dataflow: revision.number for revision in self.revisions}
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
+
+
+def _edit(ctx: Context, tx: Tx, branch: str, blueprints: Sequence[Blueprint], sources: Sequence[Source]) -> _Edit:
+    """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint."""
+    live = tx.revisions(branch)
+    revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
+    together = {**live, **{r.dataflow: r for r in revisions}}
+    proposed = _proposed(live, together, ctx.namespace, blueprints)
+    return _Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
+
+
+def _commit(ctx: Context, tx: Tx, edit: _Edit, expected: int | None) -> None:
+    """Raises InvalidBlueprint for pins, and StaleRevision."""
+    pins.check(tx, edit.live, edit.revisions, edit.proposed)
+    for revision in edit.revisions:
+        _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected)
+    _end_demands(tx, edit.branch, edit.before, edit.proposed)
+    listings.request_taken_up(tx, edit.before, edit.proposed)
 
 
 def _proposed(
@@ -172,14 +194,9 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     tx.drop_begun(branch, ended)
 
 
-def _plan(tx: Tx, branch: str, flows: list[str], namespace: str, proposed: Desired) -> Json:
-    plan, facts = plan_now(tx, branch, flows, namespace=namespace, proposed=proposed)
-    return views.plan(branch, plan, facts)
-
-
-def _check_expected(live: Mapping[str, Revision], revisions: list[Revision], expected: int) -> None:
-    for revision in revisions:
-        found = live[revision.dataflow].number if revision.dataflow in live else 0
+def _check_expected(edit: _Edit, expected: int) -> None:
+    for revision in edit.revisions:
+        found = edit.live[revision.dataflow].number if revision.dataflow in edit.live else 0
         if found != expected:
             raise StaleRevision(revision.dataflow, expected, found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.operations.desired.blueprints import Source, noticed
+from controlplane.operations.desired.blueprints import Source, validate
 
 pytestmark = pytest.mark.unit
 
@@ -29,7 +29,7 @@ CLEAN = """python: |
 
 def told(code: str, more: str = "", **files: str) -> list[tuple[str, int, str]]:
     text = FLOW.format(code=code, more=more)
-    return [(n.file, n.line, n.message) for n in noticed([Source("/flow.yaml", text, files)])]
+    return [(n.file, n.line, n.message) for n in validate([Source("/flow.yaml", text, files)]).notices]
 
 
 def test_each_construct_with_its_place() -> None:
