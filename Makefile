@@ -27,8 +27,8 @@ lint: setup  ## format, style, types, import contracts
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
 
-soak: java setup  ## property tests and random faults for much longer, with new seeds
-	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property"
+soak: java setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
+	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property or sweep"
 
 bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import slices
+
 TESTS = Path(__file__).parent
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -26,7 +28,12 @@ def pytest_configure() -> None:
     of_stores = ("AWS_", "AZURE_", "AZURITE_", "GOOGLE_", "HADOOP_")
     for name in [name for name in os.environ if name.startswith(("HEADGATE_", *of_stores))]:
         del os.environ[name]
+    os.environ[slices.NAME] = str(slices.TURN)  # workers are to take the same
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
+
+
+def pytest_report_header() -> str:
+    return f"slice of sweeps: {slices.NAME}={slices.TURN}"
 
 
 def part(path: Path) -> str:
@@ -47,3 +54,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         seconds[part(terminalreporter.config.rootpath / report.nodeid.partition("::")[0])] += report.duration
     parts = (f"{name} {total / 60:.1f}" for name, total in sorted(seconds.items()))
     terminalreporter.write_line(f"minutes in tests: {', '.join(parts)}")
+    terminalreporter.write_line(f"the same slices of sweeps once more: {slices.NAME}={slices.TURN}")
