@@ -12,8 +12,8 @@ demo: java setup  ## the flights example on real data: first run, no-op, late fi
 demo-orders: java setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL and Kafka out, with servers of its own
 	@$(BIN)/python -m tests.demo_orders
 
-test: java setup  ## every test, on real Spark and real servers that they start themselves, two files at a time
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 --durations=30 tests
+test: java setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
 
 check: lint  ## what lint checks, unit and property tests; about a minute
 	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
@@ -27,8 +27,8 @@ lint: setup  ## format, style, types, import contracts
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
 
-soak: java setup  ## property tests and random faults for much longer, with new seeds
-	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property"
+soak: java setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
+	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property or sweep"
 
 bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.conftest import LAKES, placed
 from tests.e2e.tables import DERIVED, Truth, by_deltalake
 from tests.e2e.workspace import Run, Workspace, add_days, ended, until
+from tests.slices import sliced
 
 DAYS = (1, 2)
 DISTINCT = len(DAYS) * 4 + 9  # parse and three steps per day; four other files; five datasets as a whole
@@ -67,8 +68,9 @@ def test_killed_at_one_place_after_the_other(days: Workspace) -> None:
     assert_complete(days, last)
 
 
-def test_the_control_plane_killed_at_random(days: Workspace) -> None:
-    chance = random.Random(days.folder.name)
+@pytest.mark.parametrize("seed", sliced(range(3), 3))  # places differ, and the test above has each kind of them
+def test_the_control_plane_killed_at_random(days: Workspace, seed: int) -> None:
+    chance = random.Random(seed)
     for _ in range(2):
         killed(days, manifests(days) + chance.randint(1, 4))
     assert_complete(days, days.run())

@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.property import runs
+from tests.slices import sliced
 
 BATCH = 3
 QUICK = 3
+SLICES = 4  # batches differ in their seeds only; the first few, and each kind of run, are part of every commit
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
 
 
 def some_slow(batches: int, quick: int = QUICK) -> list[object]:
-    """The first few run at every commit, all of them in the whole suite."""
-    return [n if n < quick else pytest.param(n, marks=pytest.mark.slow) for n in range(batches)]
+    """The first few run at every commit, of the others a slice in the whole suite."""
+    slow = [pytest.param(n, marks=pytest.mark.slow) for n in range(quick, batches)]
+    return [*range(quick), *sliced(slow, SLICES)]
 
 
 def seeds(batch: int) -> range:
@@ -49,13 +52,13 @@ def test_partitions_that_build_on_each_other(batch: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 3, 6, 14])
+@pytest.mark.parametrize("seed", sliced([1, 3, 6, 14], 2))
 def test_aggregates_in_parts(seed: int) -> None:
     runs.parted(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", sliced(range(4), SLICES))
 def test_changes_with_windows_and_pyspark(batch: int) -> None:
     for seed in seeds(batch):
         runs.richer(seed)

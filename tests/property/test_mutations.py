@@ -30,6 +30,11 @@ from dataplane.listing import files as listing
 from tests.property import runs
 
 SEEDS = 60
+FOUND_BY = {  # seeds that are tried first; without them these take a minute
+    "half_built_folds_keep_what_came_after_a_change": 47,
+    "remembered_datasets_forget_the_schema_they_were_read_under": 36,
+    "the_read_schema_is_not_part_of_a_key": 15,
+}
 pytestmark = pytest.mark.slow
 Patch: TypeAlias = tuple[object, str, Any]
 MUTATIONS: dict[str, tuple[str, Callable[[], Patch]]] = {}
@@ -288,7 +293,8 @@ def being_forced_marks_nobody() -> Patch:
 def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, plant = MUTATIONS[name]
     monkeypatch.setattr(*plant())
-    assert any(is_found(kind, seed) for seed in range(SEEDS)), f"nobody noticed that {name}"
+    seeds = sorted(range(SEEDS), key=lambda seed: seed != FOUND_BY.get(name))
+    assert any(is_found(kind, seed) for seed in seeds), f"nobody noticed that {name}"
 
 
 def is_found(kind: str, seed: int) -> bool:

@@ -14,10 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.property import test_mutations as planted
+from tests.slices import sliced
 from tests.spark import oracle
 
-SEEDS = range(20)
-FOLDS = range(3)
+# Seeds are alike: each is a random dataflow on the same executor. Those that are known to find a fault always run.
+SEEDS = sliced(range(20), 4)
+FOLDS = sliced(range(3), 3)
 SOAK = int(os.environ.get("ORACLE_SEEDS", "200"))
 
 
