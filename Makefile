@@ -15,8 +15,9 @@ demo-orders: java setup  ## Kafka, PostgreSQL and files on S3 in, Delta, Postgre
 test: java setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
 
-check: lint  ## what lint checks, unit and property tests; about a minute
+check: lint  ## what lint checks, unit and property tests; about a minute, and at its end how the code measures
 	@$(BIN)/python -m pytest --quiet -n 2 -m "not slow and not soak" tests/unit tests/property
+	@$(BIN)/python scripts/measure-code
 
 lint: setup  ## format, style, types, import contracts
 	@$(BIN)/ruff format --quiet --check || { $(BIN)/ruff format --check; exit 1; }

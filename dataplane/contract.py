@@ -11,7 +11,7 @@ import re
 import signal
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
 from urllib.parse import quote, unquote
@@ -164,21 +164,16 @@ def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     return {"type": "struct", "fields": [f for f in schema["fields"] if f["name"] in wanted]}
 
 
-_encodings: dict[str, Encoded] = {}  # of schemas: few kinds, asked for once for each partition
-_ENCODINGS = 1_000
-
-
 def encoded(schema: Schema | Encoded) -> Encoded:
     """What many ids of one schema begin from; what was encoded before comes back as it is."""
     if isinstance(schema, Encoded):
         return schema
-    text = json.dumps(schema)
-    found = _encodings.get(text)
-    if found is None:
-        if len(_encodings) >= _ENCODINGS:
-            _encodings.clear()
-        found = _encodings[text] = Encoded(canonical(schema))
-    return found
+    return _encoded(json.dumps(schema))
+
+
+@lru_cache(maxsize=1_000)  # schemas are of few kinds, and asked for once for each partition
+def _encoded(text: str) -> Encoded:
+    return Encoded(canonical(json.loads(text)))
 
 
 def schema_id(schema: Schema) -> bytes:

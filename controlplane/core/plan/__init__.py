@@ -107,7 +107,8 @@ def _layers(desired: Desired, chosen: Sequence[str]) -> Iterator[list[str]]:
 
 def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
     if planning.world.is_paused(dataset):
-        return Decision(dataset, "paused", reason="paused by an operator")
+        by = "in its blueprint" if node.component.paused else "by an operator"
+        return Decision(dataset, "paused", reason=f"paused {by}")
     match node:
         case Source():
             finishing, deciding = source.finish(planning, node), source.decide(planning, node)

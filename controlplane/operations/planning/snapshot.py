@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -25,12 +26,29 @@ from dataplane.contract import Json, Schema
 
 T = TypeVar("T")
 
-CACHED = 16
+CACHED = 16  # sets of revisions that stay compiled
 CACHE_BYTES = 128 << 20  # of tree nodes that a planner keeps
 LONGEST_REASON = 1_000  # characters
-_compiled: dict[tuple[str, int, object], Desired] = {}
-_partial: dict[tuple[str, int, object], Desired] = {}  # of sets of which some do not compile
+_newest: dict[tuple[str, int], Desired] = {}  # what was compiled last, by namespace and semantics
 _compiling = threading.Lock()  # before 3.11.8 and 3.12.2, CPython's ast.parse is not safe in several threads
+
+
+@dataclass(frozen=True, slots=True)
+class _Revisions:
+    """What is compiled together, in order. Two of them are equal if they compile to the same."""
+
+    namespace: str
+    semantics: int
+    identities: tuple[object, ...]
+    ordered: Sequence[Revision] = field(compare=False)
+    parsed: Mapping[str, Blueprint] = field(compare=False)
+
+    @staticmethod
+    def of(
+        revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
+    ) -> _Revisions:
+        ordered = _ordered(revisions)
+        return _Revisions(namespace, _semantics(), tuple(map(_identity, ordered)), ordered, parsed)
 
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
@@ -42,18 +60,15 @@ def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
     """Compile what is stored. A dataflow that does not compile (any more: a release may refuse what an earlier one
     took) is left out with those that read it, and stops no other one."""
     live = {r.dataflow: r for r in revisions}
-    key = (namespace, _semantics(), tuple(map(_identity, _ordered(live.values()))))
-    found = _partial.get(key)
-    if found is not None:
-        return found
+    return _compile_live(_Revisions.of(live.values(), namespace))
+
+
+@lru_cache(maxsize=CACHED)
+def _compile_live(of: _Revisions) -> Desired:
     try:
-        return compile_cached(live.values(), namespace)
+        return compile_cached(of.ordered, of.namespace)
     except Exception as e:  # noqa: BLE001  # a dataflow that crashes the compiler is left out, too
-        found = _without_broken(live, namespace, e)
-    if len(_partial) >= CACHED:
-        _partial.clear()
-    _partial[key] = found
-    return found
+        return _without_broken({r.dataflow: r for r in of.ordered}, of.namespace, e)
 
 
 def _without_broken(live: Mapping[str, Revision], namespace: str, error: Exception) -> Desired:
@@ -105,18 +120,20 @@ def compile_cached(
     revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
 ) -> Desired:
     """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
-    ordered, semantics = _ordered(revisions), _semantics()
-    key = (namespace, semantics, tuple(map(_identity, ordered)))
+    of = _Revisions.of(revisions, namespace, parsed)
     with _compiling:
-        found = _compiled.get(key)
-        if found is not None:
-            return found
-        before = next((d for k, d in reversed(_compiled.items()) if k[:2] == key[:2]), None)
-        found = compile_revisions(ordered, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
-        while len(_compiled) >= CACHED:
-            _compiled.pop(next(iter(_compiled)), None)
-        _compiled[key] = found
-        return found
+        return _compile(of)
+
+
+@lru_cache(maxsize=CACHED)
+def _compile(of: _Revisions) -> Desired:
+    """What is as it was the last time is taken from there."""
+    kind = of.namespace, of.semantics
+    found = compile_revisions(
+        of.ordered, namespace=of.namespace, semantics=of.semantics, before=_newest.get(kind), parsed=of.parsed
+    )
+    _newest[kind] = found
+    return found
 
 
 def _ordered(revisions: Iterable[Revision]) -> list[Revision]:

@@ -6,7 +6,8 @@ Does not belong here: anything about a particular table (the parts), or beginnin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -35,8 +36,9 @@ from dataplane.contract import Json, Schema
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 KEYS_A_STATEMENT = 10_000
 PAGE = 5_000  # rows of a result that is read page by page
-SCHEMAS_KEPT = 256
+SCHEMAS_KEPT = 4_096
 T = TypeVar("T")
+KeptSchema = Callable[[bytes], list[Schema]]  # where the schema with this digest is kept; empty until it was read
 
 
 def dump(value: Json) -> str:
@@ -56,14 +58,24 @@ def chunks(items: Sequence[T], size: int = KEYS_A_STATEMENT) -> Iterator[Sequenc
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
+def keeping_schemas() -> KeptSchema:
+    """To be shared by all transactions of a store, in any thread: content under its digest never changes."""
+
+    @lru_cache(maxsize=SCHEMAS_KEPT)
+    def kept(_id: bytes) -> list[Schema]:
+        return []
+
+    return kept
+
+
 class Part:
     """What the parts of a transaction share. All statements stay inside one namespace."""
 
-    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: dict[bytes, Schema]) -> None:
+    def __init__(self, connection: Connection, namespace: str, dialect: Dialect, schemas: KeptSchema) -> None:
         self._connection = connection
         self._namespace = namespace
         self._dialect = dialect
-        self._known_schemas = schemas  # shared by all transactions: content under its digest never changes
+        self._kept_schema = schemas
         self._now: float | None = None
         self._new_marks: set[tuple[str, str]] = set()
         self._is_queue_locked = False
@@ -204,11 +216,8 @@ class Part:
         return ids
 
     def _schemas(self, ids: Iterable[bytes]) -> Mapping[bytes, Schema]:
-        wanted = set(ids)
-        known = {i: s for i in wanted if (s := self._known_schemas.get(i)) is not None}
-        rows = self._among(self._select(tables.schemas), tables.schemas.c.id, wanted - known.keys())
-        found = {row.id: json.loads(row.body) for row in rows}
-        if len(self._known_schemas) + len(found) > SCHEMAS_KEPT:
-            self._known_schemas.clear()
-        self._known_schemas.update(found)
-        return known | found
+        kept = {id: self._kept_schema(id) for id in set(ids)}
+        missing = [id for id, schema in kept.items() if not schema]
+        for row in self._among(self._select(tables.schemas), tables.schemas.c.id, missing):
+            kept[row.id].append(json.loads(row.body))
+        return {id: schema[0] for id, schema in kept.items() if schema}

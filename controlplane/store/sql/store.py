@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
+from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.blueprints import Desired
 from controlplane.store.sql.branches import Branched
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
@@ -22,7 +23,6 @@ from controlplane.store.sql.packs import Superseded
 from controlplane.store.sql.states import Settled
 from controlplane.store.sql.traces import Remembered
 from controlplane.store.sql.upkeep import Collected
-from dataplane.contract import Schema
 
 
 class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected, Leased, Superseded):
@@ -33,7 +33,7 @@ class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Colle
         connection: Connection,
         namespace: str,
         dialect: Dialect,
-        schemas: dict[bytes, Schema],
+        schemas: KeptSchema,
         *,
         is_writing: bool,
     ) -> None:
@@ -57,7 +57,7 @@ class SqlStore:
     def __init__(self, engines: Engines, dialect: Dialect) -> None:
         self._engines = engines
         self._dialect = dialect
-        self._schemas: dict[bytes, Schema] = {}
+        self._kept_schema = keeping_schemas()
         self._statements = 0
         self._counting = threading.Lock()
         for engine in {e.pool: e for e in (engines.reader, engines.writer)}.values():
@@ -84,7 +84,7 @@ class SqlStore:
             yield self._transaction(connection, namespace, is_writing=False)
 
     def _transaction(self, connection: Connection, namespace: str, *, is_writing: bool) -> SqlTx:
-        return SqlTx(connection, namespace, self._dialect, self._schemas, is_writing=is_writing)
+        return SqlTx(connection, namespace, self._dialect, self._kept_schema, is_writing=is_writing)
 
     def close(self) -> None:
         for engine in self._engines:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink, Slot, Transform
@@ -20,7 +21,6 @@ from dataplane.contract import Content, Schema, schema_id
 
 BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
 FURTHER = 1_000  # states of an input that are looked at where it is far ahead of another one
-READ_SCHEMAS = 50_000
 UNRELIABLE = ("failed", "blocked", "waiting")
 
 
@@ -81,20 +81,21 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building
     return Input(slot, of, schema, Consumed(slot.dataset, of.root, digest), pending)
 
 
-_read_schemas: dict[object, tuple[Schema, bytes]] = {}  # what was found before: a pure function, asked again and again
-
-
 def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, bytes]:
     """The part of an input's schema that this logic can see, and its id."""
-    name = (node.logic, slot.columns, tuple((f["name"], str(f["type"])) for f in schema["fields"]))
-    found = _read_schemas.get(name)
-    if found is None:
+    fields = ((f["name"], str(f["type"])) for f in schema["fields"])
+    found = _kept_reading(node.logic, slot.columns, *fields)
+    if not found:
         seen = node.read_schema(slot, schema)
-        found = (seen, schema_id(seen))
-        if len(_read_schemas) >= READ_SCHEMAS:
-            _read_schemas.clear()
-        _read_schemas[name] = found
-    return found
+        found.append((seen, schema_id(seen)))
+    return found[0]
+
+
+@lru_cache(maxsize=50_000)
+def _kept_reading(*_name: object) -> list[tuple[Schema, bytes]]:
+    """Where the answer that is a function of these is kept; empty until it is known. The node itself is no argument:
+    those of older revisions would be kept with it."""
+    return []
 
 
 # --- readiness ------------------------------------------------------------------------------------
