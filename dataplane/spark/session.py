@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from dataplane.contract import Json
 from dataplane.spark import class_archive, local_filesystem
 from dataplane.spark.errors import explain
-from dataplane.spark.java import NoSpark
+from dataplane.spark.java import NoSpark, provide_java
 
 # How files are written. Set again before each write, because user code may have changed the session.
 WRITING = {
@@ -76,7 +76,8 @@ class BadConf(NoSpark):
 
 
 def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A local session that leaves no file outside `scratch`; `extra` confs win over ours. BadConf if Spark refuses."""
+    """A local session that leaves no file outside `scratch`; `extra` confs win over ours. NoSpark where none starts."""
+    provide_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):  # an error is raised or logged, never both
         logging.getLogger(name).setLevel(logging.CRITICAL)

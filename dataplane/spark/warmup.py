@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from dataplane.spark.class_archive import archive, in_order, making
 from dataplane.spark.hadoop import conf_for, together
 from dataplane.spark.jars import given_conf
-from dataplane.spark.java import require_java
+from dataplane.spark.java import provide_java
 from dataplane.spark.scratch import open_scratch
 from dataplane.spark.session import QUICK, BadConf, conf_from_environment, jvm_options, reading_session, start, stop
 
@@ -37,10 +37,10 @@ QUERY = """
 
 def prepare() -> Path | None:
     """The archive for the sessions that this environment leads to; made if it is not there. None: there is none."""
+    provide_java()
     conf = spark_conf()
     found = archive(conf)
     if found is None:
-        require_java()
         return None
     if not found.is_file():
         with making(found) as option:

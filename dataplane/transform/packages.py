@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dataplane.errors import TaskFailure
+from dataplane.spark.wheels import installer
 
 INSTALL_S = 300.0
 _OWN = tuple(sys.path)  # where the driver's own packages lie, before anybody adds to it
@@ -111,12 +111,11 @@ def _install(requirements: Sequence[str], folder: Path) -> None:
 
 
 def _installer() -> list[str]:
-    if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-    if uv := shutil.which("uv"):
-        return [uv, "pip", "install", "--quiet", "--python", sys.executable]
-    told = "packages are required, and the driver has neither pip nor uv to install them with"
-    raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "infrastructure")
+    found = installer()
+    if found is None:
+        told = "packages are required, and the driver has neither pip nor uv to install them with"
+        raise TaskFailure("REQUIREMENTS_NOT_INSTALLED", told, "infrastructure")
+    return found
 
 
 def _run(command: list[str]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dataplane.spark.jars import cache_folder
+from dataplane.spark.cache import cache_folder
 
 LOOK_AGAIN_S = 0.02
 

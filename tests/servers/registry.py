@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from dataplane.spark.jars import cache_folder
+from dataplane.spark.cache import cache_folder
 from tests.servers.ports import free_ports
 
 VERSION = "2.6.13.Final"

@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder with the tools of any machine, and neither Python nor Java."""
+    """A folder with the tools of any machine, and no Python."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in TOOLS:
@@ -31,52 +31,6 @@ def run(programs: Path) -> Run:
         return subprocess.run(command, env=variables, cwd=ROOT, capture_output=True, text=True, check=False)
 
     return run
-
-
-def stub(path: Path, *says: str) -> None:
-    """A program that prints lines on stderr, as `java -version` does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n" + "".join(f"echo '{line}' >&2\n" for line in says))
-    path.chmod(0o755)
-
-
-@pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1", "26-ea"])
-def test_a_java_that_will_do(programs: Path, run: Run, version: str) -> None:
-    stub(programs / "java", "Picked up JAVA_TOOL_OPTIONS: -Dx=11", f'openjdk version "{version}" 2025-04-15', "OpenJDK")
-    done = run("scripts/check-java")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.parametrize(("version", "found"), [("11.0.22", "11"), ("1.8.0_402", "8"), ("16", "16")])
-def test_a_java_that_is_too_old(programs: Path, run: Run, version: str, found: str) -> None:
-    stub(programs / "java", f'openjdk version "{version}" 2024-01-16', "OpenJDK Runtime Environment")
-    done = run("scripts/check-java")
-    assert done.returncode == 1
-    assert one_line(done).startswith(f"headgate: Java 17 or newer is needed, found {found} (PATH): install one")
-
-
-def test_no_java(run: Run) -> None:
-    assert "found none (PATH)" in one_line(run("scripts/check-java"))
-
-
-def test_a_java_that_only_tells_where_to_get_one(programs: Path, run: Run) -> None:
-    stub(programs / "java", "The operation could not be completed. Unable to locate a Java Runtime.")
-    assert "found none (PATH)" in one_line(run("scripts/check-java"))
-
-
-def test_java_home_comes_first_as_it_does_for_spark(programs: Path, run: Run, tmp_path: Path) -> None:
-    stub(programs / "java", 'openjdk version "17.0.15"')
-    stub(tmp_path / "old" / "bin" / "java", 'openjdk version "11.0.22"')
-    assert f"found 11 (JAVA_HOME={tmp_path}/old)" in one_line(run("scripts/check-java", JAVA_HOME=f"{tmp_path}/old"))
-    assert f"found none (JAVA_HOME={tmp_path}/no)" in one_line(run("scripts/check-java", JAVA_HOME=f"{tmp_path}/no"))
-
-
-def test_make_stops_before_any_set_up_without_java(run: Run) -> None:
-    done = run("make", "demo")
-    assert done.returncode != 0
-    assert [line for line in done.stderr.splitlines() if not line.startswith("make")] == [
-        one_line(run("scripts/check-java"))
-    ]
 
 
 def test_no_python(run: Run) -> None:
