@@ -113,7 +113,7 @@ def _ours(place: Path, read: Json, other: Callable[[int], Json]) -> Json:
 def _settled(server: Server, place: Path, read: Json, since: float) -> float:
     text = place / "bench.yaml"
     text.write_text(json.dumps({"dataflow": "bench", "components": {"rows": {"read": read}}}))
-    value = once.make(server, once.Wish(sources.load([text])), lambda _: None, since=since)
+    value = once.make(server, once.RunRequest(sources.load([text])), lambda _: None, since=since)
     assert value["state"] == "up_to_date", value
     return float(value["wall_s"])
 

@@ -91,7 +91,7 @@ class Story:
 
     def _settled(self, *texts: Path, since: float | None = None) -> float:
         """Seconds of a run."""
-        wish = once.Wish(sources.load(texts or [self._text]))
+        wish = once.RunRequest(sources.load(texts or [self._text]))
         value = once.make(self._server, wish, lambda _: None, since=since or time.monotonic())
         assert value["state"] in ("up_to_date", "paused"), value
         return float(value["wall_s"])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
     from controlplane.ports.store import Store
-    from controlplane.reconciler.leader import Fenced
+    from controlplane.reconciler.leader import FencedStore
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
 
@@ -203,15 +203,15 @@ class Server:
         return DeltaPublisher(self.settings.lake)
 
     @cached_property
-    def pool(self) -> Watched:
+    def pool(self) -> TrackedPool:
         return self._open_pool()
 
-    def _open_pool(self) -> Watched:
-        return Watched(self._made_pool(self.wake.notify))
+    def _open_pool(self) -> TrackedPool:
+        return TrackedPool(self._made_pool(self.wake.notify))
 
     def _made_pool(self, nudge: Callable[[], None] | None) -> DriverPool:
         if self.settings.pool == "none":
-            return Elsewhere()
+            return ExternalPool()
         if self.settings.pool == "kubernetes":
             return self._kubernetes(nudge)
         from controlplane.drivers.local import LocalPool
@@ -347,11 +347,11 @@ class Server:
 
     def _stand(self) -> threading.Thread:
         """For leader: a thread that has the loop while no other process has it."""
-        from controlplane.reconciler.leader import Candidate
+        from controlplane.reconciler.leader import LeaderElection
 
         if self.settings.pool == "kubernetes":
             _read_pools(self.settings)  # one that cannot be used is told now
-        candidate = Candidate(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
+        candidate = LeaderElection(self.store, self._name, self.settings.lease_s, self._lead, self.wake.notify)
         self._loop = threading.Thread(
             target=self._guarded,
             args=["the loop", partial(candidate.run, self.stopping)],
@@ -365,7 +365,7 @@ class Server:
     def _name(self) -> str:
         return f"{socket.gethostname()}/{self.home.instance()}"
 
-    def _lead(self, store: Fenced, over: Ends) -> None:
+    def _lead(self, store: FencedStore, over: Ends) -> None:
         """Drivers and the writer of tables belong to a term: the next one may be another process's."""
         from controlplane.lake.publisher import DeltaPublisher
 
@@ -390,7 +390,7 @@ def _end_at_last(ended: threading.Event) -> None:
     threading.Thread(target=watch, name="end", daemon=True).start()
 
 
-class Watched:
+class TrackedPool:
     """A pool that remembers which Spark drivers it has seen.
 
     Children are started from one thread that lives as long as they may: on Linux they end with it.
@@ -420,7 +420,7 @@ class Watched:
         self._hand.shutdown()
 
 
-class Elsewhere:
+class ExternalPool:
     """A pool of drivers that somebody else runs (HEADGATE_POOL=none)."""
 
     name = "none"

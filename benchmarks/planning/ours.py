@@ -19,7 +19,7 @@ from controlplane.core.tree import Entry, NodeStore
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.operations.planning import planner, snapshot
-from controlplane.operations.planning.apply_plan import Settling
+from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.work import reports
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
@@ -172,7 +172,7 @@ class Report:
 
 def enqueue(store: Store) -> None:
     """One pass of the loop, which asks for tasks."""
-    Settling(store, planner.Planner(store, NAMESPACE, MAIN, window=WINDOW), NAMESPACE, MAIN).settle()
+    PlanExecutor(store, planner.Planner(store, NAMESPACE, MAIN, window=WINDOW), NAMESPACE, MAIN).settle()
 
 
 def finished(store: Store, tasks: int) -> Report:

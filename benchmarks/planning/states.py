@@ -16,7 +16,7 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Source, Transform, settings_id
 from controlplane.core.model.projections import Publication
-from controlplane.core.model.states import Building, Consumed, State
+from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.schema.schemas import struct
 from controlplane.core.tree import Entry
 from controlplane.ports.store import Store, Tx
@@ -106,17 +106,17 @@ def _transformed(node: Transform, states: Mapping[str, State], root: bytes) -> S
 
 def half_built(
     nodes: Desired, listings: Mapping[str, bytes], trees: Mapping[str, Tree], known: Mapping[str, State]
-) -> Iterator[tuple[Building, Settled]]:
+) -> Iterator[tuple[PartialState, Settled]]:
     """As `settle`, for datasets that are not done: each has consumed what its inputs have so far."""
     for settled in settle(nodes, listings, trees, known):
         state = settled.state
-        building = Building(
+        building = PartialState(
             state.branch, state.dataset, state.lineage, state.inputs, state.root, state.schema, state.cut
         )
         yield building, settled
 
 
-def build_on(store: Store, half: Iterable[tuple[Building, Settled]]) -> None:
+def build_on(store: Store, half: Iterable[tuple[PartialState, Settled]]) -> None:
     """Store half-built datasets, and what was found out about their schemas."""
     with store.begin() as tx:
         for building, settled in half:

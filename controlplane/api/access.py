@@ -6,7 +6,7 @@ from typing import Literal
 
 from starlette.requests import Request
 
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 from controlplane.operations.desired import tokens
@@ -20,11 +20,11 @@ def authenticate(services: Services, request: Request) -> Token:
     token = tokens.authenticate(services.store, text.strip()) if kind.lower() == "bearer" and text else None
     if token is None:
         services.counters.add("token_failures")
-        raise Refused("unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE)
+        raise RequestRefused("unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE)
     return token
 
 
 def require(services: Services, token: Token, scope: Literal["admin", "driver"]) -> None:
     if scope not in token.scopes:
         services.counters.add("token_failures")
-        raise Refused("forbidden", f"this token does not have the scope {scope}")
+        raise RequestRefused("forbidden", f"this token does not have the scope {scope}")

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
 from controlplane.api.access import CHALLENGE, authenticate, require
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 
@@ -48,7 +48,7 @@ def caller(request: Request) -> Token:
     """The token that this request came with; refused if nobody looked at it."""
     token = request.scope.get("headgate.token")
     if not isinstance(token, Token):
-        raise Refused("unauthenticated", "a token is needed", CHALLENGE)
+        raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
     return token
 
 

@@ -12,7 +12,7 @@ from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from controlplane.api.auth import caller, services
-from controlplane.api.problems import Refused, of_error, request_id
+from controlplane.api.problems import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model.access import Answer
@@ -114,12 +114,12 @@ def expected(
     if if_none_match is not None:
         if if_none_match.strip() == "*" and if_match is None:
             return 0
-        raise Refused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
+        raise RequestRefused("invalid-request", "If-None-Match can only be *, and not beside If-Match")
     if if_match is None:
         return None
     found = ETAG.fullmatch(if_match.strip())
     if found is None:
-        raise Refused("invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"')
+        raise RequestRefused("invalid-request", 'If-Match must be one ETag of a dataflow, such as "3"')
     return int(found[1])
 
 

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.api import problems
 from controlplane.api.access import authenticate, require
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.tasks import SIZES, Size
@@ -41,7 +41,7 @@ MOST = 1_000  # kinds, sizes and attempts in one request
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DriverCall:
     """One request of a driver."""
 
     services: Services
@@ -55,7 +55,7 @@ class Call:
         """A field of the body, if it has the shape that it must have."""
         value = self.body.get(name, default)
         if not is_fine(value):
-            raise Refused("invalid-request", f"body.{name} is missing or not as docs/protocol.md says")
+            raise RequestRefused("invalid-request", f"body.{name} is missing or not as docs/protocol.md says")
         return value
 
 
@@ -92,7 +92,7 @@ class DriverApp:
         context = self._services.context(token, problems.request_id(request))
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
-            return handle(Call(self._services, context, token.subject, _decoded(raw), gone, came))
+            return handle(DriverCall(self._services, context, token.subject, _decoded(raw), gone, came))
 
         watching = asyncio.ensure_future(self._watch(request.receive, gone))
         try:
@@ -115,11 +115,11 @@ def _decoded(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise Refused("invalid-request", "the body is not a JSON object")
+        raise RequestRefused("invalid-request", "the body is not a JSON object")
     return body
 
 
-def _claim(call: Call) -> Response:
+def _claim(call: DriverCall) -> Response:
     """One attempt's work; 204 if there is none within `wait_s`."""
     contract = call.take("contract", _is_count)
     kinds = call.take("kinds", lambda v: _are_of(v, KINDS))
@@ -131,12 +131,12 @@ def _claim(call: Call) -> Response:
     return JSONResponse(found) if found else Response(status_code=204)
 
 
-def _look(call: Call, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
+def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
     lake = call.services.lake.uri
     return claims.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
 
 
-def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
+def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
     """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
     end = call.at + wait_s
     wake, stopping = call.services.wake, call.services.stopping
@@ -147,16 +147,16 @@ def _wait_for(call: Call, wait_s: float, look: Callable[[], Claim | None]) -> Cl
         if found is not None or left <= 0:
             return found
         wake.wait(min(left, LOOK_AGAIN_S), seen)
-    raise Refused("unavailable", "the control plane is ending", {"Retry-After": "2"})
+    raise RequestRefused("unavailable", "the control plane is ending", {"Retry-After": "2"})
 
 
-def _heartbeat(call: Call) -> Response:
+def _heartbeat(call: DriverCall) -> Response:
     """Extend leases; the answer says what is fenced and whether to end."""
     attempts = call.take("attempts", lambda v: isinstance(v, list) and len(v) <= MOST and all(map(_is_id, v)))
     return JSONResponse(claims.heartbeat(call.context, call.driver, attempts))
 
 
-def _report(call: Call) -> Response:
+def _report(call: DriverCall) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
@@ -180,7 +180,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53
 
 
-ROUTES: dict[str, Callable[[Call], Response]] = {
+ROUTES: dict[str, Callable[[DriverCall], Response]] = {
     PREFIX + "claim": _claim,
     PREFIX + "heartbeat": _heartbeat,
     PREFIX + "report": _report,

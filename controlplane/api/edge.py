@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 log = logs.get("api")
 
 
-class Edge:
+class Gateway:
     """All of the API: drivers' routes at once, the application once it is there."""
 
     def __init__(self, services: Services) -> None:
-        self._drivers, self._app, self._counters = DriverApp(services), Late(services), services.counters
+        self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
 
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
@@ -47,7 +47,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         scope["headgate.request_id"] = _request_id(scope)
-        exchange = _Exchange(scope, receive, send, self._count)
+        exchange = HttpExchange(scope, receive, send, self._count)
         if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
             scope = {**scope, "method": "GET", "headgate.head": True}
         app = self._drivers if scope["path"].startswith(PREFIX) else self._app
@@ -62,7 +62,7 @@ class Edge:
         self._counters.add("http_answers", str(status))
 
 
-class Late:
+class LazyApp:
     """The application, built when it is first asked for: many runs end before anybody asks."""
 
     def __init__(self, services: Services) -> None:
@@ -84,7 +84,7 @@ class Late:
         await app(scope, receive, send)
 
 
-class _Exchange:
+class HttpExchange:
     """One request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, count: Callable[[int], None]) -> None:

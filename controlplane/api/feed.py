@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from anyio import CapacityLimiter, to_thread
 
 from controlplane import logs
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import look
@@ -57,7 +57,7 @@ class Feed:
     def place(self, token: str) -> Iterator[None]:
         """For one stream of a token's owner. Raises Refused where there are too many."""
         if self._streams.total() >= STREAMS or self._streams[token] >= OF_ONE_TOKEN:
-            raise Refused("unavailable", "too many streams of events are open", {"Retry-After": "15"})
+            raise RequestRefused("unavailable", "too many streams of events are open", {"Retry-After": "15"})
         self._streams[token] += 1
         if self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._read())

@@ -47,7 +47,7 @@ CODES = {
 log = logs.get("api")
 
 
-class Refused(HeadgateError):
+class RequestRefused(HeadgateError):
     """A request is refused at the edge, before any operation. `code` is one of STATUS."""
 
     def __init__(self, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -78,7 +78,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     if isinstance(error, InvalidBlueprint):
         problems = error.problems
         detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
-    headers = dict(error.headers) if isinstance(error, Refused) else {}
+    headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
     return JSONResponse(
         body(status, error.code, detail, request_id(request), problems), status, headers, media_type=MEDIA_TYPE
     )

@@ -15,7 +15,7 @@ from contextlib import suppress
 import anyio.to_thread
 import uvicorn
 
-from controlplane.api.edge import Edge
+from controlplane.api.edge import Gateway
 from controlplane.api.services import Services
 from controlplane.api.threads import USERS
 from controlplane.core.errors import Broken
@@ -79,7 +79,7 @@ class Serving(threading.Thread):
     ) -> None:
         super().__init__(name="api", daemon=True)
         self._bound, self._on_failure, self._eager = bound, on_failure, eager
-        self._edge = Edge(services)
+        self._edge = Gateway(services)
         self._listener = Listener(
             uvicorn.Config(
                 self._edge,

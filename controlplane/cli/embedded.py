@@ -52,7 +52,7 @@ def run(
         ending(server.interrupt),
         Progress(sys.stderr) as progress,
     ):
-        wish = once.Wish(texts, branch, accept_deletes=accept_deletes)
+        wish = once.RunRequest(texts, branch, accept_deletes=accept_deletes)
         value = once.make(server, wish, progress.show, since=STARTED)
     show(value, views.summary(value), session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from controlplane.cli import embedded, failures, look, operate, upkeep
-from controlplane.cli.session import Means, Output, Session
+from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
@@ -45,7 +45,7 @@ def _top(version: Annotated[bool, typer.Option("--version", is_eager=True, callb
     """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
 
 
-def run(arguments: Sequence[str], means: Means) -> int:
+def run(arguments: Sequence[str], means: CliRuntime) -> int:
     """One invocation; returns the exit code. `means` can start a control plane in this process."""
     session = Session(means, _asked_form(arguments))
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controlplane.cli import failures, sources
 from controlplane.cli.session import Running
 from controlplane.cli.signals import outlast
-from controlplane.cli.sources import Text
+from controlplane.cli.sources import BlueprintText
 from controlplane.core.errors import HeadgateError
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ class Interrupted(HeadgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunRequest:
     """What a run is to make."""
 
-    texts: Sequence[Text]
+    texts: Sequence[BlueprintText]
     branch: str = "main"
     accept_deletes: bool = False
 
 
-def make(server: Running, wish: Wish, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
+def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations.desired import blueprints, controls
     from controlplane.operations.inspect import look

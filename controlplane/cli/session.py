@@ -17,7 +17,7 @@ from controlplane.core.errors import HeadgateError
 from controlplane.home import Home
 
 if TYPE_CHECKING:
-    from controlplane.cli.sources import Text
+    from controlplane.cli.sources import BlueprintText
     from controlplane.client import Headgate
     from controlplane.operations.context import Context
     from controlplane.ports.store import Store
@@ -62,7 +62,7 @@ class Running(Protocol):
     def interrupt(self) -> None: ...
 
 
-class Means(Protocol):
+class CliRuntime(Protocol):
     """What the command line is given by who may import everything."""
 
     def start(
@@ -82,12 +82,12 @@ class Session:
     `names` maps the absolute names of blueprints to what the user typed.
     """
 
-    means: Means
+    means: CliRuntime
     output: Output = "table"
     names: dict[str, str] = field(default_factory=dict)
     is_served: bool = True  # told by `connect`: an API of our own computes nothing
 
-    def load(self, files: Sequence[Path]) -> tuple[Text, ...]:
+    def load(self, files: Sequence[Path]) -> tuple[BlueprintText, ...]:
         """Read blueprints, and remember their names for messages."""
         from controlplane.cli import sources
 

@@ -27,7 +27,7 @@ class Unreadable(HeadgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BlueprintText:
     """One blueprint: its path as it was typed, its text, and the texts of files that it names."""
 
     path: Path
@@ -40,11 +40,11 @@ class Text:
         return str(self.path.absolute())
 
 
-def load(paths: Sequence[Path]) -> tuple[Text, ...]:
+def load(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
     """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
     others too. A file that a blueprint names and that is not there is left to validation."""
     problems: list[Problem] = []
-    texts: list[Text] = []
+    texts: list[BlueprintText] = []
     for path in paths:
         try:
             texts.append(_load(path))
@@ -55,21 +55,21 @@ def load(paths: Sequence[Path]) -> tuple[Text, ...]:
     return tuple(texts)
 
 
-def validate(texts: Iterable[Text]) -> Checked:
+def validate(texts: Iterable[BlueprintText]) -> Checked:
     """What can be found without a server."""
     from controlplane.operations.desired import blueprints
 
     return blueprints.validate(as_sources(texts))
 
 
-def _load(path: Path) -> Text:
+def _load(path: Path) -> BlueprintText:
     raw = _read(path)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         parse(raw, file=str(path), files={})  # knows the place of the bad byte, and raises
         raise
-    return Text(path, text, dict(_referenced(path.parent, file_references(text))))
+    return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))))
 
 
 def _read(path: Path) -> bytes:
@@ -87,11 +87,11 @@ def _referenced(folder: Path, names: Iterable[str]) -> Iterable[tuple[str, str]]
             yield name, _read(folder / name).decode(errors="surrogateescape").encode("utf-8", "replace").decode()
 
 
-def as_documents(texts: Iterable[Text]) -> list[Document]:
+def as_documents(texts: Iterable[BlueprintText]) -> list[Document]:
     return [{"name": t.name, "text": t.text, "files": dict(t.files)} for t in texts]
 
 
-def as_sources(texts: Iterable[Text]) -> list[Source]:
+def as_sources(texts: Iterable[BlueprintText]) -> list[Source]:
     from controlplane.operations.desired.blueprints import Source
 
     return [Source(t.name, t.text, t.files) for t in texts]

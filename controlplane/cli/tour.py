@@ -89,7 +89,7 @@ def _visit(session: Session, server: Running, place: Path, stop: Stop, before: d
     stop.change()
     started = time.monotonic()
     with Progress(sys.stderr) as progress:
-        wish = once.Wish(session.load([place / BLUEPRINT]))
+        wish = once.RunRequest(session.load([place / BLUEPRINT]))
         value = once.make(server, wish, progress.show, since=started)
     show(value, views.summary(value if before is None else _news(value, before)), "table")
     return value

@@ -11,7 +11,7 @@ from controlplane.core import tree
 from controlplane.core.compile import fold
 from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
 from controlplane.core.model.states import State
-from controlplane.core.plan import Because, Decision, Item, Plan, World
+from controlplane.core.plan import Because, Decision, Item, Plan, Snapshot
 from controlplane.core.plan.keys import listed
 from dataplane.contract import Json
 
@@ -59,7 +59,7 @@ def _touching(decision: Decision, partition: str | None) -> tuple[Item, ...]:
 
 
 def past(
-    world: World, states: StatesOf, desired: Desired, dataset: str, partition: str | None = None
+    world: Snapshot, states: StatesOf, desired: Desired, dataset: str, partition: str | None = None
 ) -> tuple[Item, ...]:
     """How the present generation came about: what changed in each dataset on the way up, nearest first. What was
     before the oldest state that is kept is not known."""
@@ -73,7 +73,7 @@ def past(
     return tuple(items)
 
 
-def _last_change(world: World, states: Iterable[State], desired: Desired, partition: str | None) -> Item | None:
+def _last_change(world: Snapshot, states: Iterable[State], desired: Desired, partition: str | None) -> Item | None:
     """The step to the newest generation; with a partition, the newest of some that changed it."""
     for newer, older in islice(_steps(states), 1 if partition is None else CHANGES):
         before = older.root if older else tree.EMPTY_ROOT
@@ -106,7 +106,7 @@ def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Be
             yield Because(origin, used.root if used else None, consumed.root)
 
 
-def sources(world: World, desired: Desired, dataset: str, partition: str | None = None) -> list[Json]:
+def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[Json]:
     """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
     found: list[Json] = []
     for name in upstream(desired, dataset):
@@ -124,7 +124,7 @@ def sources(world: World, desired: Desired, dataset: str, partition: str | None 
     return found
 
 
-def of_fold(world: World, desired: Desired, dataset: str, partition: str | None) -> str:
+def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | None) -> str:
     """In words, why the newest change of a fold reached a partition whose inputs are the same; else nothing."""
     node = desired.nodes[dataset]
     if partition is None or not isinstance(node, Transform) or node.fold is None:
@@ -140,7 +140,7 @@ def of_fold(world: World, desired: Desired, dataset: str, partition: str | None)
     return fold.in_words(node.fold, partition, before.key if before else None)
 
 
-def _differs(world: World, one: bytes, other: bytes, key: str) -> bool:
+def _differs(world: Snapshot, one: bytes, other: bytes, key: str) -> bool:
     return tree.lookup(world.nodes, one, [key]) != tree.lookup(world.nodes, other, [key])
 
 

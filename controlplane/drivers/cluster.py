@@ -31,7 +31,7 @@ ONCE_MORE = Retry(
 CONNECT_S, ANSWER_S, WATCH_S = 5.0, 30.0, 240.0
 
 
-class Refused(HeadgateError):
+class ApiRefused(HeadgateError):
     """The cluster does not take what it was asked to create."""
 
     code = "cluster-refused"
@@ -71,7 +71,7 @@ class Api:
             query = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE), "continue": token}
             try:
                 page = self._call("GET", self._path(resource, query))
-            except Refused as e:
+            except ApiRefused as e:
                 if e.status != 410 or not token:
                     raise PoolUnavailable(f"{resource} cannot be listed: {e}") from e
                 found, token = [], ""  # the snapshot has grown too old on the way
@@ -85,7 +85,7 @@ class Api:
         """None if there is one of that name."""
         try:
             return self._call("POST", self._path(resource), body)
-        except Refused as e:
+        except ApiRefused as e:
             if e.reason == "AlreadyExists":
                 return None
             if e.status == 409:  # a quota was counted meanwhile
@@ -97,7 +97,7 @@ class Api:
         order = {"propagationPolicy": "Foreground", "preconditions": {"uid": uid}}
         try:
             self._call("DELETE", self._path(resource, name=name), order)
-        except Refused as e:
+        except ApiRefused as e:
             if e.status not in (404, 409):
                 raise PoolUnavailable(f"{name} cannot be ended: {e}") from e
 
@@ -107,7 +107,7 @@ class Api:
             query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit_bytes)}
             try:
                 said = self._read("GET", self._path(PODS, query, name=pod, part="log"), accept="*/*")
-            except Refused as e:
+            except ApiRefused as e:
                 if e.status not in (400, 404):
                     raise PoolUnavailable(f"the log of pod {pod} cannot be read: {e}") from e
                 raise
@@ -181,7 +181,7 @@ def _error(status: int, body: bytes) -> HeadgateError:
     words = f"the API server answers {status}: {message}"
     if status == 429 or status > 500:
         return PoolUnavailable(words)
-    return Refused(status, words if status == 500 else message, reason)  # 500: as where a webhook does not answer
+    return ApiRefused(status, words if status == 500 else message, reason)  # 500: as where a webhook does not answer
 
 
 def _words(error: Exception) -> str:

@@ -23,7 +23,7 @@ from controlplane.core.model.scaling import surplus
 from controlplane.core.model.tasks import Size
 from controlplane.drivers import manifests
 from controlplane.drivers.backoff import Backoff
-from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, Refused
+from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Cluster, Pool
 from controlplane.drivers.tails import last_lines
@@ -152,7 +152,7 @@ class KubernetesPool:
         pod = max(own, key=lambda about: str(about["creationTimestamp"]))["name"]
         try:
             return last_lines(self._api.log(pod, manifests.CONTAINER, lines, LOG_BYTES), lines)
-        except Refused as e:
+        except ApiRefused as e:
             raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
     def seen(self) -> tuple[Seen, ...]:
@@ -176,7 +176,7 @@ class KubernetesPool:
                 self._api.delete(JOBS, seen.job, seen.uid)
             while self._look() and self._monotonic() < deadline:
                 time.sleep(LOOK_AGAIN_S)
-        except (PoolUnavailable, Refused) as e:
+        except (PoolUnavailable, ApiRefused) as e:
             log.warning("Jobs are left behind", reason=str(e))
 
     # --- looking ----------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class KubernetesPool:
         """What was created; empty if it is there already, None if it was refused."""
         try:
             made = self._api.create(resource, body)
-        except Refused as e:
+        except ApiRefused as e:
             log.warning("launch refused", pool=pool.name, reason=str(e))
             self._refuse(pool, str(e))
             return None
@@ -323,7 +323,7 @@ class KubernetesPool:
             try:
                 for _ in self._api.watch(PODS, manifests.selector(self._cluster)):
                     nudge()
-            except (PoolUnavailable, Refused):
+            except (PoolUnavailable, ApiRefused):
                 """It is asked again."""
             except Exception as e:
                 log.exception("watching pods failed", error=str(e))

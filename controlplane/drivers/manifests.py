@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from controlplane.core.model.tasks import Size
-from controlplane.drivers.pools import Cluster, Executors, Place, Pool, cores, mebibytes
+from controlplane.drivers.pools import Cluster, Executors, NodePlace, Pool, cores, mebibytes
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -282,7 +282,7 @@ def _mounts(paths: Mapping[str, str], *, is_read_only: bool = False) -> list[Man
     ]
 
 
-def _placed(place: Place) -> Manifest:
+def _placed(place: NodePlace) -> Manifest:
     said: Manifest = {}
     if place.selector:
         said["nodeSelector"] = dict(place.selector)

@@ -31,7 +31,7 @@ class BadPools(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """Nodes that pods may run on, such as spot nodes."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Executors:
     maximum: int = 2
     cpu: int = 2
     memory: str = "4Gi"
-    place: Place = field(default_factory=Place)
+    place: NodePlace = field(default_factory=NodePlace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Pool:
     limits: Limits
     deadline_s: int = 86400
     grace_s: int = 120  # between asking to end and killing
-    place: Place = field(default_factory=Place)
+    place: NodePlace = field(default_factory=NodePlace)
     executors: Executors | None = None
 
     @property
@@ -162,7 +162,7 @@ def mebibytes(quantity: str) -> int:
     return int(found[1]) * (1024 if found[2] == "Gi" else 1)
 
 
-def _pool(where: str, default: Pool, body: Any, places: Mapping[str, Place]) -> Pool:
+def _pool(where: str, default: Pool, body: Any, places: Mapping[str, NodePlace]) -> Pool:
     limits = {f.name for f in fields(Limits)}
     said = _known(where, body, {"cpu", "memory", "deadline_s", "grace_s", "place", "executors"} | limits)
     bounds = {name: said.pop(name) for name in limits & said.keys()}
@@ -180,7 +180,7 @@ def _pool(where: str, default: Pool, body: Any, places: Mapping[str, Place]) -> 
     return pool
 
 
-def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
+def _executors(where: str, body: Any, places: Mapping[str, NodePlace]) -> Executors:
     said = _known(where, body, {f.name for f in fields(Executors)})
     if "place" in said:
         said["place"] = places[_one_of(f"{where}.place", said["place"], tuple(places))]
@@ -192,13 +192,13 @@ def _executors(where: str, body: Any, places: Mapping[str, Place]) -> Executors:
     return replace(made, cpu=int(cores(made.cpu)))
 
 
-def _place(where: str, body: Any) -> Place:
-    said = _known(where, body, {f.name for f in fields(Place)})
+def _place(where: str, body: Any) -> NodePlace:
+    said = _known(where, body, {f.name for f in fields(NodePlace)})
     selector = _named_texts(f"{where}.selector", said.get("selector", {}))
     tolerations = said.get("tolerations", [])
     if not isinstance(tolerations, list) or not all(isinstance(one, dict) for one in tolerations):
         raise BadPools(f"`{where}.tolerations` is {tolerations!r}; it must be a list of objects")
-    return _built(where, Place, said | {"selector": selector, "tolerations": tuple(tolerations)})
+    return _built(where, NodePlace, said | {"selector": selector, "tolerations": tuple(tolerations)})
 
 
 def _texts(where: str, value: Any) -> tuple[str, ...]:

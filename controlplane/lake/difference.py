@@ -47,7 +47,7 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TableDiff:
     adds: tuple[Add, ...]
     removes: tuple[str, ...]
 
@@ -72,7 +72,7 @@ def _own(table: str, path: str) -> str | None:
     return path.removeprefix(f"{table}/") if path.startswith(f"{table}/") else None
 
 
-def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> Difference:
+def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> TableDiff:
     """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
     kept = _kept(wanted, active)
     taken = set(active)
@@ -80,14 +80,14 @@ def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> D
         add for key, want in wanted.items() for add in _copies(key, want, want.copies - len(kept.get(key, ())), taken)
     ]
     keeping = {path for paths in kept.values() for path in paths}
-    return Difference(tuple(adds), tuple(sorted(set(active) - keeping)))
+    return TableDiff(tuple(adds), tuple(sorted(set(active) - keeping)))
 
 
-def replacement(wanted: Mapping[FileKey, Wanted], active: Collection[str]) -> Difference:
+def replacement(wanted: Mapping[FileKey, Wanted], active: Collection[str]) -> TableDiff:
     """All wanted files at paths that are not active now, in place of everything that is."""
     taken = set(active)
     adds = [add for key, want in wanted.items() for add in _copies(key, want, want.copies, taken)]
-    return Difference(tuple(adds), tuple(sorted(active)))
+    return TableDiff(tuple(adds), tuple(sorted(active)))
 
 
 def _kept(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> dict[FileKey, list[str]]:

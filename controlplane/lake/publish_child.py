@@ -25,8 +25,8 @@ from controlplane.core.errors import NotFound
 from controlplane.lake import delta_log
 from controlplane.lake.difference import (
     Add,
-    Difference,
     FileKey,
+    TableDiff,
     Wanted,
     WantedFragment,
     difference,
@@ -52,7 +52,7 @@ PROPERTIES = {
 }
 
 
-class Refused(Exception):
+class CommitRefused(Exception):
     """A table that cannot be published whatever is tried."""
 
 
@@ -123,7 +123,7 @@ class Publication:
                 raise CommitFailedError("somebody else has made the table") from e
             raise
 
-    def _create(self, change: Difference) -> int:
+    def _create(self, change: TableDiff) -> int:
         self._link(change.adds)
         self._ask()
         failpoint("publish-before-log")
@@ -209,7 +209,7 @@ class Publication:
         self._ask()
         table.alter.add_columns(self.schema.fields[known:], commit_properties=CommitProperties(max_commit_retries=0))
 
-    def _swap(self, table: DeltaTable, change: Difference) -> int:
+    def _swap(self, table: DeltaTable, change: TableDiff) -> int:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
@@ -235,13 +235,13 @@ def _location(lake: str, path: str) -> str:
 
 def _schema(schema: Any) -> Schema:
     if not schema["fields"]:
-        raise Refused("a table needs at least one column")
+        raise CommitRefused("a table needs at least one column")
     if bad := unpublishable(schema):
-        raise Refused(f"a Delta table cannot hold the type {bad}")
+        raise CommitRefused(f"a Delta table cannot hold the type {bad}")
     try:
         return Schema.from_json(json.dumps(schema))
     except ValueError as e:
-        raise Refused(str(e)) from e
+        raise CommitRefused(str(e)) from e
 
 
 def _is_foreign(table: DeltaTable) -> bool:
@@ -261,7 +261,7 @@ def _remove(path: str, size: int) -> dict[str, Any]:
     return {**told, "extendedFileMetadata": True, "partitionValues": {}, "size": size}
 
 
-def _same_rows(table: DeltaTable, change: Difference) -> bool:
+def _same_rows(table: DeltaTable, change: TableDiff) -> bool:
     """What comes has as many rows as what goes, all in files of ours; readers of changes may then pass the commit over.
     Somebody else's commits may have left other rows than ours."""
     if not all(path.startswith(OURS) for path in change.removes):
@@ -283,7 +283,7 @@ def answer(line: str, may_commit: Callable[[], bool]) -> dict[str, Any]:
     try:
         publication = Publication(json.loads(line), may_commit)
         return {"version": publication.run(), "notice": publication.notice}
-    except (Refused, ValueError) as e:
+    except (CommitRefused, ValueError) as e:
         return {"refused": str(e)}
     except (OSError, DeltaError, NotFound) as e:
         return {"fault": f"{type(e).__name__}: {e}"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.plan import Plan
 from controlplane.operations.planning.planner import Planners
-from controlplane.operations.planning.snapshot import Facts
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 
@@ -30,6 +30,8 @@ class Context:
     planners: Planners = field(default_factory=Planners)
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
 
-    def looking(self, branch: str, flows: Iterable[str] | None = None) -> AbstractContextManager[tuple[Plan, Facts]]:
+    def looking(
+        self, branch: str, flows: Iterable[str] | None = None
+    ) -> AbstractContextManager[tuple[Plan, StoreSnapshot]]:
         """The plan of these dataflows and their upstream (all by default), and the facts that it rests on."""
         return self.planners.of(self.store, self.namespace, branch).looking(flows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 
 
 class Packs(Protocol):
@@ -23,10 +23,10 @@ class Packs(Protocol):
     def drop_packs(self, packs: Sequence[bytes]) -> None:
         """Their origins, and their fragments."""
 
-    def put_leftovers(self, leftovers: Sequence[Leftover]) -> None:
+    def put_leftovers(self, leftovers: Sequence[PendingDeletion]) -> None:
         """Insert or replace, by folder."""
 
-    def leftovers(self, due: float, limit: int) -> tuple[Leftover, ...]:
+    def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
         """Those that are due by then."""
 
     def drop_leftovers(self, folders: Sequence[str]) -> None: ...

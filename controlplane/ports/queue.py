@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from dataplane.contract import Json, Kind, TaskError
 
 
@@ -29,7 +29,7 @@ class Queue(Protocol):
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         """The tasks that this dataset demands, in every state."""
 
-    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         """As `demands`, of many datasets, but only how the tasks stand."""
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:

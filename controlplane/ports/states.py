@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from dataplane.contract import Json, TaskError
 
 
@@ -26,10 +26,10 @@ class States(Protocol):
 
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
-    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+    ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         """What is being built in windows, and what runs under way read, by dataset; in one statement."""
 
-    def put_building(self, building: Building) -> None:
+    def put_building(self, building: PartialState) -> None:
         """Insert or replace."""
 
     def drop_building(self, branch: str, dataset: str) -> None: ...
@@ -37,7 +37,7 @@ class States(Protocol):
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         """Those of these states (dataset, `seq`) that are still there."""
 
-    def put_begun(self, begun: Begun) -> None:
+    def put_begun(self, begun: UnfinishedRun) -> None:
         """Insert or replace."""
 
     def drop_begun(self, branch: str, datasets: Iterable[str]) -> None: ...

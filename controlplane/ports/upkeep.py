@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from controlplane.core.model.retention import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
+from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 
 
 class Upkeep(Protocol):
@@ -29,7 +29,7 @@ class Upkeep(Protocol):
     def changes_since_collection(self) -> int:
         """Roughly how many transactions superseded tree nodes since the last collection began: commits and marks."""
 
-    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
+    def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
         """Everything that holds on to a tree (all holders by default), streamed. Empty trees may be among it."""
 
     def node_digests(self, after: bytes, limit: int) -> tuple[bytes, ...]:

@@ -167,7 +167,7 @@ class Fleet:
                 log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
 
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
-        if not driver.ended or driver.reason in driver_ends.UNREMARKABLE:
+        if not driver.ended or driver.reason in driver_ends.EXPECTED:
             return False
         # A pool that outlives us goes on telling, after a restart, of ends that were told before it.
         return driver.id in noted.drivers or not self._is_first_look

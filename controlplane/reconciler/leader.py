@@ -19,7 +19,7 @@ LOOK_S = 2.0  # at the longest, who waits for the lease looks again after so lon
 log = logs.get("leading")
 
 
-class Over:
+class TermEnd:
     """The end of a term: the process is to end, or somebody else leads."""
 
     def __init__(self, stop: threading.Event) -> None:
@@ -33,7 +33,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class FencedStore:
     """A store that keeps nothing once somebody else has the lease: its transactions raise Deposed at their end."""
 
     inner: Store
@@ -62,14 +62,14 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LeaderElection:
     """One process that would run the loop. `holder` is its name, and nobody else's while it lives; `work` runs the loop
     over the store that it is given until the term is over."""
 
     store: Store
     holder: str
     lease_s: float
-    work: Callable[[Fenced, Over], None]
+    work: Callable[[FencedStore, TermEnd], None]
     nudge: Callable[[], None] = lambda: None
     namespace: str = "default"
 
@@ -96,11 +96,11 @@ class Candidate:
         """One term; False if it failed. The lease is renewed until all that belongs to it has ended, and then handed
         back."""
         log.info("leads", holder=self.holder, epoch=lease.epoch)
-        over, done = Over(stop), threading.Event()
+        over, done = TermEnd(stop), threading.Event()
         renewing = threading.Thread(target=self._renew, args=[lease, over, done], name="lease", daemon=True)
         renewing.start()
         try:
-            self.work(Fenced(self.store, lease.epoch), over)
+            self.work(FencedStore(self.store, lease.epoch), over)
         except Exception as e:
             log.exception("leading failed", error=str(e))
             return False
@@ -111,7 +111,7 @@ class Candidate:
             log.info("leads no more", holder=self.holder, epoch=lease.epoch)
         return True
 
-    def _renew(self, lease: Lease, over: Over, done: threading.Event) -> None:
+    def _renew(self, lease: Lease, over: TermEnd, done: threading.Event) -> None:
         """Only an answer ends a term: while the database is away, nobody else can take the lease either. So does what
         nobody foresaw: a term whose lease is not renewed is not to go on."""
         try:
@@ -121,7 +121,7 @@ class Candidate:
             over.lose()
             self.nudge()
 
-    def _keep(self, lease: Lease, over: Over, done: threading.Event) -> None:
+    def _keep(self, lease: Lease, over: TermEnd, done: threading.Event) -> None:
         while not done.wait(self.lease_s / 3):
             try:
                 with self.store.begin(self.namespace) as tx:

@@ -16,7 +16,7 @@ from controlplane.core.compile.nodes import Desired, Source, is_paused
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Learn, Status, worst
-from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import of_listing
@@ -69,7 +69,9 @@ class Reconciler:
         self.last: Pass | None = None
         self._planner = Planner(store, namespace, branch, flows=flows, window=WINDOW)
         since = self._newest_trace()
-        self._settling = Settling(store, self._planner, namespace, branch, since_trace=since, troubles=self.troubles)
+        self._settling = PlanExecutor(
+            store, self._planner, namespace, branch, since_trace=since, troubles=self.troubles
+        )
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due

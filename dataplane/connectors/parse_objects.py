@@ -20,7 +20,7 @@ from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_sch
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import nothing_written
 from dataplane.fragments.writing import Written
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 
 
@@ -75,7 +75,7 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
 
 def told(source: Reading, error: BaseException) -> TaskError:
     files = source.files if isinstance(source, OfUsersCode) else {}
-    found = explain(error, Source(files=files, reads="sources"))
+    found = explain(error, ErrorSource(files=files, reads="sources"))
     return {**found, "kind": "infrastructure"} if source.may_pass(found) else found
 
 

@@ -21,7 +21,7 @@ from dataplane.fragments.content import quoted
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.sorting import clustered, clustered_within
 from dataplane.fragments.writing import Written, write_labelled, write_many, write_one
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.plan_guard import check_condition, check_filter
 from dataplane.spark.session import closed, reading_session, under
 
@@ -44,7 +44,10 @@ def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
 
 def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
     text = check["check"]
-    return {**explain(error, Source(sql=text, original=text, renamed=renamed)), "file": EXPECTATION + check["name"]}
+    return {
+        **explain(error, ErrorSource(sql=text, original=text, renamed=renamed)),
+        "file": EXPECTATION + check["name"],
+    }
 
 
 # --- taking rows out ------------------------------------------------------------------------------

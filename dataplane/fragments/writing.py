@@ -39,7 +39,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Dealt:
+class Partitioned:
     """A task's stored fragments, one for each key that its rows have; by label."""
 
     schema: Schema
@@ -48,7 +48,7 @@ class Dealt:
     metrics: Mapping[str, Json] = field(default_factory=dict)
 
 
-Stored: TypeAlias = Written | Dealt
+Stored: TypeAlias = Written | Partitioned
 
 
 @dataclass(frozen=True, slots=True)

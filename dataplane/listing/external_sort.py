@@ -18,7 +18,7 @@ HELD = 100_000  # records in memory at a time: some 30 MB
 Record: TypeAlias = tuple[str, ...]
 
 
-def in_order(records: Iterable[Record], held: int = HELD) -> Generator[Record, None, None]:
+def sorted_unique(records: Iterable[Record], held: int = HELD) -> Generator[Record, None, None]:
     """The distinct records by the code points of their texts, which is the order of their UTF-8 bytes."""
     source = iter(records)
     with ExitStack() as files:

@@ -30,12 +30,12 @@ from dataplane.contract import (
 from dataplane.errors import TaskFailure
 from dataplane.listing import unchanged
 from dataplane.listing.bounds import Bounds
-from dataplane.listing.external_sort import Record, in_order
+from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.glob import BadGlob, find
 from dataplane.listing.grouping import grouped, key_for
 from dataplane.listing.patterns import full_matcher
-from dataplane.listing.unchanged import Look
-from dataplane.listing.version_cache import REST_NS, Reading, Seen, Versions, examine, look
+from dataplane.listing.unchanged import LocationFingerprint
+from dataplane.listing.version_cache import REST_NS, FileReading, Seen, Versions, examine, look
 from dataplane.storage.refused_places import Places
 from dataplane.storage.source_stores import is_remote
 
@@ -58,9 +58,13 @@ def list_files(
         return unchanged.result(look, job, cache, place)
 
 
-def _looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> AbstractContextManager[Look]:
+def _looking(
+    job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds
+) -> AbstractContextManager[LocationFingerprint]:
     if not is_remote(job["location"]):
-        return nullcontext(Look(_looks(job, cache, places, bounds), lambda: partitions(job, cache, places, bounds)))
+        return nullcontext(
+            LocationFingerprint(_looks(job, cache, places, bounds), lambda: partitions(job, cache, places, bounds))
+        )
     from dataplane.listing import object_store
 
     return object_store.looking(job, cache, places, bounds)
@@ -95,12 +99,12 @@ def partitions(job: Mapping[str, Json], cache: Versions, places: Places, bounds:
     """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
-    reading, metadata = Reading(job["format"], job["options"]), job.get("metadata", ())
+    reading, metadata = FileReading(job["format"], job["options"]), job.get("metadata", ())
     try:
         key_of = keys_for(job)
         names = (_telling(path).removeprefix(folder) for path in _found(pattern, places, bounds))
         keyed = ((key, name) for name in names if (key := key_of(name)))
-        found = grouped(_observed(in_order(keyed), folder, reading, cache, bounds), job)
+        found = grouped(_observed(sorted_unique(keyed), folder, reading, cache, bounds), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], metadata)
     except BadGlob as e:
@@ -166,7 +170,7 @@ def keys_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
 
 
 def _observed(
-    records: Iterator[Record], folder: str, reading: Reading, cache: Versions, bounds: Bounds
+    records: Iterator[Record], folder: str, reading: FileReading, cache: Versions, bounds: Bounds
 ) -> Iterator[tuple[str, SourceObject]]:
     """Keys with the files behind them, as they are now."""
     with ThreadPoolExecutor(THREADS) as threads:
@@ -176,7 +180,9 @@ def _observed(
             yield from ((key, _object(folder + name, name, seen[folder + name])) for key, name in some)
 
 
-def observe(paths: Iterable[str], reading: Reading, cache: Versions, threads: ThreadPoolExecutor) -> dict[str, Seen]:
+def observe(
+    paths: Iterable[str], reading: FileReading, cache: Versions, threads: ThreadPoolExecutor
+) -> dict[str, Seen]:
     """Every file as it is now: remembered where it looks untouched, else read."""
     stamps = {path: look(path) for path in paths}
     seen = cache.known(reading, stamps)

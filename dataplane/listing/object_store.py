@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from dataplane.contract import GLOB_CHARACTERS, Json, ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
-from dataplane.listing.external_sort import Record, in_order
+from dataplane.listing.external_sort import Record, sorted_unique
 from dataplane.listing.file_columns import own_columns
 from dataplane.listing.files import AT_A_TIME, base_folder, keys_for, listed
 from dataplane.listing.glob import BadGlob, matcher
 from dataplane.listing.grouping import grouped
 from dataplane.listing.page_buffer import Pages, Told, told
-from dataplane.listing.unchanged import Look
-from dataplane.listing.version_cache import Reading, Seen, Stamp, Versions
+from dataplane.listing.unchanged import LocationFingerprint
+from dataplane.listing.version_cache import FileReading, Seen, Stamp, Versions
 from dataplane.storage.refused_places import Places
 from dataplane.storage.source_stores import (
     ALL_BYTES,
@@ -52,7 +52,7 @@ THREADS = 16  # they wait for the server
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePlace:
     """Where to look: `folder` (with its last slash, or empty) is what names are relative to, `below` what is asked for;
     `is_exact` where the path is one without a glob."""
 
@@ -61,9 +61,9 @@ class Place:
     access: Access
 
     @staticmethod
-    def of(job: Mapping[str, Json], location: str) -> Place:
+    def of(job: Mapping[str, Json], location: str) -> StorePlace:
         root = root_of(location)
-        return Place(root, location.removeprefix(root).lstrip("/"), Access.of(job))
+        return StorePlace(root, location.removeprefix(root).lstrip("/"), Access.of(job))
 
     @property
     def store(self) -> ObjectStore:
@@ -83,28 +83,28 @@ class Place:
 
 
 @contextmanager
-def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[Look]:
+def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[LocationFingerprint]:
     """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
     being sorted, and some thousand objects."""
-    place = Place.of(job, job["location"])
+    place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
     if place.is_exact and (one := head(place.store, place.root, place.path)):
-        yield Look("", lambda: _partitions([_as_told(one)], place, job, cache, places))
+        yield LocationFingerprint("", lambda: _partitions([_as_told(one)], place, job, cache, places))
         return
     with Pages() as pages:
         for page in _pages(place):
             bounds.count(len(page))
             bounds.check_time()
             pages.add(page)
-        yield Look(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
+        yield LocationFingerprint(pages.text, lambda: _partitions(pages.objects(), place, job, cache, places))
 
 
 def _partitions(
-    objects: Iterable[Told], place: Place, job: Mapping[str, Json], cache: Versions, places: Places
+    objects: Iterable[Told], place: StorePlace, job: Mapping[str, Json], cache: Versions, places: Places
 ) -> Iterator[ListedPartition]:
-    reading = Reading(job["format"], job["options"])
+    reading = FileReading(job["format"], job["options"])
     try:
-        found = grouped(_observed(in_order(_records(objects, place, job, places)), place, reading, cache), job)
+        found = grouped(_observed(sorted_unique(_records(objects, place, job, places)), place, reading, cache), job)
         for key, group in groupby(found, itemgetter(0)):
             yield listed(key, [source for _, source in group], job.get("metadata", ()))
     except BadGlob as e:
@@ -113,7 +113,7 @@ def _partitions(
 
 def check(job: Mapping[str, Json], places: Places) -> None:
     """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
-    place = Place.of(job, job["place"])
+    place = StorePlace.of(job, job["place"])
     if job["writes"]:
         places.check_target(f"{place.root}/{place.path}")
     else:
@@ -132,7 +132,7 @@ def check(job: Mapping[str, Json], places: Places) -> None:
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json], places: Places) -> Iterator[Record]:
+def _records(objects: Iterable[Told], place: StorePlace, job: Mapping[str, Json], places: Places) -> Iterator[Record]:
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0
@@ -147,7 +147,7 @@ def _records(objects: Iterable[Told], place: Place, job: Mapping[str, Json], pla
         raise _nothing(place)
 
 
-def _pages(place: Place) -> Iterator[pa.RecordBatch]:
+def _pages(place: StorePlace) -> Iterator[pa.RecordBatch]:
     store = place.store  # first of all: it may tell that the package is missing
     import obstore
     import pyarrow as pa
@@ -161,12 +161,12 @@ def _as_told(meta: Mapping[str, Any]) -> Told:
     return Told(meta["path"], meta["size"], modified_ms(meta), meta["e_tag"])
 
 
-def _is_object(place: Place, found: Told) -> bool:
+def _is_object(place: StorePlace, found: Told) -> bool:
     """Not what some tools put to stand for an empty folder, whose name ends in a slash that is not told."""
     return found.size > 0 or head(place.store, place.root, found.path) is not None
 
 
-def _nothing(place: Place) -> TaskFailure:
+def _nothing(place: StorePlace) -> TaskFailure:
     return TaskFailure("path-not-found", f"there is nothing at {uri_of(place.root, place.path)}")
 
 
@@ -174,7 +174,7 @@ def _nothing(place: Place) -> TaskFailure:
 
 
 def _observed(
-    records: Iterator[Record], place: Place, reading: Reading, cache: Versions
+    records: Iterator[Record], place: StorePlace, reading: FileReading, cache: Versions
 ) -> Iterator[tuple[str, SourceObject]]:
     """Keys with the objects behind them, and the columns that these have."""
     with ThreadPoolExecutor(THREADS) as threads:
@@ -186,7 +186,7 @@ def _observed(
                 yield key, one
 
 
-def _of_record(place: Place, record: Record) -> SourceObject:
+def _of_record(place: StorePlace, record: Record) -> SourceObject:
     _, name, size, modified, version = record
     return _source(name, uri_of(place.root, place.folder + name), int(size), int(modified), version)
 
@@ -197,8 +197,8 @@ def _source(name: str, uri: str, size: int, modified: int, version: str) -> Sour
 
 def _columns(
     objects: Iterable[SourceObject],
-    place: Place,
-    reading: Reading,
+    place: StorePlace,
+    reading: FileReading,
     cache: Versions,
     each: Callable[[Callable[[SourceObject], Seen | None], list[SourceObject]], Iterable[Seen | None]],
 ) -> dict[str, list[str] | None]:
@@ -220,7 +220,7 @@ def _stamp(found: SourceObject) -> Stamp:
     return Stamp(found["size"], found["modified_ms"] * 1_000_000 if is_timed else 0, 0, told)
 
 
-def _seen(found: SourceObject, place: Place, reading: Reading) -> Seen | None:
+def _seen(found: SourceObject, place: StorePlace, reading: FileReading) -> Seen | None:
     buffer_bytes = ALL_BYTES if reading.format == "json" else BUFFER_BYTES
     try:
         with open_object(place.store, found, buffer_bytes) as file:

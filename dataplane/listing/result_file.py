@@ -42,7 +42,7 @@ class Columns:
         return [None if columns is None else list(columns) for columns in self._seen]
 
 
-class Sheet:
+class ListingWriter:
     """Takes partitions in order of their keys. The file, if there is one, appears whole when the result is asked for.
 
     Without a place for a file everything is told inline.

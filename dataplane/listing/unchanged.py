@@ -14,25 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataplane.contract import Json, ListedPartition, ListingResult, digest
-from dataplane.listing.result_file import Sheet
+from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LocationFingerprint:
     """`text` is equal for two looks at a location only if the listings after them are; empty where that is open."""
 
     text: str
     partitions: Callable[[], Iterator[ListedPartition]]
 
 
-def result(look: Look, job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None) -> ListingResult:
+def result(
+    look: LocationFingerprint, job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None
+) -> ListingResult:
     """What is listed; without the partitions where the control plane has just these."""
     way = _way(job)
     known: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
     if known is not None and known["digest"] == job["was"]:
         return known
-    with closing(Sheet(place)) as sheet:
+    with closing(ListingWriter(place)) as sheet:
         for partition in look.partitions():
             sheet.add(partition)
         found = sheet.result()

@@ -51,7 +51,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileReading:
     """How files are read for their own columns."""
 
     format: str
@@ -73,7 +73,7 @@ class Versions:
     def remembers(self) -> bool:
         return self._database is not None
 
-    def known(self, reading: Reading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
+    def known(self, reading: FileReading, stamps: Mapping[str, Stamp]) -> dict[str, Seen]:
         """Those of the files that look as they did when they were read."""
         try:
             return {path: seen for path, seen in self._load(reading.id, list(stamps)) if seen.stamp == stamps[path]}
@@ -83,7 +83,7 @@ class Versions:
     def now_ns(self) -> int:
         return self._clock_ns()
 
-    def keep(self, reading: Reading, seen: Iterable[tuple[str, Seen, int]]) -> None:
+    def keep(self, reading: FileReading, seen: Iterable[tuple[str, Seen, int]]) -> None:
         """Remember files with the time at which reading them began, if they had been at rest by then."""
         rows = [
             (
@@ -189,7 +189,7 @@ def _stamp(status: os.stat_result, path: str) -> Stamp:
     return Stamp.of(status)
 
 
-def examine(path: str, reading: Reading) -> Seen:
+def examine(path: str, reading: FileReading) -> Seen:
     """Read a whole file: version and columns are those of one and the same state of it."""
     for _ in range(TRIES):
         with open(path, "rb", opener=_without_waiting) as file:

@@ -28,11 +28,11 @@ class Ended(Exception):
     """The control plane does not, or no longer, take this process for one of its own, or the client was closed."""
 
 
-class Fenced(Exception):
+class AttemptFenced(Exception):
     """The attempt no longer belongs to this process: stop, delete nothing."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The control plane found a request wrong: a mistake of ours that a repetition does not mend."""
 
 
@@ -131,6 +131,6 @@ def _checked(answer: httpx2.Response) -> httpx2.Response:
         case 401 | 426:
             raise Ended(f"{answer.status_code}: {answer.text[:300]}")
         case 409:
-            raise Fenced(answer.text[:300])
+            raise AttemptFenced(answer.text[:300])
         case status:
-            raise Refused(f"{status}: {answer.text[:300]}")
+            raise CallRefused(f"{status}: {answer.text[:300]}")

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract import DRIVER_KINDS, KINDS, Claim, TaskResult, TaskSpec, failpoint
 from dataplane.fragments.attempt import Cancelled
-from dataplane.runtime.client import Client, Ended, Fenced, Refused
+from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.executor import Executor
 from dataplane.runtime.manifest import write_manifest
 from dataplane.spark.java import NoSpark, provide_java
@@ -219,9 +219,9 @@ class Driver:
     def _report(self, claim: Claim, results: Sequence[TaskResult]) -> None:
         try:
             self._client.report(claim["attempt"], results)
-        except Fenced:
+        except AttemptFenced:
             log.info("event=fenced attempt=%s", claim["attempt"])
-        except Refused as e:
+        except CallRefused as e:
             log.error("event=refused attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)))
 
 

@@ -34,9 +34,9 @@ from dataplane.fragments.attempt import Attempt, Cancelled, Failed, task_label
 from dataplane.fragments.checks import check
 from dataplane.fragments.compaction import pack_one, proven
 from dataplane.fragments.expectations import TAKEN_OUT
-from dataplane.fragments.writing import Dealt, Fragment, Stored, Written, measure
-from dataplane.spark.errors import Source, explain
-from dataplane.spark.isolation import Settings, Surroundings, forget
+from dataplane.fragments.writing import Fragment, Partitioned, Stored, Written, measure
+from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.isolation import ProcessState, Settings, reset_catalogue
 from dataplane.spark.session import cancel_group, is_alive
 from dataplane.storage.lake import Lake
 from dataplane.storage.refused_places import Places
@@ -44,7 +44,7 @@ from dataplane.storage.source_stores import Moved
 from dataplane.transform.analyse import analyse_python, analyse_sql
 from dataplane.transform.fold import run, with_run
 from dataplane.transform.index import Held, index
-from dataplane.transform.keyed import is_by_key, strays
+from dataplane.transform.keyed import foreign_keys, is_by_key
 from dataplane.transform.python import python_one
 from dataplane.transform.sql import explain_sql, sql_batches, sql_one
 
@@ -65,7 +65,7 @@ class Executor:
         self._running: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._surroundings, self._settings = Surroundings.present(), Settings.present(spark)
+        self._surroundings, self._settings = ProcessState.present(), Settings.present(spark)
 
     def run(self, claim: Claim) -> list[TaskResult]:
         """One result per task, in the claim's order. Raises Cancelled once the attempt is."""
@@ -130,7 +130,7 @@ class Executor:
     def _clear(self) -> None:
         """Nothing of what ran is left in the JVM; if that has ended, nothing is, and what ran is still to be told."""
         try:
-            forget(self._spark)
+            reset_catalogue(self._spark)
             self._settings.restore(self._spark)
         except Exception:
             if is_alive(self._spark):
@@ -259,7 +259,7 @@ def _one(
 
 
 def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:
-    return explain(error, Source(reads="sources", renamed=attempt.renamed))
+    return explain(error, ErrorSource(reads="sources", renamed=attempt.renamed))
 
 
 def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskResult:
@@ -312,9 +312,11 @@ def _misdated(attempt: Attempt, measured: Mapping[str, Fragment], began: datetim
 def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:
     """Contents of what was written. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
-    dealt = [found for found in outcomes.values() if isinstance(found, Dealt)]
+    dealt = [found for found in outcomes.values() if isinstance(found, Partitioned)]
     written |= {label: w for found in dealt for label, w in found.written.items()}
-    errors: dict[str, Fragment | TaskError] = {k: e for k, e in outcomes.items() if not isinstance(e, Written | Dealt)}
+    errors: dict[str, Fragment | TaskError] = {
+        k: e for k, e in outcomes.items() if not isinstance(e, Written | Partitioned)
+    }
     if not written:
         return errors
     try:
@@ -324,12 +326,12 @@ def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> d
         return {**errors, **{k: replace(found[k], taken_out=found.get(k + TAKEN_OUT)) for k in written}}
     except Exception as e:  # noqa: BLE001  # the outcome of all of them
         attempt.check()
-        error: TaskError = {**explain(e, Source(renamed=attempt.renamed)), "kind": "infrastructure"}
+        error: TaskError = {**explain(e, ErrorSource(renamed=attempt.renamed)), "kind": "infrastructure"}
         return {**errors, **dict.fromkeys(written, error)}
 
 
 def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, Fragment | TaskError]) -> TaskResult:
-    if not isinstance(outcome, Dealt):
+    if not isinstance(outcome, Partitioned):
         return _result(task, measured[task_label(task)])
     outputs: dict[str, Output] = {}
     for label, key in outcome.keys.items():
@@ -347,7 +349,7 @@ def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:
     """A task that gave rows of another key than its own has failed."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     attempt.enter()
-    wrong = strays(attempt, written)
+    wrong = foreign_keys(attempt, written)
     for label in wrong:
         attempt.lake.delete(written[label].files)
     return outcomes | wrong

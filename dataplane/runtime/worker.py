@@ -19,10 +19,10 @@ from dataplane.connectors.registry import checker, lister, writer
 from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, failpoint, label_of
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
-from dataplane.listing.result_file import Sheet
+from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
-from dataplane.runtime.client import WAIT_S, Ended, Fenced, Heartbeat, Reported
+from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
 from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
@@ -99,7 +99,7 @@ class Work:
             results = perform(claim, self.cache, orders)
             failpoint(f"worker-before-report-{claim['kind']}")
             if not orders.fenced:
-                with suppress(Fenced):
+                with suppress(AttemptFenced):
                     self.client.report(claim["attempt"], results)
 
 
@@ -156,7 +156,7 @@ def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[Tas
 def _listed(claim: Claim, connector: str, place: Callable[[], Path]) -> ListingResult:
     """What a connector other than `files` finds. Where the job tells what is known, that much is only added to."""
     job = claim["job"]
-    with closing(Sheet(place)) as sheet:
+    with closing(ListingWriter(place)) as sheet:
         for partition in lister(connector)(job):
             sheet.add(partition)
         found = sheet.result()

@@ -59,7 +59,7 @@ _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTI
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ErrorSource:
     """What a user wrote, and how places in what ran lead back to it.
 
     `files` gives the user's name of a code file for the name it was compiled under, `views` the input's name for that
@@ -88,7 +88,7 @@ class Cause:
     fragment: str = ""  # the text at `offset`
 
 
-def explain(error: BaseException, source: Source = Source()) -> TaskError:
+def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskError:
     """The record of any exception that running a task can raise."""
     try:
         causes = list(_causes(error))
@@ -98,7 +98,7 @@ def explain(error: BaseException, source: Source = Source()) -> TaskError:
     return _gone(error, source) if found["kind"] == "user" and has_ended() else found
 
 
-def _told(error: BaseException, causes: Sequence[Cause], source: Source) -> TaskError:
+def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
     if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
         return _record(failure.kind, failure.condition, None, failure.message, None, error, source)
     if causes:
@@ -106,7 +106,7 @@ def _told(error: BaseException, causes: Sequence[Cause], source: Source) -> Task
     return _of_python(error, source)
 
 
-def _gone(error: BaseException, source: Source) -> TaskError:
+def _gone(error: BaseException, source: ErrorSource) -> TaskError:
     """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
     told = how_ended() or f"Spark is gone: {type(error).__name__}"
     return _record("infrastructure", "SPARK_GONE", None, told, None, error, source)
@@ -119,7 +119,7 @@ def _record(
     message: str,
     place: Place | None,
     error: BaseException,
-    source: Source,
+    source: ErrorSource,
 ) -> TaskError:
     file, line, column = place or (None, None, None)
     return {
@@ -134,7 +134,7 @@ def _record(
     }
 
 
-def _renamed(text: str, source: Source) -> str:
+def _renamed(text: str, source: ErrorSource) -> str:
     """A text with the user's words for what we gave names to."""
     for view, name in source.views.items():
         text = re.sub(rf"\b{re.escape(view)}\b", name.replace("\\", r"\\"), text)
@@ -175,7 +175,7 @@ def _is_sql(context: Any) -> bool:
     return str(context.contextType()) == "SQL" and not context.objectType()
 
 
-def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> TaskError:
+def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
     told = next((c for c in causes if c.condition and not c.condition.startswith(_WRAPPERS)), causes[0])
     kind: Literal["user", "infrastructure"] = "infrastructure" if _is_broken(causes, source) else "user"
     place = _sql_place(told, source)
@@ -189,7 +189,7 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: Source) -> 
     return _record(kind, told.condition, told.sqlstate, message, place, error, source)
 
 
-def _is_broken(causes: Sequence[Cause], source: Source) -> bool:
+def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:
     conditions = [c.condition or "" for c in causes]
     if any(c.startswith("PYTHON_EXCEPTION") for c in conditions) and not any(_runs_out(c) for c in causes):
         return False
@@ -213,7 +213,7 @@ def _runs_out(cause: Cause) -> bool:
     return words or is_known or cause.condition == "SPARK_JOB_CANCELLED"
 
 
-def _message(told: Cause, causes: Sequence[Cause], source: Source) -> str:
+def _message(told: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:
     if "PYTHON_EXCEPTION" in (told.condition or ""):
         return _last_line(told.message)
     text = _words(told.message) or told.kind
@@ -237,7 +237,7 @@ def _file_of(message: str) -> str:
     return found[1].removeprefix("file://") if found else ""
 
 
-def _sql_place(told: Cause, source: Source) -> Place | None:
+def _sql_place(told: Cause, source: ErrorSource) -> Place | None:
     if source.sql is None or source.original is None:
         return None
     offset = told.offset
@@ -248,7 +248,7 @@ def _sql_place(told: Cause, source: Source) -> Place | None:
     return _users_place(offset, source)
 
 
-def _users_place(offset: int, source: Source) -> Place | None:
+def _users_place(offset: int, source: ErrorSource) -> Place | None:
     """The place in the user's own text of one in the text that ran."""
     if source.original is None:
         return None
@@ -259,7 +259,7 @@ def _users_place(offset: int, source: Source) -> Place | None:
 # --- Python -------------------------------------------------------------------------------------
 
 
-def _of_python(error: BaseException, source: Source) -> TaskError:
+def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
     place = _python_place("".join(traceback.format_exception(error)), source)
     if isinstance(error, TaskFailure):
         place = place or ((error.file, 1, None) if error.file else None)
@@ -277,7 +277,7 @@ def _of_python(error: BaseException, source: Source) -> TaskError:
     return _record(kind, type(error).__name__, None, message, place, error, source)
 
 
-def _python_place(trace: str, source: Source) -> Place | None:
+def _python_place(trace: str, source: ErrorSource) -> Place | None:
     """The innermost line of the user's own code in a trace."""
     frames = [(source.files[a or b], int(n), None) for a, b, n in _FRAME.findall(trace) if (a or b) in source.files]
     return frames[-1] if frames else None

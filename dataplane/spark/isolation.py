@@ -18,7 +18,7 @@ DEFAULT = "default"  # the database that cannot be dropped
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProcessState:
     """Of a process: its environment, its folder, and where it looks for modules."""
 
     environ: Mapping[str, str]
@@ -26,7 +26,7 @@ class Surroundings:
     path: tuple[str, ...]
 
     @classmethod
-    def present(cls) -> Surroundings:
+    def present(cls) -> ProcessState:
         return cls(dict(os.environ), _folder(), tuple(sys.path))
 
     def restore(self) -> None:
@@ -76,7 +76,7 @@ def _only_in(spark: SparkSession, values: JavaObject, others: JavaObject) -> lis
     return list(left.keySet())
 
 
-def forget(spark: SparkSession) -> None:
+def reset_catalogue(spark: SparkSession) -> None:
     """Cached tables, global views, and whatever was made in the catalogue."""
     state = spark._jsparkSession.sharedState()
     spark.catalog.clearCache()

@@ -14,7 +14,7 @@ from dataplane.fragments.content import content_of, content_query, physical
 from dataplane.fragments.key_columns import key_texts
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.writing import SMALL_BYTES
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 
 
@@ -36,7 +36,7 @@ def index(attempt: Attempt) -> Mapping[str, Held | TaskError]:
 
 
 def _explain(attempt: Attempt, error: BaseException) -> TaskError:
-    return explain(error, Source(renamed=attempt.renamed))
+    return explain(error, ErrorSource(renamed=attempt.renamed))
 
 
 def _index(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Held]:

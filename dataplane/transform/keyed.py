@@ -27,7 +27,7 @@ from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.expectations import write_dealt, write_one_kept
 from dataplane.fragments.key_columns import exact, key_texts, spelled
 from dataplane.fragments.reading import labelled_rows
-from dataplane.fragments.writing import Dealt, Stored, Written, by_schema
+from dataplane.fragments.writing import Partitioned, Stored, Written, by_schema
 from dataplane.spark.errors import explain
 from dataplane.spark.session import reading_session
 
@@ -53,21 +53,21 @@ def store_together(attempt: Attempt, rows: DataFrame, tasks: Sequence[TaskSpec])
     return {label: found.get(label) or Written(dealt.schema) for label in wanted.values()}
 
 
-def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Dealt:
+def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Partitioned:
     schema = canonical_schema(rows.schema.jsonValue())
     texts = key_texts(schema, _parts(attempt, schema))
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
         told_apart = rows.withColumn(LABEL, label).repartition(LABEL)  # one file for each key
     written, metrics = write_dealt(attempt, told_apart)
-    return Dealt(schema, dict(_keys(attempt, schema, written)), written, metrics)
+    return Partitioned(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 
 def _parts(attempt: Attempt, schema: Schema) -> list[KeyPart]:
     return spelled(schema, attempt.job["key"], case_sensitive=attempt.job["spark"]["case_sensitive"])
 
 
-def strays(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, TaskError]:
+def foreign_keys(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, TaskError]:
     """By label, what is wrong with tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     found: dict[str, TaskError] = {}

@@ -17,7 +17,7 @@ from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.inputs import inputs_of
 from dataplane.fragments.writing import Stored
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import activate, task_session
 from dataplane.transform.bundle import Bundle, opened
 from dataplane.transform.environment import seeing
@@ -42,7 +42,7 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
 def explain_python(attempt: Attempt, bundle: Bundle, error: BaseException) -> TaskError:
     if isinstance(error, Failed):
         return error.error
-    return explain(error, Source(files=bundle.files, renamed=attempt.renamed))
+    return explain(error, ErrorSource(files=bundle.files, renamed=attempt.renamed))
 
 
 def user_session(spark: SparkSession, job: Mapping[str, Json]) -> SparkSession:

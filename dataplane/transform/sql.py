@@ -14,7 +14,7 @@ from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import write_kept
 from dataplane.fragments.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys
 from dataplane.fragments.writing import Stored, Written, storable
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import query_session
 from dataplane.spark.sql_positions import Edit, unedited
 from dataplane.transform.keyed import store, store_together
@@ -91,10 +91,10 @@ def explain_sql(attempt: Attempt, error: BaseException) -> TaskError:
     return explain(error, source_of(attempt))
 
 
-def source_of(attempt: Attempt) -> Source:
+def source_of(attempt: Attempt) -> ErrorSource:
     job = attempt.job
     views = {one["view"]: name for name, one in job["inputs"].items()}
     edits: Sequence[Edit] = job.get("edits") or ()
-    return Source(
+    return ErrorSource(
         sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), views=views, renamed=attempt.renamed
     )

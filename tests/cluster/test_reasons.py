@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.model.drivers import Driver
 from controlplane.drivers.kubernetes import START_S
-from controlplane.drivers.pools import Place
+from controlplane.drivers.pools import NodePlace
 from tests.cluster.faults import Between
 from tests.cluster.kubelet import ProcessKubelet
 from tests.cluster.site import Site, drivers, only
@@ -90,7 +90,7 @@ def test_preempted(site: Site) -> None:
     pool.scale("driver", 1)
     kubelet.started(JOB)
     drivers(pool, lambda ds: len(ds) == 1)
-    place = Place({"site": site.name}, (), priority)
+    place = NodePlace({"site": site.name}, (), priority)
     other = site.pool(replace(site.cluster(place=place), instance="other"))
     other.scale("driver", 1)
     ended = only(drivers(pool, lambda ds: any(d.ended for d in ds)))

@@ -113,7 +113,7 @@ class Story:
     def settle(self) -> None:
         """A run, which does what is needed, and after which every answer is as it is from scratch."""
         texts = sources.load([self.workspace.folder / "tpch.yaml"])
-        run = Run(once.make(self.server, once.Wish(texts), lambda _: None, since=time.monotonic()))
+        run = Run(once.make(self.server, once.RunRequest(texts), lambda _: None, since=time.monotonic()))
         run.assert_up_to_date()
         self.assert_true()
         assert run.executed == self.thrift.needed(self.files())

@@ -9,7 +9,7 @@ from controlplane.__main__ import Bootstrap
 from controlplane.bootstrap import Server
 from controlplane.cli.main import run
 from controlplane.cli.session import Role, Running
-from controlplane.reconciler.leader import Fenced
+from controlplane.reconciler.leader import FencedStore
 from controlplane.reconciler.wake import Ends
 from controlplane.settings import Settings
 
@@ -17,7 +17,7 @@ from controlplane.settings import Settings
 class Dying(Server):
     """Ends its own loop once it leads."""
 
-    def _lead(self, store: Fenced, over: Ends) -> None:
+    def _lead(self, store: FencedStore, over: Ends) -> None:
         raise SystemExit("a library thought that it was time to leave")
 
 

@@ -17,7 +17,7 @@ from dataplane.listing.bounds import Bounds
 from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
 from dataplane.listing.files import list_files
 from dataplane.listing.glob import find
-from dataplane.listing.version_cache import Reading, Versions, examine
+from dataplane.listing.version_cache import FileReading, Versions, examine
 
 
 class Clock:
@@ -104,7 +104,7 @@ def test_a_fifo_that_takes_a_files_place_does_not_hold_the_worker(tmp_path: Path
     """As if it were put there between a look and the opening."""
     os.mkfifo(tmp_path / "x.csv")
     with pytest.raises(TaskFailure) as told:
-        examine(str(tmp_path / "x.csv"), Reading("csv", {}))
+        examine(str(tmp_path / "x.csv"), FileReading("csv", {}))
     assert told.value.condition == "not-a-file"
 
 

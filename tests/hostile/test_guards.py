@@ -15,7 +15,7 @@ from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
 from controlplane.operations.inspect import look
-from controlplane.operations.planning.apply_plan import Settling
+from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
 from controlplane.ports.store import Store, Tx
@@ -97,7 +97,7 @@ def poison(world: Guarded, name: str, spoil: Callable[..., Any]) -> Troubles:
     store: Any = Poisoned(world.store, name, spoil)
     planner = world._planner(window=world.window)
     planner._store = store
-    world.settling = Settling(store, planner, world.ctx.namespace, BRANCH, troubles=troubles)
+    world.settling = PlanExecutor(store, planner, world.ctx.namespace, BRANCH, troubles=troubles)
     return troubles
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.bootstrap import Elsewhere
+from controlplane.bootstrap import ExternalPool
 from controlplane.cli import views
 from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
@@ -233,7 +233,7 @@ class Place:
         self.store = open_store(url, lambda: self.now)
         self.ctx = Context(self.store, wake=self.wake.notify)
         self.lake = open_lake((self.folder / "lake").as_uri())
-        self.loop = Reconciler(self.store, Fleet(Context(self.store), self.lake, Elsewhere()), Nowhere(), self.wake)
+        self.loop = Reconciler(self.store, Fleet(Context(self.store), self.lake, ExternalPool()), Nowhere(), self.wake)
         self.cache = Versions(self.folder / "cache.db")
 
     def apply(self, *flows: tuple[str, int]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.api import feed
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.threads import EVENTS, USERS
 from controlplane.core.model.events import CLAIMED, Event
 from tests.hostile.attacked import Attacked, attacked
@@ -97,11 +97,11 @@ def test_one_token_cannot_take_all_places(tmp_path: Path) -> None:
         with ExitStack() as stack:
             for _ in range(feed.OF_ONE_TOKEN):
                 stack.enter_context(of.place("one"))
-            with pytest.raises(Refused, match="too many streams"), of.place("one"):
+            with pytest.raises(RequestRefused, match="too many streams"), of.place("one"):
                 pass
             for _ in range(feed.STREAMS - feed.OF_ONE_TOKEN):
                 stack.enter_context(of.place("two"))
-            with pytest.raises(Refused, match="too many streams"), of.place("three"):
+            with pytest.raises(RequestRefused, match="too many streams"), of.place("three"):
                 pass
         with of.place("one"):
             pass  # those that ended left room

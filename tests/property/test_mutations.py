@@ -22,7 +22,7 @@ from controlplane.core.plan.transform import extent as extents
 from controlplane.core.plan.transform import fold, inputs, key_index, tasks
 from controlplane.core.sql import keyed
 from controlplane.core.tree import EMPTY_ROOT
-from controlplane.operations.planning.snapshot import Facts
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work import claims, recording, rescue
 from controlplane.store.memory.queue import MemoryQueue
 from dataplane.contract import EMPTY, Content, digest, partition_result, slot_id, source_id
@@ -171,7 +171,7 @@ def names_of_files_are_part_of_a_parse_key() -> Patch:
 
 @mutation("calm")
 def pinned_schemas_are_forgotten() -> Patch:
-    return Facts, "pinned", lambda self, dataset: None
+    return StoreSnapshot, "pinned", lambda self, dataset: None
 
 
 @mutation("calm")

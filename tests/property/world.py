@@ -23,7 +23,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
@@ -95,7 +95,7 @@ class World:
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
         self.fewest, self.widest = fewest, widest
         planner = self._planner(window=self.window)
-        self.settling = Settling(self.store, planner, self.ctx.namespace, BRANCH)
+        self.settling = PlanExecutor(self.store, planner, self.ctx.namespace, BRANCH)
         self.watching = self._planner()
         self.canonical: dict[str, str] = {}
         self.plain: dict[str, str] = {}

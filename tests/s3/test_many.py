@@ -13,7 +13,7 @@ from typing import NamedTuple
 import obstore
 import pytest
 
-from controlplane.bootstrap import Elsewhere
+from controlplane.bootstrap import ExternalPool
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -131,7 +131,7 @@ def test_each_is_a_partition_to_plan(many: str, s3: S3, tmp_path: Path, monkeypa
     url = f"sqlite:///{tmp_path / 'metadata.db'}"
     upgrade(url)
     store, lake = open_store(url), LocalObjects(tmp_path)
-    loop = Reconciler(store, Fleet(Context(store), lake, Elsewhere()), Nowhere(), Wake())
+    loop = Reconciler(store, Fleet(Context(store), lake, ExternalPool()), Nowhere(), Wake())
     shop = Shop(Context(store), loop, lake, Versions(tmp_path / "versions.db"))
     text = SHOP.format(uri=many, endpoint=s3.url)
     blueprints.apply(shop.ctx, "main", [blueprints.Source("/shop.yaml", text, {})])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dataplane.contract import DRIVER_KINDS
-from dataplane.runtime.client import Client, Ended, Fenced, Heartbeat, Refused
+from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended, Heartbeat
 from tests.spark.plane import TOKEN, Plane
 
 
@@ -29,7 +29,7 @@ def test_calls_are_repeated_until_they_are_answered(plane: Plane) -> None:
 
 def test_answers_that_end_something(plane: Plane) -> None:
     client = Client(plane.url, TOKEN)
-    for status, ends in ((401, Ended), (426, Ended), (409, Fenced), (422, Refused)):
+    for status, ends in ((401, Ended), (426, Ended), (409, AttemptFenced), (422, CallRefused)):
         plane.answers = [status]
         with pytest.raises(ends):
             client.report("a", [])

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.kafka.values import shaped
 from dataplane.contract import Json, TaskError
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
 SETTINGS = {"format": "json", "schema": "id INT, item STRING"}
@@ -178,7 +178,7 @@ def refused(rows: DataFrame) -> TaskError:
     """Why they cannot be read."""
     with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         rows.collect()
-    return explain(caught.value, Source(reads="sources"))
+    return explain(caught.value, ErrorSource(reads="sources"))
 
 
 # --- Avro -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import Begun, Building, Consumed, State
+from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from dataplane.contract import Content, FileEntry, Schema, TaskError
 
@@ -81,13 +81,15 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
     return replace(made, **other)
 
 
-def building(dataset: str = "flights.weekly", **other: Any) -> Building:
-    made = Building("main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {})
+def building(dataset: str = "flights.weekly", **other: Any) -> PartialState:
+    made = PartialState("main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {})
     return replace(made, **other)
 
 
-def begun(dataset: str = "flights.weekly", **other: Any) -> Begun:
-    return replace(Begun("main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}), **other)
+def begun(dataset: str = "flights.weekly", **other: Any) -> UnfinishedRun:
+    return replace(
+        UnfinishedRun("main", dataset, d(8), {"daily": 3}, {"flights.raw": d(2), "flights.é/salt": b"1 0"}), **other
+    )
 
 
 def fragment(number: int, **other: Any) -> Fragment:

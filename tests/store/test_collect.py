@@ -18,7 +18,7 @@ from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.projections import Target
-from controlplane.core.model.states import Building
+from controlplane.core.model.states import PartialState
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep.collect import CHANGES, EVERY_S, Collected, Collecting, collect
 from controlplane.ports.store import Store, Tx
@@ -148,7 +148,7 @@ def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
     roots = [built(world, 600, generation) for generation in range(1, 8)]
     lost = built(world, 600, 9)
     with world.begin() as tx:
-        half = Building(BRANCH, "flights.half", d(1), state(1, inputs={}).inputs, roots[0], None, {})
+        half = PartialState(BRANCH, "flights.half", d(1), state(1, inputs={}).inputs, roots[0], None, {})
         tx.put_building(replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])}))
         tx.put_listing(listing(1, root=roots[2]))
         tx.put_target(Target(BRANCH, "flights.out", d(1), roots[3], 1))

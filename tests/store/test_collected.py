@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, update
 
 from controlplane.core.model.access import Answer
 from controlplane.core.model.retention import Expired, Files, Pointer, Span, Stored
-from controlplane.core.model.states import Building, Consumed
+from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.tree import EMPTY_ROOT
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
@@ -47,7 +47,7 @@ MANY = 100
 def test_everything_that_holds_a_tree_is_told(world: World) -> None:
     old, new = state(1, rows=5), state(2, partitions=7)
     new = replace(new, inputs={**new.inputs, "other": Consumed("x.y", d(40), d(0))})
-    half = Building("dev", "flights.half", d(1), old.inputs, d(50), None, {})
+    half = PartialState("dev", "flights.half", d(1), old.inputs, d(50), None, {})
     with world.begin() as tx:
         tx.commit_state(old, 0)
         tx.commit_state(new, 1)

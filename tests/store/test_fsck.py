@@ -14,7 +14,7 @@ from sqlalchemy import Engine, create_engine, delete, insert, update
 from controlplane.core import tree
 from controlplane.core.model.projections import Target
 from controlplane.core.model.sources import SourcePartition
-from controlplane.core.model.states import Building
+from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
 from controlplane.ports.store import Store, Tx
@@ -58,7 +58,7 @@ def fill(tx: Tx) -> None:
         tx.commit_state(replace(made_of, partitions=totals.partitions, rows=totals.content.rows), seq - 1)
         tx.put_build_trace(d(seq), root, SCHEMA)
     half = tree.build(tx, [entry(n) for n in range(3)])
-    tx.put_building(Building("main", "flights.half", d(1), inputs, half, None, {}))
+    tx.put_building(PartialState("main", "flights.half", d(1), inputs, half, None, {}))
     written = tree.build(tx, [tree.Entry("x", bytes(32), Content(0, 0, 0))])
     tx.put_target(Target("main", "flights.out", d(1), written, 1))
     tx.put_job(d(5), {"shared": {"x": new.hex()}})

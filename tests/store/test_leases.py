@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from controlplane.core.model.leases import LOOP, Deposed
 from controlplane.ports.store import Store
-from controlplane.reconciler.leader import Fenced
+from controlplane.reconciler.leader import FencedStore
 from controlplane.store import open_store
 from controlplane.store.sql import dialects
 from tests.servers.postgres import Postgres
@@ -72,7 +72,7 @@ def test_a_deposed_leader_commits_nothing(world: World) -> None:
     """Whatever its transaction would have changed."""
     with world.begin() as tx:
         epoch = tx.take_lease(LOOP, "a", PAST_S).epoch
-    deposed = Fenced(world.store, epoch)
+    deposed = FencedStore(world.store, epoch)
     with deposed.begin(world.namespace) as tx:
         tx.put_events([event("kept")])
     with world.begin() as tx:
@@ -95,7 +95,7 @@ def write(store: Store, namespace: str) -> None:
 def test_an_older_version_beside_a_leader(world: World) -> None:
     """It knows of no lease. What both want is decided as ever: by comparing and setting."""
     with world.begin() as tx:
-        leader = Fenced(world.store, tx.take_lease(LOOP, "new", LONG_S).epoch)
+        leader = FencedStore(world.store, tx.take_lease(LOOP, "new", LONG_S).epoch)
     with world.begin() as tx:
         tx.commit_state(state(1), 0)
     with leader.begin(world.namespace) as tx:

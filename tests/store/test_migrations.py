@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from controlplane.core.errors import StaleState
 from controlplane.core.model.leases import LOOP
 from controlplane.ports.store import Store
-from controlplane.reconciler.leader import Fenced
+from controlplane.reconciler.leader import FencedStore
 from controlplane.store import HEAD, open_store, upgrade, version
 from controlplane.store.migrate import MIGRATIONS, UnknownVersion
 from controlplane.store.sql.tables import metadata
@@ -167,12 +167,12 @@ def test_an_open_store_goes_on_while_another_process_upgrades(url: str) -> None:
     new = open_store(url)
     with new.begin() as tx:
         epoch = tx.take_lease(LOOP, "new", 3600.0).epoch
-    for store in (old, Fenced(new, epoch), old):
+    for store in (old, FencedStore(new, epoch), old):
         with store.begin() as tx:
             tx.commit_state(state(number + 1), number)
         number += 1
     with pytest.raises(StaleState):
-        _commit(Fenced(new, epoch), 2)
+        _commit(FencedStore(new, epoch), 2)
     with new.read() as tx:
         assert [s.seq for s in tx.history("main", state(1).dataset, 10)] == [4, 3, 2, 1]
     for store in (old, new):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.model.tasks import Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import Attempt, Demand, Size, Task
 from controlplane.ports.store import Tx
 from dataplane.contract import Kind
 from tests.store.conftest import World
@@ -71,7 +71,7 @@ def test_how_demanded_tasks_stand_is_told_of_many_datasets(world: World) -> None
         tx.enqueue("main", DAILY, [task(1, size="small"), task(2, priority=3)])
         tx.enqueue("main", "flights.other", [task(1, size="large")])
         assert tx.demanded("main", [DAILY, "flights.none"]) == {
-            DAILY: {d(1): Asked("queued", "large", 0), d(2): Asked("queued", "standard", 3)}
+            DAILY: {d(1): Demand("queued", "large", 0), d(2): Demand("queued", "standard", 3)}
         }
 
 

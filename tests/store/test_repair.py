@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core import tree
-from controlplane.core.model.states import LOST, Building, Consumed, State
+from controlplane.core.model.states import LOST, Consumed, PartialState, State
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep import repair as repairing
 from controlplane.operations.upkeep.repair import Repaired, repair
@@ -53,7 +53,7 @@ def lake(world: World) -> MemoryLake:
             for name, root in (("in", d(9)), ("in/parts", parts), ("in/parted", d(9)))
         }
         commit(tx, "flights.sums", [690], inputs=used)
-        tx.put_building(Building("main", "flights.half", d(1), {}, tree.build(tx, entries([1, 2])), None, {}))
+        tx.put_building(PartialState("main", "flights.half", d(1), {}, tree.build(tx, entries([1, 2])), None, {}))
         tx.put_build_trace(d(1), tree.build(tx, entries(range(PARTITIONS - 100))), SCHEMA)
         tx.put_build_trace(d(2), tree.build(tx, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
         tx.copy_branch("main", "dev")

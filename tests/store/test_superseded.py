@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.states import State
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.projections import compaction
@@ -252,11 +252,11 @@ def test_origins_and_leftovers(world: World) -> None:
     with world.begin() as tx:
         tx.put_origins([Origin(d(n), d(10), d(20), 1.5) for n in range(3)])
         tx.put_origins([Origin(d(1), d(11), d(21), 2.5)])
-        tx.put_leftovers([Leftover(f"a/b{n}/é", f"t{n}", 10.0 - n) for n in range(3)])
-        tx.put_leftovers([Leftover("a/b0/é", "t9", 11.0)])
+        tx.put_leftovers([PendingDeletion(f"a/b{n}/é", f"t{n}", 10.0 - n) for n in range(3)])
+        tx.put_leftovers([PendingDeletion("a/b0/é", "t9", 11.0)])
     with world.begin() as tx:
         assert {o.pack: o.leaf for o in tx.origins()} == {d(0): d(10), d(1): d(11), d(2): d(10)}
-        assert tx.leftovers(9.0, 9) == (Leftover("a/b2/é", "t2", 8.0), Leftover("a/b1/é", "t1", 9.0))
+        assert tx.leftovers(9.0, 9) == (PendingDeletion("a/b2/é", "t2", 8.0), PendingDeletion("a/b1/é", "t1", 9.0))
         assert [one.attempt for one in tx.leftovers(99.0, 2)] == ["t2", "t1"]
         assert tx.referenced_attempts(["t0", "t1", "t9"]) == {"t1", "t9"}
         tx.drop_packs([d(0), d(7)])

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.core.blueprint import parse
 from controlplane.operations.desired import blueprints
 from controlplane.operations.desired import connections as connecting
@@ -69,7 +69,7 @@ async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
     if kind in YAML_TYPES:
         return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
     if kind != "application/json":
-        raise Refused("invalid-request", "send application/json or application/yaml")
+        raise RequestRefused("invalid-request", "send application/json or application/yaml")
     try:
         documents = Documents.model_validate_json(raw).blueprints
     except ValidationError as error:
@@ -95,7 +95,7 @@ def apply(
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
     blueprints.require_main(branch)
     if expected is not None and len(sources) > 1:
-        raise Refused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
+        raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
 
     def work() -> Response:
         result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected)

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, answer, is_head, target_of
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
 from controlplane.operations.inspect import look
 from controlplane.operations.inspect import tasks as notes
@@ -100,5 +100,5 @@ def _begun(parts: Iterator[bytes]) -> Iterator[bytes]:
     try:
         first = next(parts, b"")
     except OSError as error:
-        raise Refused("unavailable", str(error)) from error
+        raise RequestRefused("unavailable", str(error)) from error
     return chain((first,), parts)

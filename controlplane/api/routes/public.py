@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from controlplane.api.auth import services
 from controlplane.api.calls import answer
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 
 router = APIRouter()
@@ -17,7 +17,7 @@ router = APIRouter()
 async def livez(request: Request) -> Response:
     """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
     if not services(request).is_alive():
-        raise Refused("unavailable", "a part of this process has ended; it is to be started again")
+        raise RequestRefused("unavailable", "a part of this process has ended; it is to be started again")
     return answer({"status": "ok"})
 
 
@@ -32,7 +32,7 @@ async def readyz(request: Request) -> Response:
 def _check(found: Services) -> None:
     reason = "the control plane is ending" if found.stopping.is_set() else found.unready()
     if reason:
-        raise Refused("unavailable", f"not ready: {reason}")
+        raise RequestRefused("unavailable", f"not ready: {reason}")
     with found.store.read() as tx:
         tx.now()
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Called, answer
-from controlplane.api.problems import Refused
+from controlplane.api.problems import RequestRefused
 from controlplane.core.model.access import Token
 from controlplane.operations.desired import tokens
 
@@ -29,7 +29,7 @@ class NewToken(BaseModel):
 def create(call: Called, new: NewToken) -> Response:
     """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
-        raise Refused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
+        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
     scopes = tuple(dict.fromkeys(new.scopes))
     text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True)
     return answer({"token": text, **_shown(token)}, 201)

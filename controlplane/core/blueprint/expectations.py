@@ -20,7 +20,7 @@ from controlplane.core.blueprint.kinds import (
 )
 from controlplane.core.blueprint.model import Expectation, TextPlace
 from controlplane.core.blueprint.nodes import Node
-from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
 MOST_ROWS = 10**15
@@ -54,7 +54,7 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
     passage, unique, rows = fields[CHECK], fields[UNIQUE], fields[ROWS]
     if not (passage.text or unique or rows):
         _report_no_columns(fields, reading)
-        raise Refused  # what it expects is missing or cannot be read, which has been reported
+        raise BlueprintRefused  # what it expects is missing or cannot be read, which has been reported
     _report_conflicts(fields, reading)
     found = Expectation("", fields.place, passage.text, passage.place, unique, rows, fields[ON_FAIL], fields[THRESHOLD])
     name = fields[NAME] or " ".join(found.in_words.split())[:LONGEST_NAME]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controlplane.core.blueprint.checks import SELF
-from controlplane.core.blueprint.model import InputHint, Place, Previous
+from controlplane.core.blueprint.model import InputHint, Position, Previous
 from controlplane.core.blueprint.nodes import Scalar
 from controlplane.core.blueprint.problems import Problems
 
@@ -42,7 +42,7 @@ def _own(hints: Sequence[InputHint], problems: Problems) -> Iterator[InputHint]:
 
 
 def previous(
-    own: InputHint | None, schema: str, at: Place, given: dict[str, Scalar], problems: Problems
+    own: InputHint | None, schema: str, at: Position, given: dict[str, Scalar], problems: Problems
 ) -> Previous | None:
     """The fold, if it is one. `given`: the keys `schema` and `partition_by` where the transform has them; `at`: where
     the schema stands."""

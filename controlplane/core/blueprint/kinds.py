@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from controlplane.core.blueprint.model import ParamValue, Place, TextPlace
-from controlplane.core.blueprint.nodes import Broken, Document, Entries, Items, Node, Scalar, text_place
-from controlplane.core.blueprint.problems import Code, Problems, Refused, shown
+from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
+from controlplane.core.blueprint.nodes import Broken, Entries, Items, Node, Scalar, YamlDocument, text_place
+from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
 from dataplane.contract import Json
 
 T = TypeVar("T")
@@ -28,13 +28,13 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 class Reading:
     """What is being read: the document, the files sent along, the problems so far; and in which component."""
 
-    document: Document
+    document: YamlDocument
     files: Mapping[str, str]
     problems: Problems
     component: str = ""
 
-    def refuse(self, at: Node | Place, code: Code, message: str, hint: str = "") -> Refused:
-        return self.problems.refuse(at if isinstance(at, Place) else at.place, code, message, hint)
+    def refuse(self, at: Node | Position, code: Code, message: str, hint: str = "") -> BlueprintRefused:
+        return self.problems.refuse(at if isinstance(at, Position) else at.place, code, message, hint)
 
 
 class Kind(Protocol[T_co]):
@@ -81,9 +81,9 @@ def described(node: Node) -> str:
             return "a mapping"
 
 
-def wrong_type(node: Node, wanted: str, reading: Reading, hint: str = "") -> Refused:
+def wrong_type(node: Node, wanted: str, reading: Reading, hint: str = "") -> BlueprintRefused:
     if isinstance(node, Broken):
-        return Refused()
+        return BlueprintRefused()
     return reading.refuse(node, "wrong-type", f"expected {wanted}, found {described(node)}", hint)
 
 
@@ -251,7 +251,7 @@ class ListOf(Generic[T]):
         for item in node.items:
             try:
                 value = self.item.read(item, reading)
-            except Refused:
+            except BlueprintRefused:
                 continue
             if value in found:
                 reading.problems.add(item.place, "invalid-value", f"{shown(str(value))} is listed twice")
@@ -301,7 +301,7 @@ class Params:
         for key, value in entries_of(node, reading, "a mapping of parameter names to values").entries:
             try:
                 found[self.name.read(as_text(key), reading)] = _param(value, reading)
-            except Refused:
+            except BlueprintRefused:
                 continue
         return tuple(sorted(found.items()))
 

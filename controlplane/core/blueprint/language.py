@@ -26,7 +26,7 @@ from controlplane.core.blueprint.kinds import (
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
-from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
     DELETES,
@@ -210,11 +210,11 @@ class Components:
 
 def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
     """A component whose name and inside are both checked, whatever is wrong with the other."""
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(BlueprintRefused):
         NAME.read(as_text(key), reading)
     try:
         return _component(key, node, reading)
-    except Refused:
+    except BlueprintRefused:
         return None
 
 

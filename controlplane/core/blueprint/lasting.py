@@ -19,7 +19,7 @@ DIGEST = "[0-9a-f]{64}"
 
 
 @dataclass(frozen=True, slots=True)
-class Volatile:
+class Lifetime:
     """`true`, or how often results are made anew."""
 
     def read(self, node: Node, reading: Reading) -> str:
@@ -42,7 +42,7 @@ def _logic_id(text: str) -> Fault | None:
     )
 
 
-VOLATILE = Key("volatile", Volatile(), "", "Results are frozen and shared with nobody; or made anew each day or hour.")
+VOLATILE = Key("volatile", Lifetime(), "", "Results are frozen and shared with nobody; or made anew each day or hour.")
 PIN = Key("pin", Text((_logic_id,), f"^{DIGEST}$", "a logic id"), "", "A logic id to keep although the code changes.")
 
 

@@ -15,7 +15,7 @@ Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a 
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Position:
     """Where something stands. Lines and columns count from 1."""
 
     file: str
@@ -36,11 +36,11 @@ class TextPlace:
     column: int
     exact: bool
 
-    def at(self, line: int, column: int) -> Place:
+    def at(self, line: int, column: int) -> Position:
         """The place of a line and column of the text itself, both counted from 1."""
         if not self.exact:
-            return Place(self.file, self.line, self.column)
-        return Place(self.file, self.line + line - 1, self.column + column - 1)
+            return Position(self.file, self.line, self.column)
+        return Position(self.file, self.line + line - 1, self.column + column - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class InputHint:
     name: str
     dataset: str | None
     mode: str | None
-    place: Place
+    place: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Previous:
 
     name: str
     schema: str
-    place: Place
-    schema_place: Place
+    place: Position
+    schema_place: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Expectation:
     """
 
     name: str
-    place: Place
+    place: Position
     check: str
     text: TextPlace
     unique: tuple[str, ...]
@@ -193,7 +193,7 @@ class Component:
     """One named part of a dataflow. `place` is that of its name."""
 
     name: str
-    place: Place
+    place: Position
     body: Body
     description: str = ""
     owner: str = ""

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controlplane.core.blueprint.model import ParamValue, Place, TextPlace
+from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Scalar:
     `style` is the opening character of quoted and block scalars, else empty; `start` and `end` are source offsets.
     """
 
-    place: Place
+    place: Position
     text: str
     value: ParamValue
     style: str
@@ -31,7 +31,7 @@ class Scalar:
 class Items:
     """A sequence."""
 
-    place: Place
+    place: Position
     items: tuple[Node, ...]
 
 
@@ -39,7 +39,7 @@ class Items:
 class Entries:
     """A mapping with text keys, in the order of the file, no key twice."""
 
-    place: Place
+    place: Position
     entries: tuple[tuple[Scalar, Node], ...]
 
     def get(self, key: str) -> Node | None:
@@ -50,14 +50,14 @@ class Entries:
 class Broken:
     """Something that has been reported and can be no value."""
 
-    place: Place
+    place: Position
 
 
 Node: TypeAlias = Scalar | Items | Entries | Broken
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """The root and the source text that places refer to."""
 
     file: str
@@ -116,7 +116,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def text_place(scalar: Scalar, document: Document) -> TextPlace:
+def text_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
     """Where the characters of a scalar stand in the document."""
     at = scalar.place
     if scalar.style in ("|", ">"):
@@ -126,7 +126,7 @@ def text_place(scalar: Scalar, document: Document) -> TextPlace:
     return TextPlace(at.file, at.line, at.column + inset, exact)
 
 
-def _block_place(scalar: Scalar, document: Document) -> TextPlace:
+def _block_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
     """A block scalar's text starts on the line after its header; its first full line shows the indent."""
     line = scalar.place.line + 1
     lines = re.split(r"\r\n?|\n", document.source[scalar.start : scalar.end])[1:]

@@ -13,7 +13,7 @@ from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
 from controlplane.core.blueprint.model import Blueprint
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
-from controlplane.core.blueprint.problems import Problems, Refused
+from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
@@ -44,7 +44,7 @@ def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Pr
         return None
     try:
         return BLUEPRINT.read(document.root, Reading(document, files, problems))
-    except Refused:
+    except BlueprintRefused:
         return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from controlplane.core.blueprint.model import Place
+from controlplane.core.blueprint.model import Position
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 # Every code has its row in docs/errors.md.
@@ -56,7 +56,7 @@ _LONGEST_GUESS = 64  # names are short; comparing anything longer only costs tim
 _MOST_CANDIDATES = 1000
 
 
-class Refused(Exception):
+class BlueprintRefused(Exception):
     """A value cannot be used."""
 
 
@@ -70,16 +70,16 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, place: Place, code: Code, message: str, hint: str = "") -> None:
+    def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
         if len(self._found) < MOST_PROBLEMS:
             self._found.append(Problem(place.file, place.line, place.column, code, message, hint))
         else:
             self._dropped += 1
 
-    def refuse(self, place: Place, code: Code, message: str, hint: str = "") -> Refused:
+    def refuse(self, place: Position, code: Code, message: str, hint: str = "") -> BlueprintRefused:
         """Record a problem; the answer is for `raise`."""
         self.add(place, code, message, hint)
-        return Refused()
+        return BlueprintRefused()
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:
         """`did_you_mean`, for the first problems only: comparing names takes longer than finding them missing."""

@@ -10,7 +10,7 @@ import json
 
 from controlplane.core.blueprint.kinds import Reading, SourceText, secret_fault
 from controlplane.core.blueprint.model import ParamValue, Read, TextPlace
-from controlplane.core.blueprint.problems import Refused
+from controlplane.core.blueprint.problems import BlueprintRefused
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
@@ -22,7 +22,7 @@ ENTRYPOINTS = ("list", "read")
 
 def _read(fields: Fields, reading: Reading) -> Read:
     if not fields.given((PYTHON, FILE)):
-        raise Refused  # which has been reported
+        raise BlueprintRefused  # which has been reported
     if SCHEMA.name not in fields.nodes:
         message = "the key 'schema' is missing; rows of a program have no columns of their own"
         reading.problems.add(fields.place, "missing-key", message, "schema: day DATE, rate DOUBLE")

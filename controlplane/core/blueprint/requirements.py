@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controlplane.core.blueprint.kinds import JsonSchema, Reading, text_of
 from controlplane.core.blueprint.nodes import Items, Node
-from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
 
 PINNED = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?==[0-9A-Za-z][0-9A-Za-z.!+_-]{0,98}"
 _OURS = frozenset({"pyspark", "py4j", "headgate", "pip", "setuptools"})
@@ -28,7 +28,7 @@ class Requirements:
         for item in node.items:
             try:
                 name, text = _pinned(item, reading)
-            except Refused:
+            except BlueprintRefused:
                 continue
             if name in found:
                 reading.problems.add(item.place, "invalid-value", f"{shown(name)} is listed twice")

@@ -11,9 +11,9 @@ from typing import Generic, TypeVar, cast
 
 from controlplane.core.blueprint import secrets
 from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
-from controlplane.core.blueprint.model import Place
+from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.nodes import Broken, Entries, Node, Scalar
-from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -61,7 +61,7 @@ class Section:
             return
         try:
             fields.values[key.name] = key.kind.read(fields.nodes[key.name][1], reading)
-        except Refused:
+        except BlueprintRefused:
             if key.name == self.first:
                 raise
 
@@ -107,7 +107,7 @@ class Section:
 class Fields:
     """What was found in a section: nodes as written, and values that could be read."""
 
-    place: Place
+    place: Position
     nodes: Mapping[str, tuple[Scalar, Node]]
     values: dict[str, object] = field(default_factory=dict)
 

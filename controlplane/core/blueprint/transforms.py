@@ -34,7 +34,7 @@ from controlplane.core.blueprint.model import (
     TextPlace,
 )
 from controlplane.core.blueprint.nodes import Entries, Node, Scalar
-from controlplane.core.blueprint.problems import Refused, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.requirements import Requirements
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 
@@ -56,7 +56,7 @@ class Inputs:
         for key, value in given.entries:
             try:
                 yield _input(key, value, reading)
-            except Refused:
+            except BlueprintRefused:
                 continue
 
     def schema(self) -> JsonSchema:
@@ -126,7 +126,7 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
     if fields.given((PYTHON, FILE)):
         return _python(fields, reading)
     if not fields.given((SQL,)):
-        raise Refused  # one of the three is missing, which has been reported
+        raise BlueprintRefused  # one of the three is missing, which has been reported
     for key in fields.given(_PYTHON_ONLY):
         message = f"{key.text!r} belongs to Python, not to SQL"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")

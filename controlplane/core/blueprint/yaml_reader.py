@@ -16,9 +16,9 @@ from typing import Protocol
 
 import yaml
 
-from controlplane.core.blueprint.model import ParamValue, Place
-from controlplane.core.blueprint.nodes import Broken, Document, Entries, Items, Node, NumberError, Scalar, resolve
-from controlplane.core.blueprint.problems import Problems, Refused, shown
+from controlplane.core.blueprint.model import ParamValue, Position
+from controlplane.core.blueprint.nodes import Broken, Entries, Items, Node, NumberError, Scalar, YamlDocument, resolve
+from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 
 MOST_BYTES = 5_000_000
 MOST_DEPTH = 64
@@ -38,18 +38,20 @@ _HINTS = {
 }
 
 
-def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES) -> Document | None:
+def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES) -> YamlDocument | None:
     """The tree of one document, or None after a problem that ended the reading. Never raises on any input."""
     try:
         source = _source(text, file, problems)
-        return Document(file, source, _Builder(file, problems, most_nodes).build(_events(source, file, problems)))
-    except Refused:
+        return YamlDocument(file, source, _Builder(file, problems, most_nodes).build(_events(source, file, problems)))
+    except BlueprintRefused:
         return None
 
 
 def _source(text: str | bytes, file: str, problems: Problems) -> str:
     if len(text) > MOST_BYTES or (isinstance(text, str) and len(text.encode(errors="surrogatepass")) > MOST_BYTES):
-        raise problems.refuse(Place(file, 1, 1), "too-large", f"more than {MOST_BYTES:,} bytes", "split the dataflow")
+        raise problems.refuse(
+            Position(file, 1, 1), "too-large", f"more than {MOST_BYTES:,} bytes", "split the dataflow"
+        )
     source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix("\ufeff")
     found = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
     for match in found:
@@ -58,7 +60,7 @@ def _source(text: str | bytes, file: str, problems: Problems) -> str:
             _place(source, match.start(), file), "invalid-character", message, "use an escape in double quotes"
         )
     if found:
-        raise Refused
+        raise BlueprintRefused
     return source
 
 
@@ -71,9 +73,9 @@ def _decoded(data: bytes, file: str, problems: Problems) -> str:
         raise problems.refuse(place, "invalid-encoding", message, "save the file as UTF-8") from None
 
 
-def _place(source: str, index: int, file: str) -> Place:
+def _place(source: str, index: int, file: str) -> Position:
     before = source[:index].replace("\r\n", "\n").replace("\r", "\n")
-    return Place(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return Position(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _loader(source: str) -> type[yaml.SafeLoader | yaml.CSafeLoader]:
@@ -89,7 +91,7 @@ def _events(source: str, file: str, problems: Problems) -> Iterator[yaml.Event]:
         hint = next((h for part, h in _HINTS.items() if part in message), "")
         raise problems.refuse(place, "invalid-yaml", message, hint) from None
     except (yaml.YAMLError, ValueError, OverflowError) as e:  # the parser converts some escapes without checks
-        raise problems.refuse(Place(file, 1, 1), "invalid-yaml", shown(str(e)), "look for unusual escapes") from None
+        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", shown(str(e)), "look for unusual escapes") from None
 
 
 class _Mark(Protocol):
@@ -100,8 +102,8 @@ class _Mark(Protocol):
     index: int
 
 
-def _at(mark: _Mark | None, file: str) -> Place:
-    return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+def _at(mark: _Mark | None, file: str) -> Position:
+    return Position(file, mark.line + 1, mark.column + 1) if mark else Position(file, 1, 1)
 
 
 def _index(mark: _Mark | None) -> int:
@@ -112,7 +114,7 @@ def _index(mark: _Mark | None) -> int:
 class _Open:
     """A collection whose end has not come yet. Of a mapping, keys and values alternate."""
 
-    place: Place
+    place: Position
     is_mapping: bool
     nodes: list[Node] = field(default_factory=list)
 
@@ -129,7 +131,7 @@ class _Builder:
     def build(self, events: Iterator[yaml.Event]) -> Node:
         for event in events:
             self._take(event)
-        return self._roots[0] if self._roots else Scalar(Place(self._file, 1, 1), "", None, "", 0, 0)
+        return self._roots[0] if self._roots else Scalar(Position(self._file, 1, 1), "", None, "", 0, 0)
 
     def _take(self, event: yaml.Event) -> None:
         match event:
@@ -149,7 +151,7 @@ class _Builder:
             case _:
                 pass
 
-    def _at(self, event: yaml.Event) -> Place:
+    def _at(self, event: yaml.Event) -> Position:
         return _at(event.start_mark, self._file)
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
@@ -176,7 +178,7 @@ class _Builder:
             self._counted(node.place)
         (self._stack[-1].nodes if self._stack else self._roots).append(node)
 
-    def _counted(self, place: Place) -> None:
+    def _counted(self, place: Position) -> None:
         self._count += 1
         if self._count > self._most_nodes:
             raise self._problems.refuse(
@@ -199,11 +201,11 @@ class _Builder:
     def _closed(self, opened: _Open) -> Node:
         if not opened.is_mapping:
             return Items(opened.place, tuple(opened.nodes))
-        seen: dict[str, Place] = {}
+        seen: dict[str, Position] = {}
         pairs = zip(opened.nodes[::2], opened.nodes[1::2], strict=True)
         return Entries(opened.place, tuple((key, value) for k, value in pairs if (key := self._key(k, seen))))
 
-    def _key(self, key: Node, seen: dict[str, Place]) -> Scalar | None:
+    def _key(self, key: Node, seen: dict[str, Position]) -> Scalar | None:
         if not isinstance(key, Scalar) or (key.value is None):
             if not isinstance(key, Broken):
                 self._problems.add(key.place, "invalid-key", "a key must be a text", "put it in quotes")

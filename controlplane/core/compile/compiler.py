@@ -27,7 +27,7 @@ from controlplane.core.compile import fold as folding
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.graph import Graph, Reference
-from controlplane.core.compile.nodes import NOTHING, Desired, Node, Sink, Slot, Source, Text, Transform
+from controlplane.core.compile.nodes import NOTHING, Desired, Node, NodeText, Sink, Slot, Source, Transform
 from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
@@ -72,7 +72,7 @@ def compile_revisions(
     return Desired(nodes, found.order, found, _depths(found), by_flow)
 
 
-def _kept(before: Desired, revision: Revision) -> Text | None:
+def _kept(before: Desired, revision: Revision) -> NodeText | None:
     """The text as it was read before."""
     text = before.texts.get(revision.dataflow)
     return text if text is not None and _compiled_from(text.revision) == _compiled_from(revision) else None
@@ -83,7 +83,7 @@ def _compiled_from(revision: Revision) -> tuple[object, ...]:
     return revision.number, revision.file, revision.text, dict(revision.files), dict(revision.uids)
 
 
-def _is_kept(before: Desired, dataset: str, text: Text, found: Graph, nodes: Mapping[str, Node]) -> bool:
+def _is_kept(before: Desired, dataset: str, text: NodeText, found: Graph, nodes: Mapping[str, Node]) -> bool:
     """Whether its text and everything upstream are the same as they were."""
     if before.texts.get(text.blueprint.dataflow) is not text:
         return False
@@ -108,7 +108,7 @@ def _depths(found: Graph) -> dict[str, int]:
     return depths
 
 
-def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem]) -> Text | None:
+def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem]) -> NodeText | None:
     try:
         blueprint = parsed or parse(revision.text, file=revision.file, files=revision.files)
     except InvalidBlueprint as e:
@@ -131,7 +131,7 @@ def _read(revision: Revision, parsed: Blueprint | None, problems: list[Problem])
             problems.append(_located(component, e.code, e.message, e.line, e.column, e.hint))
         except code.CodeProblem as e:
             problems.append(_located(component, e.code, e.message, e.line, e.column, e.hint, file=e.file))
-    return Text(blueprint, revision, queries, bundles)
+    return NodeText(blueprint, revision, queries, bundles)
 
 
 def _located(
@@ -152,7 +152,7 @@ def _hints(component: Component) -> dict[str, str]:
     return {h.name: h.dataset for h in body.inputs if h.dataset}
 
 
-def _references(text: Text, component: Component) -> tuple[Reference, ...]:
+def _references(text: NodeText, component: Component) -> tuple[Reference, ...]:
     renamed = _hints(component)
     match component.body:
         case SqlTransform() as body:
@@ -170,7 +170,7 @@ def _references(text: Text, component: Component) -> tuple[Reference, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    text: Text
+    text: NodeText
     graph: Graph
     nodes: dict[str, Node]  # compiled so far; inputs come first
     namespace: str

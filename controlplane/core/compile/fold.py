@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
-from controlplane.core.blueprint.model import Place, Previous
+from controlplane.core.blueprint.model import Position, Previous
 from controlplane.core.errors import Problem
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract import Json, Schema, schema_id
@@ -75,5 +75,5 @@ def _problems(
         yield _problem(one.place, "not-supported", "a fold cannot keep rows that it takes out", hint)
 
 
-def _problem(at: Place, code: str, message: str, hint: str) -> Problem:
+def _problem(at: Position, code: str, message: str, hint: str) -> Problem:
     return Problem(at.file, at.line, at.column, code, message, hint)

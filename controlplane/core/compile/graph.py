@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from controlplane.core.blueprint.checks import SELF
-from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Place, Write
+from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Position, Write
 from controlplane.core.blueprint.problems import Problems, shown
 
 Owned: TypeAlias = tuple[Blueprint, Component]
@@ -23,7 +23,7 @@ class Reference:
     """A dataset that a component reads, as it is written there."""
 
     name: str
-    place: Place
+    place: Position
 
 
 _LONGEST_CYCLE = 20  # names in a message
@@ -92,7 +92,7 @@ def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Ow
         name, file = blueprint.dataflow, blueprint.file
         if name in files:
             message = f"the dataflow {name} is in {files[name]} as well"
-            problems.add(Place(file, 1, 1), "duplicate-dataflow", message, "rename one of them")
+            problems.add(Position(file, 1, 1), "duplicate-dataflow", message, "rename one of them")
             continue
         files[name] = file
         owners.update((f"{name}.{c.name}", (blueprint, c)) for c in blueprint.components)

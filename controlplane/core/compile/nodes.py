@@ -170,7 +170,7 @@ class Desired:
     order: tuple[str, ...]
     graph: Graph
     depth: Mapping[str, int]  # longest way from a source
-    texts: Mapping[str, Text] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
+    texts: Mapping[str, NodeText] = field(default_factory=dict, repr=False, compare=False)  # by dataflow
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)  # dataflows that do not compile, and why
 
     def scope(self, flows: Iterable[str]) -> frozenset[str]:
@@ -181,7 +181,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class NodeText:
     """One parsed blueprint with what its code was found to be."""
 
     blueprint: Blueprint

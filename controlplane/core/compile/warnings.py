@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import Problem
-from controlplane.core.python.volatility import Volatile
+from controlplane.core.python.volatility import VolatileCode
 
 CODE = "undeclared-volatile"
 _FOLLOWS = "results are frozen as they first come out and shared with nobody"
@@ -30,7 +30,7 @@ def _of(node: Transform) -> Iterator[Problem]:
         yield from (_notice(node.body, found) for found in node.bundle.volatile)
 
 
-def _notice(body: PythonTransform, found: Volatile) -> Problem:
+def _notice(body: PythonTransform, found: VolatileCode) -> Problem:
     file, line, column = found.file, found.line, 1
     if found.file == body.main:
         place = body.text.at(found.line, 1)

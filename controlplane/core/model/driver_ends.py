@@ -13,4 +13,4 @@ LAUNCHED = "launched after all"
 SILENT = "fell silent: killed"  # it ran, and did not call for longer than its lease
 ENDING = "is being ended"  # of one that has not ended yet
 
-UNREMARKABLE = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})
+EXPECTED = frozenset({"", AS_ASKED, BY_ITSELF, WITH_ITS_MAKER, LAUNCHED})

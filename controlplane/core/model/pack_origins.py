@@ -20,7 +20,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class PendingDeletion:
     """A folder of the lake that is used for nothing new. From `due` on, nobody who was reading it still does."""
 
     folder: str

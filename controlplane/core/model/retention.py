@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 
 from dataplane.contract import LABEL, Content, FileEntry, label_of
 
-Holder: TypeAlias = Literal["state", "input", "building", "build", "listing", "target", "task", "publication"]
+PointerKind: TypeAlias = Literal["state", "input", "building", "build", "listing", "target", "task", "publication"]
 """What holds on to a tree. `input`: what a newest state, or a half-built dataset, was made of. `build`: a build trace.
 `task`: the `shared` inputs of queued work."""
 
-HOLDERS: tuple[Holder, ...] = ("state", "input", "building", "build", "listing", "target", "task", "publication")
-FOLLOWERS: tuple[Holder, ...] = ("publication",)
+HOLDERS: tuple[PointerKind, ...] = ("state", "input", "building", "build", "listing", "target", "task", "publication")
+WEAK_POINTERS: tuple[PointerKind, ...] = ("publication",)
 """Those whose trees nobody reads."""
 
 
@@ -23,7 +23,7 @@ FOLLOWERS: tuple[Holder, ...] = ("publication",)
 class Pointer:
     """One tree that is in use. `number` is a state's seq; partitions and rows are what a state says of its tree."""
 
-    holder: Holder
+    holder: PointerKind
     name: str
     root: bytes
     branch: str = ""

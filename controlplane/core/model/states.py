@@ -53,7 +53,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Building:
+class PartialState:
     """A dataset that is being built in windows: `root` holds what is done for these inputs; the rest are its holes.
 
     `lineage` and `cut` say what it will be once done; `inputs` are the roots (perhaps half-built, too) consumed so far.
@@ -69,7 +69,7 @@ class Building:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class UnfinishedRun:
     """What a run under way reads: it is finished on that, whatever comes meanwhile.
 
     `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the listing whose root

@@ -72,7 +72,7 @@ class Task:
     size: Size = "standard"
 
 
-class Asked(NamedTuple):
+class Demand(NamedTuple):
     """How a task that is demanded stands."""
 
     state: TaskState

@@ -29,16 +29,16 @@ from controlplane.core.plan.values import (
     Commit,
     Compute,
     Decision,
-    Evaluate,
     Item,
     Keep,
     Learn,
     Plan,
     Planning,
+    RunChecks,
+    Snapshot,
     Status,
     Step,
     Sync,
-    World,
     worst,
 )
 
@@ -52,17 +52,17 @@ __all__ = [
     "Commit",
     "Compute",
     "Decision",
-    "Evaluate",
     "Item",
     "Keep",
     "Keys",
     "Learn",
     "Plan",
     "Planning",
+    "RunChecks",
+    "Snapshot",
     "Status",
     "Step",
     "Sync",
-    "World",
     "plan",
     "worst",
 ]
@@ -70,7 +70,7 @@ __all__ = [
 
 def plan(
     desired: Desired,
-    world: World,
+    world: Snapshot,
     branch: str,
     scope: frozenset[str] | None = None,
     *,
@@ -122,8 +122,8 @@ def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
             assert_never(node)
     run = yield from finishing
     if isinstance(run, Decision):
-        held = yield from expect.hold(planning, node, run)
+        held = yield from expect.gate_on_checks(planning, node, run)
         if held.error == run.error:  # else what is expected of its rows does not hold
             return held
-    decision = yield from expect.hold(planning, node, (yield from deciding))
+    decision = yield from expect.gate_on_checks(planning, node, (yield from deciding))
     return decision if run is None else unfinished.instead(decision)

@@ -17,7 +17,7 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan.values import Decision, World, broken
+from controlplane.core.plan.values import Decision, Snapshot, broken
 from dataplane.contract import Json, Schema
 
 T = TypeVar("T")
@@ -42,9 +42,9 @@ def nodes(paths: Iterable[Path]) -> Deciding[None]:
     yield Ask("nodes", [path for path in paths if path[0] != tree.EMPTY_ROOT])
 
 
-def changes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.Change]]]:
+def changes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.EntryChange]]]:
     """The difference of each pair of roots (old, new)."""
-    found: list[list[tree.Change]] = yield Ask("changes", pairs)
+    found: list[list[tree.EntryChange]] = yield Ask("changes", pairs)
     return found
 
 
@@ -99,13 +99,13 @@ Answer: TypeAlias = Any  # what was asked for, or _Unanswered
 # --- answering ------------------------------------------------------------------------------------
 
 
-def prefetch(roots: Iterable[bytes], world: World) -> None:
+def prefetch(roots: Iterable[bytes], world: Snapshot) -> None:
     """Have the nodes of these roots at hand. One that is damaged is told to the decision that needs it."""
     with suppress(CorruptNode):
         tree.warm(world.nodes, [(root, ()) for root in roots])
 
 
-def decide_all(deciding: Mapping[str, Deciding[Decision]], world: World) -> dict[str, Decision]:
+def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> dict[str, Decision]:
     """Run all of them in step; what they ask for at the same time is looked up together.
 
     Each stands by itself: one that raises is decided to have failed, and no other one notices. Only what befalls the
@@ -134,7 +134,7 @@ def _resume(one: Deciding[Decision], answer: Answer) -> Ask:
     return one.throw(answer.reason) if isinstance(answer, _Unanswered) else one.send(answer)
 
 
-def _answers(asked: Mapping[str, Ask], world: World) -> dict[str, Answer]:
+def _answers(asked: Mapping[str, Ask], world: Snapshot) -> dict[str, Answer]:
     by_kind: dict[What, dict[str, Any]] = {}
     for dataset, ask in asked.items():
         by_kind.setdefault(ask.what, {})[dataset] = ask.about
@@ -144,7 +144,7 @@ def _answers(asked: Mapping[str, Ask], world: World) -> dict[str, Answer]:
     return answers
 
 
-def _together_or_apart(what: What, about: Mapping[str, Any], world: World) -> dict[str, Answer]:
+def _together_or_apart(what: What, about: Mapping[str, Any], world: Snapshot) -> dict[str, Answer]:
     """One look-up for all; where it fails, one for each, so that only the one that made it fail is told."""
     try:
         return dict(zip(about, _ANSWERING[what](world, list(about.values())), strict=True))
@@ -159,20 +159,20 @@ def _together_or_apart(what: What, about: Mapping[str, Any], world: World) -> di
     return answers
 
 
-def _warm(world: World, asks: list[list[Path]]) -> list[None]:
+def _warm(world: Snapshot, asks: list[list[Path]]) -> list[None]:
     tree.warm(world.nodes, chain.from_iterable(asks))
     return [None] * len(asks)
 
 
-def _changes(world: World, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.Change]]]:
+def _changes(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.EntryChange]]]:
     pairs = list(chain.from_iterable(asks))
-    found: list[list[tree.Change]] = [[] for _ in pairs]
+    found: list[list[tree.EntryChange]] = [[] for _ in pairs]
     for number, change in tree.diff_many(world.nodes, pairs):
         found[number].append(change)
     return _dealt(found, asks)
 
 
-def _holes(world: World, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
+def _holes(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
     pairs = list(chain.from_iterable(asks))
     found: list[list[str]] = [[] for _ in pairs]
     for number, change in tree.diff_keys_many(world.nodes, pairs):
@@ -187,7 +187,7 @@ def _dealt(found: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[li
     return [[next(rest) for _ in ask] for ask in asks]
 
 
-def _remembered(world: World, asks: list[tuple[Sequence[bytes], Sequence[bytes]]]) -> list[Remembered]:
+def _remembered(world: Snapshot, asks: list[tuple[Sequence[bytes], Sequence[bytes]]]) -> list[Remembered]:
     builds, memos = zip(*asks, strict=True)
     return [world.remembered(_distinct(builds), _distinct(memos))] * len(asks)
 
@@ -196,11 +196,11 @@ def _distinct(asks: Iterable[Iterable[T]]) -> list[T]:
     return list(dict.fromkeys(chain.from_iterable(asks)))
 
 
-def _together(look: Callable[[World, list[Any]], Any]) -> Callable[[World, list[Any]], list[Any]]:
+def _together(look: Callable[[Snapshot, list[Any]], Any]) -> Callable[[Snapshot, list[Any]], list[Any]]:
     return lambda world, asks: [look(world, _distinct(asks))] * len(asks)
 
 
-def _partitions(world: World, asks: list[tuple[bytes, Sequence[str]]]) -> list[Mapping[str, SourcePartition]]:
+def _partitions(world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]) -> list[Mapping[str, SourcePartition]]:
     wanted: dict[bytes, dict[str, None]] = {}
     for listing, keys in asks:
         wanted.setdefault(listing, {}).update(dict.fromkeys(keys))
@@ -208,7 +208,7 @@ def _partitions(world: World, asks: list[tuple[bytes, Sequence[str]]]) -> list[M
     return [found[listing] for listing, _ in asks]
 
 
-_ANSWERING: Mapping[What, Callable[[World, list[Any]], list[Any]]] = {
+_ANSWERING: Mapping[What, Callable[[Snapshot, list[Any]], list[Any]]] = {
     "nodes": _warm,
     "changes": _changes,
     "holes": _holes,

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from controlplane.core import zones
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Node, Source, Transform
-from controlplane.core.model.states import Begun, Building, Cause, State
+from controlplane.core.model.states import Cause, PartialState, State, UnfinishedRun
 from controlplane.core.plan.values import Planning
 from dataplane.contract import digest
 
@@ -80,17 +80,17 @@ def cut(planning: Planning, node: Source | Transform) -> dict[str, bytes]:
     return {node.maker + _NAME: told} if told else {}
 
 
-def is_of(planning: Planning, node: Source | Transform, used: State | Building | Begun) -> bool:
+def is_of(planning: Planning, node: Source | Transform, used: State | PartialState | UnfinishedRun) -> bool:
     """What was made is of the present salt; or of the code that the present one is pinned to."""
     now, then = _salt(planning, node), _of_state(node, used)
     return then == now or (now.is_pinned and then == replace(now, is_pinned=False))
 
 
-def _of_state(node: Source | Transform, used: State | Building | Begun) -> Salt:
+def _of_state(node: Source | Transform, used: State | PartialState | UnfinishedRun) -> Salt:
     return _read(used.cut.get(node.maker + _NAME, b""))
 
 
-def agree(planning: Planning, inputs: Sequence[tuple[str, State | Building]]) -> bool:
+def agree(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]]) -> bool:
     """No two of these inputs were made of results of one component with different salts."""
     if len(inputs) < 2:
         return True
@@ -98,7 +98,7 @@ def agree(planning: Planning, inputs: Sequence[tuple[str, State | Building]]) ->
     return all(len(_found(planning, inputs, name)) == 1 for name in names)
 
 
-def _found(planning: Planning, inputs: Sequence[tuple[str, State | Building]], name: str) -> set[bytes]:
+def _found(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str) -> set[bytes]:
     """What they say of one component, as far as they are made of it."""
     maker, upstream = name.removesuffix(_NAME), planning.desired.graph.upstream
     return {used.cut.get(name, b"") for d, used in inputs if name in used.cut or maker == d or maker in upstream([d])}
@@ -150,7 +150,7 @@ def _kind(node: Node) -> Kind | None:
     return node.component.volatile, str(node.spark["timezone"])
 
 
-def turned(desired: Desired, before: Mapping[Kind, str], now: Mapping[Kind, str]) -> set[str]:
+def period_changed(desired: Desired, before: Mapping[Kind, str], now: Mapping[Kind, str]) -> set[str]:
     """Datasets whose period is another one than before."""
     moved = {kind for kind, period in now.items() if before.get(kind) != period}
     return {dataset for dataset, node in desired.nodes.items() if _kind(node) in moved} if moved else set()

@@ -95,7 +95,7 @@ def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
 
 
 def _sync(
-    planning: Planning, node: Sink, state: State, target: Target, changes: list[tree.Change]
+    planning: Planning, node: Sink, state: State, target: Target, changes: list[tree.EntryChange]
 ) -> Deciding[Decision]:
     """What is being written is noted first: who writes may fall silent, and then nobody knows what lies there, whether
     it is still wished for or not."""
@@ -144,7 +144,7 @@ def _wish(node: Sink, state: State, target: Target) -> bytes:
     return digest("wish/1", target=target.identity, source=node.source, **told)
 
 
-def _task(node: Sink, job: bytes, target: Target, change: tree.Change) -> Task:
+def _task(node: Sink, job: bytes, target: Target, change: tree.EntryChange) -> Task:
     after = change.after
     key = digest(
         "write/1", target=target.identity, partition=change.key, fragment=after.fragment if after else None, job=job

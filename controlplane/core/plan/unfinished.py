@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from controlplane.core.compile.nodes import Source, Transform
-from controlplane.core.model.states import Begun, State
+from controlplane.core.model.states import State, UnfinishedRun
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import Commit, Compute, Decision, Evaluate, Keep, Learn, Planning
+from controlplane.core.plan.values import Commit, Compute, Decision, Keep, Learn, Planning, RunChecks
 
 
 class GivenUp:
@@ -27,7 +27,7 @@ Finishing: TypeAlias = Deciding[Decision | GivenUp | None]  # None: there is no 
 LATER = "finishes what it began; newer input comes after that"
 
 
-def of(planning: Planning, node: Source | Transform) -> Begun | None:
+def of(planning: Planning, node: Source | Transform) -> UnfinishedRun | None:
     """The run under way, if it is of the present code."""
     begun = planning.world.begun(node.dataset)
     if begun is None or begun.lineage != node.lineage or not salts.is_of(planning, node, begun):
@@ -35,7 +35,7 @@ def of(planning: Planning, node: Source | Transform) -> Begun | None:
     return begun
 
 
-def read_by(node: Transform, begun: Begun) -> Deciding[tuple[State, ...] | None]:
+def read_by(node: Transform, begun: UnfinishedRun) -> Deciding[tuple[State, ...] | None]:
     """The states that it reads, by slot; None if one of them is gone."""
     if begun.states.keys() != {slot.name for slot in node.slots}:
         return None
@@ -54,7 +54,7 @@ def noted(
     """The decision, with what its tasks read."""
     if not isinstance(decision.step, Compute):
         return decision
-    begun = Begun(planning.branch, node.dataset, node.lineage, states, cut)
+    begun = UnfinishedRun(planning.branch, node.dataset, node.lineage, states, cut)
     return replace(decision, step=replace(decision.step, begun=begun))
 
 
@@ -71,4 +71,4 @@ def instead(decision: Decision) -> Decision:
     nobody asks for them any more."""
     step = decision.step
     is_begun = isinstance(step, Compute) and step.begun is not None
-    return replace(decision, gives_up=isinstance(step, Compute | Learn | Evaluate) and not is_begun)
+    return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks) and not is_begun)

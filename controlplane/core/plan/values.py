@@ -11,7 +11,7 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.model.projections import Target
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import LOST, Begun, Building, Cause, Consumed, State
+from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
@@ -85,9 +85,9 @@ class Compute:
 
     tasks: tuple[Task, ...]
     job: Json
-    building: Building | None = None
+    building: PartialState | None = None
     entered: Mapping[str, bytes] = field(default_factory=dict)
-    begun: Begun | None = None
+    begun: UnfinishedRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Learn:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluate:
+class RunChecks:
     """What is expected of rows has to be looked at: ask for these check tasks, and remember what follows from others'
     answers already."""
 
@@ -117,7 +117,7 @@ class Sync:
     job: Json
 
 
-Step: TypeAlias = Keep | Commit | Compute | Learn | Evaluate | Sync
+Step: TypeAlias = Keep | Commit | Compute | Learn | RunChecks | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def worst(statuses: Iterable[Status]) -> Status:
     return max(statuses, key=SEVERITY.index, default="up_to_date")
 
 
-class World(Protocol):
+class Snapshot(Protocol):
     """Facts that planning reads, of one consistent snapshot. What many components ask for is asked for together."""
 
     @property
@@ -183,8 +183,8 @@ class World(Protocol):
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         """By listing."""
 
-    def building(self, dataset: str) -> Building | None: ...
-    def begun(self, dataset: str) -> Begun | None: ...
+    def building(self, dataset: str) -> PartialState | None: ...
+    def begun(self, dataset: str) -> UnfinishedRun | None: ...
     def pinned(self, dataset: str) -> tuple[bytes, Schema] | None: ...
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]: ...
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...
@@ -203,7 +203,7 @@ class Planning:
     """One pass over the nodes in order. Later nodes see what earlier decisions will have committed."""
 
     desired: Desired
-    world: World
+    world: Snapshot
     branch: str
     now: float
     window: int = 0  # tasks that are asked for at a time of a dataset with more than `exact`; 0: only count them
@@ -219,7 +219,7 @@ class Planning:
             self.states[dataset] = self.world.state(dataset)
         return self.states[dataset]
 
-    def building(self, dataset: str) -> Building | None:
+    def building(self, dataset: str) -> PartialState | None:
         """What is half-built, as it will be once the decisions so far are carried out."""
         decision = self.decisions.get(dataset)
         step = decision.step if decision else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from controlplane.core import tree
-from controlplane.core.model.states import Building
+from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups
 from controlplane.core.plan.keys import Keys, union
@@ -139,7 +139,7 @@ def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[s
     }
 
 
-def computing(decision: Decision, window: Window, job: Json, building: Building | None = None) -> Decision:
+def computing(decision: Decision, window: Window, job: Json, building: PartialState | None = None) -> Decision:
     """A decision to compute what a window misses, with the status that the tasks already there give."""
     failed, states = window.failed, {t.state for t in window.known.values()}
     status: Status = "building" if states & {"queued", "running"} else "stale"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.python.volatility import Volatile, volatile
+from controlplane.core.python.volatility import VolatileCode, volatile
 from dataplane.contract import digest
 
 _LEFT_OUT = frozenset({"ctx", "type_comment"})
@@ -33,7 +33,7 @@ class Bundle:
     digest: bytes
     arguments: tuple[str, ...]
     optional: frozenset[str]
-    volatile: tuple[Volatile, ...]
+    volatile: tuple[VolatileCode, ...]
 
 
 def analyse(

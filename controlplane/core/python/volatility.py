@@ -118,7 +118,7 @@ _IMPORTED_AS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Volatile:
+class VolatileCode:
     """`line` counts from 1 in the text of `file`."""
 
     construct: str
@@ -130,11 +130,11 @@ class Volatile:
         return self.construct.startswith(("time.", *_CLOCK_CONSTRUCTS))
 
 
-def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[Volatile]:
+def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[VolatileCode]:
     """In order of file and line, each construct once a line."""
     known = {"pyspark"} | sys.stdlib_module_names | _own_names(trees) | {_module_of(text) for text in requirements}
     found = (
-        Volatile(construct, path, node.lineno)
+        VolatileCode(construct, path, node.lineno)
         for path, tree in trees.items()
         for node, construct in _constructs(tree, known)
     )

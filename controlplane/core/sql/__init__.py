@@ -14,9 +14,9 @@ from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.split import PARTS, Split
-from controlplane.core.sql.volatile import Volatile
+from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [
     "PARTS", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "Predicate", "Query", "Split", "SqlProblem", "TableRef",
-    "Unproven", "Verdict", "Volatile", "analyse", "apply_edits", "original_offset", "predicate",
+    "Unproven", "Verdict", "VolatileCall", "analyse", "apply_edits", "original_offset", "predicate",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ class Unproven(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     name: str
     node: exp.Expr
     offset: int
@@ -68,13 +68,13 @@ class Calls:
                 raise Unproven(f"{name} in a form that is not followed", start)
         _check_counts(lexemes, tree)
 
-    def of(self, scope: Scope) -> Iterator[Call]:
+    def of(self, scope: Scope) -> Iterator[FunctionCall]:
         for node in all_nodes(scope.select):
             start = node.meta.get("start")
             if isinstance(node, exp.Func) and start in self._names:
-                yield Call(self._names[start], node, start)
+                yield FunctionCall(self._names[start], node, start)
 
-    def aggregates(self, scope: Scope) -> list[Call]:
+    def aggregates(self, scope: Scope) -> list[FunctionCall]:
         """In the order of the text."""
         found = (c for c in self.of(scope) if c.name in functions.AGGREGATES and not c.is_windowed)
         return sorted(found, key=lambda call: call.offset)
@@ -87,7 +87,7 @@ def check_size(tree: exp.Expr) -> None:
         raise Unproven(f"more than {MOST_SCOPES} times SELECT, or than {MOST_JOINS} joins,", 0)
 
 
-def is_aggregated(scope: Scope, aggregates: list[Call]) -> bool:
+def is_aggregated(scope: Scope, aggregates: list[FunctionCall]) -> bool:
     return bool(aggregates or scope.select.args.get("group") or scope.select.args.get("having"))
 
 

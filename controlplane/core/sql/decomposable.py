@@ -14,9 +14,9 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql import functions
-from controlplane.core.sql.calls import Call, Calls, Unproven, is_aggregated, windows
-from controlplane.core.sql.relations import Mention, Other, Relation, Scope, Source, Union
-from controlplane.core.sql.volatile import Volatile
+from controlplane.core.sql.calls import Calls, FunctionCall, Unproven, is_aggregated, windows
+from controlplane.core.sql.relations import FromItem, Mention, Other, Relation, Scope, Union
+from controlplane.core.sql.volatile import VolatileCall
 
 # Merged by themselves, or (avg, grouping) made of what is.
 MERGED: Final = frozenset(
@@ -41,7 +41,7 @@ class Decomposition:
     scope: Scope
 
 
-def decompose(query: Relation, calls: Calls, volatile: tuple[Volatile, ...], name: str) -> Decomposition:
+def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...], name: str) -> Decomposition:
     """Of this input. Raises Unproven with what is in the way."""
     folded = name.lower()
     if volatile:
@@ -100,7 +100,7 @@ def _reader_besides(relation: Relation, scope: Scope, name: str, seen: set[Relat
     return next((part for part in found if part is not None), None)
 
 
-def _check_aggregate(call: Call) -> None:
+def _check_aggregate(call: FunctionCall) -> None:
     if call.name not in MERGED:
         raise Unproven(f"{call.name} cannot be merged", call.offset)
     if isinstance(call.node.this, exp.Distinct) or call.node.find(exp.Distinct):
@@ -160,7 +160,7 @@ class _Linear:
         self.check(scope.sources[readers[0]].relation)
 
 
-def _check_join(source: Source, join: exp.Join, kinds: dict[str, tuple[str, ...]]) -> None:
+def _check_join(source: FromItem, join: exp.Join, kinds: dict[str, tuple[str, ...]]) -> None:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     if kind not in kinds.get(side, ()):
         raise Unproven(f"{side or kind} JOIN may keep rows that meet none of the input", source.relation.offset)

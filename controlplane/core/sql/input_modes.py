@@ -16,12 +16,12 @@ from controlplane.core.sql import keyed
 from controlplane.core.sql.calls import Calls, Unproven, check_size
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.modes import Mode, Shape
-from controlplane.core.sql.names import Known
+from controlplane.core.sql.names import KnownNames
 from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.relations import Relation, relation_of
 from controlplane.core.sql.scan import Lexeme
-from controlplane.core.sql.volatile import Volatile
+from controlplane.core.sql.volatile import VolatileCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class Analysis:
     lexemes: tuple[Lexeme, ...]
     tree: exp.Expr | None
     references: tuple[TableRef, ...]
-    volatile: tuple[Volatile, ...]
+    volatile: tuple[VolatileCall, ...]
     shape: Shape
 
-    def verdicts(self, partition_by: tuple[KeyPart, ...], known: Known) -> Mapping[str, Verdict]:
+    def verdicts(self, partition_by: tuple[KeyPart, ...], known: KnownNames) -> Mapping[str, Verdict]:
         """By the names that the inputs have in the text."""
         names = tuple(dict.fromkeys(ref.name for ref in self.references))
         if not partition_by and self.shape.scopes:
@@ -105,7 +105,7 @@ class Analysis:
         found = self._by(relation, calls, partition_by, known)
         return {name: found.get(name) or self._all(relation, calls, name, found[""]) for name in names}
 
-    def outputs(self, known: Known) -> tuple[str, ...] | None:
+    def outputs(self, known: KnownNames) -> tuple[str, ...] | None:
         """Names of the output's columns in order; empty where an expression has none; None if it cannot be told."""
         if self.tree is None:
             return None
@@ -116,7 +116,7 @@ class Analysis:
         return known.outputs(relation_of(self.tree, self.references))
 
     def _by(
-        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], known: Known
+        self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], known: KnownNames
     ) -> dict[str, Verdict]:
         """Verdicts of inputs that are read by the key; under the empty name, the reason why all others are not."""
         if not partition_by:

@@ -27,7 +27,7 @@ from controlplane.core.sql.equal import (
     is_coalesce,
     same_name,
 )
-from controlplane.core.sql.names import MERGED, Inside, Known, column, replaced, visible_sources
+from controlplane.core.sql.names import MERGED, Inside, KnownNames, column, replaced, visible_sources
 from controlplane.core.sql.relations import Mention, Other, Relation, Scope, Union
 
 MOST_STEPS: Final = 5_000  # a common table expression that is used twice is looked at twice
@@ -68,7 +68,7 @@ class Found:
         return both
 
 
-def prove(query: Relation, calls: Calls, known: Known, names: Iterable[str]) -> Found:
+def prove(query: Relation, calls: Calls, known: KnownNames, names: Iterable[str]) -> Found:
     """Inputs that may be read by the values of these output columns. Raises Unproven if there is none."""
     key = tuple(frozenset({column(known.fold(name))}) for name in names)
     whole: frozenset[str] = frozenset()
@@ -88,7 +88,7 @@ def _whole(relations: Iterable[Relation]) -> Found:
 @dataclass(slots=True)
 class _Proof:
     calls: Calls
-    known: Known
+    known: KnownNames
     whole: frozenset[str]
     steps: int = field(default=0)
 

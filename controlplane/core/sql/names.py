@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.relations import Mention, Other, Relation, Scope, Source, Union
+from controlplane.core.sql.relations import FromItem, Mention, Other, Relation, Scope, Union
 
 MERGED: Final = "using"
 MOST_COLUMNS: Final = 10_000
@@ -28,7 +28,7 @@ _PURE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """Columns of inputs by the lower case of their names; an input that is not there may have any."""
 
     columns: Mapping[str, tuple[str, ...]]
@@ -73,7 +73,7 @@ class Known:
             return None
         return tuple(name for names in found for name in names or ())
 
-    def of_source(self, source: Source) -> Outputs:
+    def of_source(self, source: FromItem) -> Outputs:
         return tuple(map(self.fold, source.columns)) or self.outputs(source.relation)
 
 
@@ -141,7 +141,7 @@ class Inside:
     """Columns as one scope sees them."""
 
     scope: Scope
-    known: Known
+    known: KnownNames
 
     def value(self, expression: exp.Expr, sources: list[int], aliases: frozenset[str] = frozenset()) -> exp.Expr | None:
         """An expression of the scope over numbered sources. `aliases` of the SELECT list could be meant as well."""

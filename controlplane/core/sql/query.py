@@ -21,14 +21,14 @@ from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
-from controlplane.core.sql.names import Known
+from controlplane.core.sql.names import KnownNames
 from controlplane.core.sql.paths import has_path, without_paths
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
-from controlplane.core.sql.volatile import Volatile, volatile
+from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract import digest
 
 _ARITY: Final = re.compile(
@@ -44,7 +44,7 @@ class Query:
     digest: bytes
     references: tuple[TableRef, ...]
     parameters: frozenset[str]
-    volatile: tuple[Volatile, ...]
+    volatile: tuple[VolatileCall, ...]
     parsed: bool
     _lexemes: tuple[Lexeme, ...]
     _shape: Shape
@@ -140,12 +140,12 @@ def _analysed(text: str) -> Query:
         parsed=tree is not None,
         _lexemes=lexemes,
         _shape=shape,
-        _verdicts=Analysis(text, lexemes, tree, refs, found, shape).verdicts((), Known({})),
+        _verdicts=Analysis(text, lexemes, tree, refs, found, shape).verdicts((), KnownNames({})),
     )
 
 
-def _known(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> Known:
-    return Known({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
+def _known(columns: Mapping[str, tuple[str, ...]] | None, *, case_sensitive: bool) -> KnownNames:
+    return KnownNames({name.lower(): names for name, names in (columns or {}).items()}, case_sensitive)
 
 
 def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:

@@ -31,7 +31,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class FromItem:
     """A relation in FROM. `join` says how it meets those before it; `columns` are other names for its own; `alias` is
     its name folded."""
 
@@ -47,7 +47,7 @@ class Scope:
     """One SELECT. `inner` are the queries within its expressions."""
 
     select: exp.Select
-    sources: tuple[Source, ...]
+    sources: tuple[FromItem, ...]
     inner: tuple[Relation, ...]
     reads: frozenset[TableRef]
     offset: int
@@ -156,10 +156,10 @@ class _Builder:
         reads = _reads([*(s.relation for s in sources), *inner])
         return Scope(select, sources, inner, reads, _offset(select))
 
-    def _source(self, node: exp.Expr, join: exp.Join | None, names: Names) -> Source:
+    def _source(self, node: exp.Expr, join: exp.Join | None, names: Names) -> FromItem:
         alias = node.args.get("alias")
         columns = tuple(c.name for c in alias.columns) if isinstance(alias, exp.TableAlias) else ()
-        return Source(self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join)
+        return FromItem(self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join)
 
     def _inner(self, select: exp.Select, names: Names) -> Iterator[Relation]:
         for node in all_nodes(select):

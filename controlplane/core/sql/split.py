@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from controlplane.core.sql.calls import Call, Calls, Unproven
+from controlplane.core.sql.calls import Calls, FunctionCall, Unproven
 from controlplane.core.sql.clauses import Clauses, clauses_of
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.edits import Edit
@@ -195,7 +195,7 @@ class _Splitter:
 
     # --- aggregates ---
 
-    def _aggregate(self, call: Call) -> tuple[int, int, Partial]:
+    def _aggregate(self, call: FunctionCall) -> tuple[int, int, Partial]:
         at = next(i for i, x in enumerate(self.lexemes) if x.token.start == call.offset)
         closing = self._closing(at + 1)
         end = closing

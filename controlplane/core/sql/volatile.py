@@ -16,15 +16,15 @@ _VOLATILE = functions.CHANCE | functions.ORDER_DEPENDENT
 
 
 @dataclass(frozen=True, slots=True)
-class Volatile:
+class VolatileCall:
     construct: str
     line: int
 
 
-def volatile(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[Volatile, ...]:
+def volatile(text: str, lexemes: tuple[Lexeme, ...]) -> tuple[VolatileCall, ...]:
     """In the order of the text, each mention."""
     return tuple(
-        Volatile(construct, line_column(text, lexemes[at].token.start)[0])
+        VolatileCall(construct, line_column(text, lexemes[at].token.start)[0])
         for at in range(len(lexemes))
         if (construct := _construct(lexemes, at))
     )

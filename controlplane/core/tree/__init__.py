@@ -31,14 +31,14 @@ from controlplane.core.tree.query import (
     verify,
     warm,
 )
-from controlplane.core.tree.values import EMPTY_ROOT, Change, Entry, KeyChange, NodeStore, Summary, Totals
+from controlplane.core.tree.values import EMPTY_ROOT, Entry, EntryChange, KeyChange, NodeStore, Summary, Totals
 from controlplane.core.tree.walk import after
 
 __all__ = [
     "EMPTY_ROOT",
-    "Change",
     "Columns",
     "Entry",
+    "EntryChange",
     "KeyChange",
     "MemoryNodes",
     "NodeCache",

@@ -8,19 +8,19 @@ from operator import attrgetter
 
 from controlplane.core.tree.codec import Columns, Node
 from controlplane.core.tree.compare import Pair, Rule, compare
-from controlplane.core.tree.values import Change, KeyChange, NodeStore
+from controlplane.core.tree.values import EntryChange, KeyChange, NodeStore
 from controlplane.core.tree.walk import WINDOW
 
 _BLOCK = 32
 
 
-def diff(nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW) -> Iterator[Change]:
+def diff(nodes: NodeStore, old: bytes, new: bytes, *, start: str = "", window: int = WINDOW) -> Iterator[EntryChange]:
     """The keys >= start whose entries differ, in order. At most about `window` nodes per level are held at a time."""
     changes = compare(nodes, [(old, new)], _ENTRIES, window=window, start=start)
     return dropwhile(lambda change: change.key < start, (change for _, change in changes))
 
 
-def diff_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW) -> Iterator[tuple[int, Change]]:
+def diff_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WINDOW) -> Iterator[tuple[int, EntryChange]]:
     """The changes of each pair (old, new) of roots with the pair's number, from 0; pairs and keys in order."""
     return compare(nodes, pairs, _ENTRIES, window=window)
 
@@ -38,7 +38,7 @@ def diff_keys_many(nodes: NodeStore, pairs: Iterable[Pair], *, window: int = WIN
     return compare(nodes, pairs, _KEYS, window=window)
 
 
-def _merge(old: Columns, new: Columns) -> Iterator[Change]:
+def _merge(old: Columns, new: Columns) -> Iterator[EntryChange]:
     """The changes in order. Between two keys that one side lacks, both have the same keys."""
     i = j = 0
     for key, side, at in _absent(old.keys, new.keys):
@@ -47,9 +47,9 @@ def _merge(old: Columns, new: Columns) -> Iterator[Change]:
             yield from _replacements(old.part(i, i + same), new.part(j, j + same))
         i, j = i + same, j + same
         if side:
-            yield Change(key, None, new.entry(j))
+            yield EntryChange(key, None, new.entry(j))
         else:
-            yield Change(key, old.entry(i), None)
+            yield EntryChange(key, old.entry(i), None)
         i, j = i + 1 - side, j + side
     yield from _replacements(old.part(i, len(old.keys)), new.part(j, len(new.keys)))
 
@@ -81,13 +81,13 @@ def _alike(old: Sequence[str], i: int, new: Sequence[str], j: int) -> int:
     return same
 
 
-def _replacements(old: Columns, new: Columns) -> Iterator[Change]:
+def _replacements(old: Columns, new: Columns) -> Iterator[EntryChange]:
     """The changes between rows that have the same keys. Blocks of rows are compared first."""
     for start in range(0, len(old.keys), _BLOCK):
         a, b = old.part(start, start + _BLOCK), new.part(start, start + _BLOCK)
         if a != b:
             pairs = zip(a.entries(), b.entries(), strict=True)
-            yield from (Change(before.key, before, after) for before, after in pairs if before != after)
+            yield from (EntryChange(before.key, before, after) for before, after in pairs if before != after)
 
 
 def _lacking(old: Columns, new: Columns) -> Iterator[KeyChange]:

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     content: Content
 
 
-class Change(NamedTuple):
+class EntryChange(NamedTuple):
     """One key whose entry differs between two maps; None where the key is absent. The two are never equal."""
 
     key: str

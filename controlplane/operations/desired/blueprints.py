@@ -17,7 +17,7 @@ from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
 from controlplane.operations.inspect import views
-from controlplane.operations.planning.snapshot import Facts, compile_cached, compile_live, plan_now
+from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract import Json
@@ -142,7 +142,7 @@ class _Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: Facts) -> Json:
+    def answer(self, plan: Plan, facts: StoreSnapshot) -> Json:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
 

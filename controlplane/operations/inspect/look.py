@@ -17,11 +17,11 @@ from controlplane.core.model.projections import Publication
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import Compute, Decision, Evaluate, Item, Learn, Plan, Step, Sync
+from controlplane.core.plan import Compute, Decision, Item, Learn, Plan, RunChecks, Step, Sync
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import lateness, views
-from controlplane.operations.planning.snapshot import Facts, targeted
+from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.ports.store import Tx
@@ -97,14 +97,16 @@ def _problem(reason: str | None) -> Json:
     return {"problem": f"this dataflow does not compile and is left out until it is applied anew: {reason}"}
 
 
-def _listed(tx: Tx, facts: Facts, decisions: Iterable[Decision], revisions: Mapping[str, Revision]) -> dict[str, Json]:
+def _listed(
+    tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
+) -> dict[str, Json]:
     """How late the listings of sources are, by dataset."""
     sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
 
 
 def _parts(
-    ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision], listed: Mapping[str, Json] = NOT_LISTED
+    ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], listed: Mapping[str, Json] = NOT_LISTED
 ) -> Json:
     publications = tx.publications(facts.branch)
     datasets, targets = [], []
@@ -134,7 +136,7 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
         }
 
 
-def _as_known(ctx: Context, tx: Tx, facts: Facts, decisions: Iterable[Decision]) -> list[Decision]:
+def _as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
     """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
     published = tx.publications(facts.branch)
     failing = ctx.troubles.units
@@ -328,7 +330,7 @@ def _cause(state: State | None, last: Item | None) -> str | None:
 
 def _in_trouble(tx: Tx, step: Step) -> list[Json]:
     """What keeps drivers from being there for tasks that wait, and what the last ones ended of."""
-    if not isinstance(step, Compute | Learn | Evaluate | Sync):
+    if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []
     return [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN)) if d.reason not in ("", ENDING)]
 
@@ -341,7 +343,7 @@ def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:
     """The demanded task that tells most: the partition's, or the first that failed."""
     match decision.step:
-        case Compute() | Learn() | Evaluate() | Sync():
+        case Compute() | Learn() | RunChecks() | Sync():
             demanded = sorted(tx.demands(branch, decision.dataset).values(), key=lambda t: t.partition)
         case _:
             return None

@@ -18,7 +18,7 @@ from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, worst
-from controlplane.operations.planning.snapshot import Facts
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract import Json, TaskError
 
 SHOWN_KEYS = 100
@@ -29,7 +29,7 @@ def when(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-def plan(branch: str, plan: Plan, facts: Facts) -> Json:
+def plan(branch: str, plan: Plan, facts: StoreSnapshot) -> Json:
     return {
         "branch": branch,
         "state": "work" if plan.items else "nothing",
@@ -42,7 +42,7 @@ def plan(branch: str, plan: Plan, facts: Facts) -> Json:
     }
 
 
-def items(items: Iterable[Item], facts: Facts) -> list[Json]:
+def items(items: Iterable[Item], facts: StoreSnapshot) -> list[Json]:
     """Many are about the same partitions, which are read once."""
     first: dict[object, list[str]] = {}
     for i in items:
@@ -51,7 +51,7 @@ def items(items: Iterable[Item], facts: Facts) -> list[Json]:
     return [_item(i, first[i.keys.name], facts) for i in items]
 
 
-def _item(item: Item, partitions: list[str], facts: Facts) -> Json:
+def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> Json:
     first = item.because[0] if item.because else None
     return {
         "dataset": item.dataset,

@@ -9,10 +9,10 @@ from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
-from controlplane.core.model.tasks import Asked, Task
-from controlplane.core.plan import Commit, Compute, Decision, Evaluate, Keep, Learn, Plan, Sync
+from controlplane.core.model.tasks import Demand, Task
+from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan, RunChecks, Sync
 from controlplane.operations.planning.planner import Planner
-from controlplane.operations.planning.snapshot import Facts
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, failpoint
@@ -29,7 +29,7 @@ class Pass:
     under_way: int
 
 
-class Settling:
+class PlanExecutor:
     """Passes over one branch.
 
     Partitions whose trace is newer than `since_trace` and was executed for the dataset do not count as adopted.
@@ -71,7 +71,7 @@ class Settling:
         failing = self._held(plan, facts) if self._troubles.units else ()
         return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
 
-    def _held(self, plan: Plan, facts: Facts) -> set[str]:
+    def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
         failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(of_dataset(d.dataset))}
         return failing | facts.desired.graph.downstream(failing) if failing else failing
@@ -137,19 +137,19 @@ class Settling:
 class _Carrying:
     """A plan that is carried out, and the snapshot that it rests on."""
 
-    facts: Facts
-    demands: Mapping[str, Mapping[bytes, Asked]]
+    facts: StoreSnapshot
+    demands: Mapping[str, Mapping[bytes, Demand]]
     collections: int
     seen: int  # the newest mark that the plan knows of
 
 
-def _is_given_up(decision: Decision, facts: Facts) -> bool:
+def _is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
     """A run is under way although there is nothing to do."""
     return decision.status == "up_to_date" and facts.begun(decision.dataset) is not None
 
 
 def _asks(decision: Decision) -> bool:
-    return isinstance(decision.step, Compute | Learn | Evaluate | Sync)
+    return isinstance(decision.step, Compute | Learn | RunChecks | Sync)
 
 
 def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]:
@@ -159,13 +159,13 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]
             return tasks, {t.job: job for t in tasks[:1]}
         case Learn(task, job):
             return (task,), {task.job: job}
-        case Evaluate(tasks, jobs):
+        case RunChecks(tasks, jobs):
             return tasks, jobs
         case _:
             return (), {}
 
 
-def _has_work(decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts) -> bool:
+def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
     tasks, _ = _wanted(decision)
     if decision.gives_up:
         return True
@@ -176,7 +176,7 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts)
             return _is_given_up(decision, facts)
         case Commit():
             return True
-        case Evaluate(notes=notes) if notes:
+        case RunChecks(notes=notes) if notes:
             return True
         case Sync(target=target) if target != facts.target(decision.dataset):
             return True
@@ -191,13 +191,13 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts)
     return wanted != demanded.keys() or any(asked.state == "done" for asked in demanded.values())
 
 
-def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Asked]) -> bool:
+def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:
     """Of a window, more than half is still to be done, and nothing else: it moves on when there is less."""
     waiting = {key for key, asked in demanded.items() if asked.state in ("queued", "running")}
     return waiting <= {t.key for t in tasks} and len(waiting) > len(tasks) // 2
 
 
-def _under_way(demands: Mapping[str, Mapping[bytes, Asked]], decisions: Iterable[Decision]) -> int:
+def _under_way(demands: Mapping[str, Mapping[bytes, Demand]], decisions: Iterable[Decision]) -> int:
     """Tasks asked for that have neither failed nor are known to be over."""
     count = 0
     for decision in decisions:
@@ -206,8 +206,10 @@ def _under_way(demands: Mapping[str, Mapping[bytes, Asked]], decisions: Iterable
     return count
 
 
-def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, Asked], facts: Facts, since_trace: int) -> int:
-    goes_on = isinstance(decision.step, Compute | Learn | Evaluate) and not decision.gives_up
+def _carry_out(
+    tx: Tx, decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot, since_trace: int
+) -> int:
+    goes_on = isinstance(decision.step, Compute | Learn | RunChecks) and not decision.gives_up
     if facts.begun(decision.dataset) is not None and not goes_on:
         tx.drop_begun(facts.branch, [decision.dataset])
     match decision.step:
@@ -216,7 +218,7 @@ def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, Asked], fact
             return 1
         case Commit() as step:
             return _commit(tx, step, since_trace)
-        case Evaluate(notes=notes):
+        case RunChecks(notes=notes):
             tx.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
             tx.put_target(target)
@@ -231,7 +233,7 @@ def _carry_out(tx: Tx, decision: Decision, demanded: Mapping[bytes, Asked], fact
     return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
 
 
-def _delayed(task: Task, demanded: Mapping[bytes, Asked], again: float) -> Task:
+def _delayed(task: Task, demanded: Mapping[bytes, Demand], again: float) -> Task:
     """A task that ended without a result (its source changed, its fragment is gone) waits a little."""
     is_over = task.key in demanded and demanded[task.key].state == "done"
     return replace(task, not_before=again) if is_over else task
@@ -276,7 +278,7 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
     match decision.step:
         case Compute():
             known = set(tx.memos(keys) if any(t.kind == "index" for t in tasks) else tx.traces(keys))
-        case Learn() | Evaluate():
+        case Learn() | RunChecks():
             known = set(tx.memos(keys))
         case _:
             known = set()

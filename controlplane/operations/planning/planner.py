@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import change_marks
 from controlplane.core.model.revisions import Revision
-from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Evaluate, Plan, plan, salts
+from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Plan, RunChecks, plan, salts
 from controlplane.core.tree import NodeCache
-from controlplane.operations.planning.snapshot import CACHE_BYTES, Facts, Known, compile_live
+from controlplane.operations.planning.snapshot import CACHE_BYTES, Fetched, StoreSnapshot, compile_live
 from controlplane.ports.store import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
@@ -31,7 +31,7 @@ class _Memory:
     seen: int = 0
     revisions: dict[str, Revision] = field(default_factory=dict)
     desired: Desired | None = None
-    known: Known = field(default_factory=Known)
+    known: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.Kind] = frozenset()  # of periods that somebody has
@@ -70,12 +70,12 @@ class Planner:
             return found
 
     @contextmanager
-    def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, Facts]]:
+    def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
         """The plan and the facts that it rests on, while the snapshot is open."""
         with self._lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
 
-    def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, Facts]:
+    def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
         memory = self._memory
         self._memory = None  # whatever happens now, nothing half-known is kept
@@ -85,7 +85,7 @@ class Planner:
             stale = self._refreshed(tx, memory) | _turned(tx, memory)
         desired = memory.desired
         assert desired is not None
-        facts = Facts(tx, self._branch, desired, memory.known, self._cache)
+        facts = StoreSnapshot(tx, self._branch, desired, memory.known, self._cache)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
         scope = self._scope(desired, flows)
@@ -103,7 +103,7 @@ class Planner:
         memory = self._memory
         return 0 if memory is None else memory.seen
 
-    def observed(self) -> tuple[Desired, Known] | None:
+    def observed(self) -> tuple[Desired, Fetched] | None:
         """What the last look knew; not to be changed."""
         memory = self._memory
         return None if memory is None or memory.desired is None else (memory.desired, memory.known)
@@ -163,7 +163,7 @@ class Planner:
 
     # --- decisions
 
-    def _decide(self, memory: _Memory, desired: Desired, facts: Facts, stale: set[str]) -> None:
+    def _decide(self, memory: _Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
         """Decide anew about what is stale, about commits that nobody has carried out, and all downstream of these."""
         waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
@@ -195,12 +195,12 @@ def _turned(tx: Tx, memory: _Memory) -> set[str]:
         return set()
     now, before = salts.periods(memory.kinds, tx.now()), memory.periods
     memory.periods = now
-    return salts.turned(memory.desired, before, now)
+    return salts.period_changed(memory.desired, before, now)
 
 
 def _is_carried_out_unseen(decision: Decision) -> bool:
     """Commits may be lost to somebody else's; that memos were noted leaves no mark."""
-    return isinstance(decision.step, Commit) or (isinstance(decision.step, Evaluate) and bool(decision.step.notes))
+    return isinstance(decision.step, Commit) or (isinstance(decision.step, RunChecks) and bool(decision.step.notes))
 
 
 def _is_same(before: Node | None, node: Node) -> bool:

@@ -17,7 +17,7 @@ from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
@@ -167,14 +167,14 @@ class Overlay:
 
 
 @dataclass(slots=True)
-class Known:
+class Fetched:
     """What planning needs of every dataset in question, fetched once, in sets."""
 
     states: dict[str, State] = field(default_factory=dict)
     listings: dict[bytes, Listing] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
-    buildings: dict[str, Building] = field(default_factory=dict)
-    begun: dict[str, Begun] = field(default_factory=dict)
+    buildings: dict[str, PartialState] = field(default_factory=dict)
+    begun: dict[str, UnfinishedRun] = field(default_factory=dict)
     pins: dict[str, tuple[bytes, Schema]] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
@@ -201,10 +201,10 @@ class Known:
         held.update(found)
 
 
-class Facts:
+class StoreSnapshot:
     """The World of one snapshot."""
 
-    def __init__(self, tx: Tx, branch: str, desired: Desired, known: Known, cache: NodeCache) -> None:
+    def __init__(self, tx: Tx, branch: str, desired: Desired, known: Fetched, cache: NodeCache) -> None:
         self.tx, self.branch, self.desired, self._known = tx, branch, desired, known
         self.overlay = Overlay(tx)
         self.nodes: NodeStore = cache.over(self.overlay)
@@ -223,10 +223,10 @@ class Facts:
     def settled(self, states: Sequence[tuple[str, int]]) -> tuple[State, ...]:
         return self.tx.settled(self.branch, states) if states else ()
 
-    def building(self, dataset: str) -> Building | None:
+    def building(self, dataset: str) -> PartialState | None:
         return self._known.buildings.get(dataset)
 
-    def begun(self, dataset: str) -> Begun | None:
+    def begun(self, dataset: str) -> UnfinishedRun | None:
         return self._known.begun.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:
@@ -275,14 +275,14 @@ def plan_now(
     exact: int = EXACT,
     fewest: int = FEWEST,
     widest: int = WIDEST,
-) -> tuple[Plan, Facts]:
+) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on. From nothing: a
     Planner that is kept does it in time with what changed."""
     nodes = proposed or desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
-    known = Known(paused=tx.paused(branch), forces=tx.forces(branch))
+    known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
-    facts = Facts(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
+    facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
     now = tx.now()
     found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     return found, facts

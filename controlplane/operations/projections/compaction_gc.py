@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 
 from controlplane.core import tree
 from controlplane.core.model import packs
-from controlplane.core.model.pack_origins import Leftover, Origin
-from controlplane.core.model.retention import Holder
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
+from controlplane.core.model.retention import PointerKind
 from controlplane.core.model.tasks import Fragment
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract import failpoint
 
-READERS: tuple[Holder, ...] = ("state", "task", "publication")
+READERS: tuple[PointerKind, ...] = ("state", "task", "publication")
 FOLDERS_A_TIME = 100
 KEPT_S = 30 * 86400.0  # files that another making of the same pack took the place of: tables of before may name them
 
@@ -83,9 +83,9 @@ def give_up(store: Store, namespace: str, seen: Unused, due: float) -> int:
     return len(gone)
 
 
-def leftover(pack: Fragment, due: float) -> Leftover:
+def leftover(pack: Fragment, due: float) -> PendingDeletion:
     """Where its files are."""
-    return Leftover(pack.files[0]["path"].rpartition("/")[0], pack.attempt, due)
+    return PendingDeletion(pack.files[0]["path"].rpartition("/")[0], pack.attempt, due)
 
 
 def replaced(tx: Tx, made: Iterable[Fragment]) -> None:
@@ -114,6 +114,6 @@ def delete_files(store: Store, namespace: str, lake: ObjectStore, now: float) ->
     return total
 
 
-def _due(store: Store, namespace: str, now: float) -> tuple[Leftover, ...]:
+def _due(store: Store, namespace: str, now: float) -> tuple[PendingDeletion, ...]:
     with store.read(namespace) as tx:
         return tx.leftovers(now, FOLDERS_A_TIME)

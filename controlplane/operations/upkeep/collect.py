@@ -31,7 +31,7 @@ from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import CorruptNode
-from controlplane.core.model.retention import FOLLOWERS, HOLDERS, Expired, Span
+from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span
 from controlplane.core.plan import RECENT
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.projections import compaction_gc
@@ -235,8 +235,8 @@ def _has_begun_since(store: Store, namespace: str, number: int) -> bool:
 def _used(tx: Tx) -> set[bytes]:
     """The digests of all nodes that some pointer leads to. Reads inner nodes only."""
     used: set[bytes] = set()
-    tree.spread(tx, (p.root for p in tx.pointers(h for h in HOLDERS if h not in FOLLOWERS)), used)
-    for pointer in tx.pointers(FOLLOWERS):
+    tree.spread(tx, (p.root for p in tx.pointers(h for h in HOLDERS if h not in WEAK_POINTERS)), used)
+    for pointer in tx.pointers(WEAK_POINTERS):
         used |= _still_there(tx, pointer.root, used)
     return used
 

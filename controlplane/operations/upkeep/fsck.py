@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
-from controlplane.core.model.retention import Files, Holder, Pointer, Stored
+from controlplane.core.model.retention import Files, Pointer, PointerKind, Stored
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.pointers import with_roots
 from controlplane.ports.lake import ObjectStore
@@ -21,8 +21,8 @@ from dataplane.contract import FileEntry
 
 LIMIT = 1_000  # findings that are told
 A_TIME = 500  # fragments that are looked up together
-OF_DATASETS: tuple[Holder, ...] = ("state", "building", "build")
-OTHERS: tuple[Holder, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
+OF_DATASETS: tuple[PointerKind, ...] = ("state", "building", "build")
+OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")  # trees that may be of listings, or of what was written
 
 AGAIN = "headgate fsck --repair: what is still wanted is made again; older generations go in time"
 RESTORE = "restore the database from a backup; the files in the lake are untouched"

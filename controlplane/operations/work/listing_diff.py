@@ -33,7 +33,7 @@ LONGEST_PROBLEM = 1_000  # characters
 _GZIP = 31
 
 Lines: TypeAlias = Callable[[], Iterator[bytes]]
-Changes: TypeAlias = Callable[[], Iterator[tree.Change]]
+Changes: TypeAlias = Callable[[], Iterator[tree.EntryChange]]
 
 
 class Damaged(ValueError):
@@ -41,7 +41,7 @@ class Damaged(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class Unchanged:
     """The location is as it was when `base` was built."""
 
     base: bytes
@@ -50,7 +50,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ListingDiff:
     """What leads from the tree `base` to the tree `root`, which is not stored yet. To be closed."""
 
     base: bytes
@@ -85,7 +85,7 @@ class Difference:
         self._records.close()
 
 
-Found: TypeAlias = Same | Difference
+Found: TypeAlias = Unchanged | ListingDiff
 
 
 def is_too_much(gone: int, before: int, deletes_max: float) -> bool:
@@ -105,9 +105,9 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
     if "after" in result:
         return _added(nodes, listing, result, lines())
     if listing.root is not None and listing.digest == digest:
-        return Same(base)
+        return Unchanged(base)
     if "partitions" not in result and "file" not in result:
-        return Same(b"")
+        return Unchanged(b"")
     with ExitStack() as files:
         records = files.enter_context(_temporary())
         with _temporary() as file:
@@ -119,7 +119,7 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
             if is_too_much(gone, before.rows, deletes_max):
                 gone = min(gone, lost(changes, changed) + shrunk)
         files.pop_all()
-    return Difference(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
+    return ListingDiff(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
 
 
 def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
@@ -129,7 +129,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
     if (last.key if last else None) != result["after"]:
         raise Damaged("it does not go on where the listing before it ended")
     if listing.root is not None and not result["objects"]:
-        return Same(base)
+        return Unchanged(base)
     with ExitStack() as files:
         records = files.enter_context(_temporary())
         with _temporary() as file:
@@ -140,7 +140,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
     whole = contract.digest("added/1", before=listing.digest, more=own)
     known = tuple(dict.fromkeys((*listing.columns, *columns)))
     every = all_columns and listing.all_columns
-    return Difference(base, root, whole, totals, known, every, changed, listing.objects, 0, records)
+    return ListingDiff(base, root, whole, totals, known, every, changed, listing.objects, 0, records)
 
 
 def _extended(
@@ -283,7 +283,7 @@ def _build(draft: Draft, lines: Iterator[bytes]) -> bytes:
         raise Damaged(str(e)) from e
 
 
-def _record(changes: Iterator[tree.Change], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
+def _record(changes: Iterator[tree.EntryChange], lines: Iterator[bytes], records: IO[bytes]) -> tuple[int, int, int]:
     """Write down what changed. Returns the number of changes, of objects that are gone, and how many of these from
     partitions of several. Such ones may be dealt out in other ways, so of them fewer ones are gone ones."""
     changed = gone = several = 0

@@ -13,8 +13,8 @@ from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.events import Event
 from controlplane.core.model.sources import AWAITED, Listing
-from controlplane.core.model.tasks import Asked, Task
-from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, is_too_much, lines_of
+from controlplane.core.model.tasks import Demand, Task
+from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract import Json, TaskError, digest
@@ -142,7 +142,7 @@ def to_queue(tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes,
     return found
 
 
-def _is_under_way(asked: Mapping[bytes, Asked], task: Task) -> bool:
+def _is_under_way(asked: Mapping[bytes, Demand], task: Task) -> bool:
     """Whether just this task is demanded, and will be done as it is asked for."""
     found = asked.get(task.key)
     return found is not None and len(asked) == 1 and found.state in ("queued", "running") and found.covers(task)
@@ -199,7 +199,7 @@ def read(store: Store, namespace: str, job: Json, result: Json, lake: ObjectStor
     with store.read(namespace) as tx:
         listing = _listing(tx, job)
         found = compare(tx, listing, result, lambda: lines_of(result, lake, prefix), job["deletes_max"])
-    if listing.root is None and isinstance(found, Difference):
+    if listing.root is None and isinstance(found, ListingDiff):
         try:
             _write_ahead(store, namespace, listing, found)
         except BaseException:
@@ -208,7 +208,7 @@ def read(store: Store, namespace: str, job: Json, result: Json, lake: ObjectStor
     return found
 
 
-def _write_ahead(store: Store, namespace: str, listing: Listing, found: Difference) -> None:
+def _write_ahead(store: Store, namespace: str, listing: Listing, found: ListingDiff) -> None:
     partitions = found.partitions()
     while some := list(islice(partitions, AHEAD)):
         with store.begin(namespace) as tx:
@@ -230,7 +230,7 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Taken:
     if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
         return Taken(Event("listing.repeated", body={"location": job["location"]}))
-    if isinstance(found, Same):
+    if isinstance(found, Unchanged):
         is_as_before = listing.error is None and listing.held is None
         if is_as_before:
             tx.confirm_listing(listing.id, request)
@@ -241,7 +241,7 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Taken:
     return Taken(_move(tx, job, served, found))
 
 
-def _move(tx: Tx, job: Json, listing: Listing, found: Difference) -> Event:
+def _move(tx: Tx, job: Json, listing: Listing, found: ListingDiff) -> Event:
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):

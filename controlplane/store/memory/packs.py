@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.store.memory.queue import MemoryPart
 
 
@@ -20,10 +20,10 @@ class MemorySuperseded(MemoryPart):
             self._space.origins.pop(pack, None)
             self._space.fragments.pop(pack, None)
 
-    def put_leftovers(self, leftovers: Sequence[Leftover]) -> None:
+    def put_leftovers(self, leftovers: Sequence[PendingDeletion]) -> None:
         self._space.leftovers.update((one.folder, one) for one in leftovers)
 
-    def leftovers(self, due: float, limit: int) -> tuple[Leftover, ...]:
+    def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
         found = sorted((one.due, folder) for folder, one in self._space.leftovers.items() if one.due <= due)
         return tuple(self._space.leftovers[folder] for _, folder in found[:limit])
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
-from controlplane.store.memory.tables import K, Shelf, Space, V
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
+from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import attempt_prefix, larger, within
 from dataplane.contract import Json, Kind, TaskError
 
 
-def pick(shelf: Shelf[K, V], keys: Iterable[K] | None) -> dict[K, V]:
+def pick(shelf: CowDict[K, V], keys: Iterable[K] | None) -> dict[K, V]:
     """What a shelf has of these keys; all if none are given."""
     return dict(shelf) if keys is None else {key: shelf[key] for key in keys if key in shelf}
 
@@ -20,7 +20,7 @@ def pick(shelf: Shelf[K, V], keys: Iterable[K] | None) -> dict[K, V]:
 class MemoryPart:
     """What the parts of an in-memory transaction share."""
 
-    def __init__(self, space: Space, namespace: str, now: float) -> None:
+    def __init__(self, space: NamespaceTables, namespace: str, now: float) -> None:
         self._space = space
         self._namespace = namespace
         self._now = now
@@ -87,10 +87,12 @@ class MemoryQueue(MemoryPart):
     def demands(self, branch: str, dataset: str) -> dict[bytes, Task]:
         return {k: self._space.tasks[k] for k in self._demanded_by(branch, {dataset}) if k in self._space.tasks}
 
-    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         theirs = {name: self.demands(branch, name) for name in datasets}
         return {
-            n: {k: Asked(t.state, t.size, t.priority) for k, t in tasks.items()} for n, tasks in theirs.items() if tasks
+            n: {k: Demand(t.state, t.size, t.priority) for k, t in tasks.items()}
+            for n, tasks in theirs.items()
+            if tasks
         }
 
     def _demanded_by(self, branch: str, datasets: Iterable[str]) -> list[bytes]:
@@ -248,5 +250,5 @@ class MemoryQueue(MemoryPart):
         self._space.attempts.pop(attempt, None)
 
 
-def _asked(task: Task) -> Asked:
-    return Asked(task.state, task.size, task.priority)
+def _asked(task: Task) -> Demand:
+    return Demand(task.state, task.size, task.priority)

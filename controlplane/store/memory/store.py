@@ -14,25 +14,25 @@ from dataclasses import replace
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer, Token
-from controlplane.core.model.driver_ends import UNREMARKABLE
+from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.queue import MemoryQueue, pick
-from controlplane.store.memory.tables import Named, Shelf, Space, V
+from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts
 from dataplane.contract import Content, Json, TaskError
 
 
-def _of_branch(shelf: Shelf[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
+def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
     wanted = None if names is None else set(names)
     return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
 
@@ -190,11 +190,11 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
 
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
-    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+    ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         names = None if datasets is None else list(datasets)
         return _of_branch(self._space.buildings, branch, names), _of_branch(self._space.begun, branch, names)
 
-    def put_building(self, building: Building) -> None:
+    def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
         self._space.buildings[building.branch, building.dataset] = building
 
@@ -206,7 +206,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         found = (s for dataset in {d for d, _ in wanted} for s in self._space.states.get((branch, dataset), ()))
         return tuple(s for s in found if (s.dataset, s.seq) in wanted)
 
-    def put_begun(self, begun: Begun) -> None:
+    def put_begun(self, begun: UnfinishedRun) -> None:
         self._mark(begun.branch, begun.dataset)
         self._space.begun[begun.branch, begun.dataset] = begun
 
@@ -331,7 +331,7 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         return tuple(sorted(running, key=lambda d: (d.at, d.id)))
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
-        told = (d for d in self._space.drivers.values() if d.ended and d.reason not in UNREMARKABLE)
+        told = (d for d in self._space.drivers.values() if d.ended and d.reason not in EXPECTED)
         return tuple(sorted(told, key=lambda d: (-d.seen, d.id))[:limit])
 
     def token(self, hashed: bytes) -> Token | None:
@@ -351,19 +351,19 @@ class MemoryStore:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._spaces: dict[str, Space] = {}
+        self._spaces: dict[str, NamespaceTables] = {}
         self._writing = threading.Lock()
 
     @contextmanager
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
         with self._writing:
-            space = self._spaces.get(namespace, Space()).fork(is_open=True)
+            space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=True)
             yield MemoryTx(space, namespace, self._clock())
             self._spaces[namespace] = space
 
     @contextmanager
     def read(self, namespace: str = "default") -> Iterator[Tx]:
-        space = self._spaces.get(namespace, Space()).fork(is_open=False)
+        space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=False)
         yield MemoryTx(space, namespace, self._clock())
 
     def close(self) -> None:

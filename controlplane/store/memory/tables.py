@@ -14,11 +14,11 @@ from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Lease
-from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from dataplane.contract import Json, TaskError
 
@@ -27,7 +27,7 @@ V = TypeVar("V")
 Named: TypeAlias = tuple[str, str]  # branch, and the name of a dataflow, dataset or component
 
 
-class Shelf(MutableMapping[K, V]):
+class CowDict(MutableMapping[K, V]):
     """A dictionary of which a fork costs nothing until it is written to. Nobody writes to what was forked from."""
 
     __slots__ = ("_is_open", "_is_own", "_items")
@@ -37,8 +37,8 @@ class Shelf(MutableMapping[K, V]):
         self._is_own = is_own
         self._is_open = is_open
 
-    def fork(self, *, is_open: bool) -> Shelf[K, V]:
-        return Shelf(self._items, is_own=False, is_open=is_open)
+    def fork(self, *, is_open: bool) -> CowDict[K, V]:
+        return CowDict(self._items, is_own=False, is_open=is_open)
 
     def __getitem__(self, key: K) -> V:
         return self._items[key]
@@ -67,43 +67,45 @@ class Shelf(MutableMapping[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class NamespaceTables:
     """All that one namespace holds."""
 
-    dataflows: Shelf[Named, tuple[int, bool]] = field(default_factory=Shelf)  # newest number ever given, is live
-    revisions: Shelf[Named, Revision] = field(default_factory=Shelf)
-    uids: Shelf[Named, dict[str, str]] = field(default_factory=Shelf)
-    pauses: Shelf[Named, None] = field(default_factory=Shelf)
-    forces: Shelf[Named, int] = field(default_factory=Shelf)
-    changes: Shelf[int, Change] = field(default_factory=Shelf)
-    answers: Shelf[str, tuple[float, Answer]] = field(default_factory=Shelf)  # since when
-    nodes: Shelf[bytes, tuple[float, bytes]] = field(default_factory=Shelf)  # when it was last put, and its body
-    listings: Shelf[bytes, Listing] = field(default_factory=Shelf)
-    source_partitions: Shelf[tuple[bytes, str], SourcePartition] = field(default_factory=Shelf)
-    states: Shelf[Named, tuple[State, ...]] = field(default_factory=Shelf)  # oldest first
-    buildings: Shelf[Named, Building] = field(default_factory=Shelf)
-    begun: Shelf[Named, Begun] = field(default_factory=Shelf)
-    marks: Shelf[Named, int] = field(default_factory=Shelf)
-    pins: Shelf[Named, tuple[bytes, Json]] = field(default_factory=Shelf)
-    problems: Shelf[Named, TaskError] = field(default_factory=Shelf)
-    fragments: Shelf[bytes, Fragment] = field(default_factory=Shelf)
-    traces: Shelf[bytes, Trace] = field(default_factory=Shelf)
-    build_traces: Shelf[bytes, tuple[float, tuple[bytes, Json]]] = field(default_factory=Shelf)  # when it was last put
-    memos: Shelf[bytes, Json] = field(default_factory=Shelf)
-    origins: Shelf[bytes, Origin] = field(default_factory=Shelf)
-    leftovers: Shelf[str, Leftover] = field(default_factory=Shelf)
-    jobs: Shelf[bytes, Json] = field(default_factory=Shelf)
-    tasks: Shelf[bytes, Task] = field(default_factory=Shelf)
-    queued_us: Shelf[bytes, int] = field(default_factory=Shelf)
-    demands: Shelf[bytes, frozenset[Named]] = field(default_factory=Shelf)  # task -> who demands it
-    attempts: Shelf[str, Attempt] = field(default_factory=Shelf)
-    drivers: Shelf[str, Driver] = field(default_factory=Shelf)
-    publications: Shelf[Named, Publication] = field(default_factory=Shelf)
-    targets: Shelf[Named, Target] = field(default_factory=Shelf)
-    events: Shelf[int, Event] = field(default_factory=Shelf)
-    tokens: Shelf[str, Token] = field(default_factory=Shelf)
-    counters: Shelf[str, int] = field(default_factory=Shelf)
-    leases: Shelf[str, Lease] = field(default_factory=Shelf)
+    dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
+    revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
+    uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
+    pauses: CowDict[Named, None] = field(default_factory=CowDict)
+    forces: CowDict[Named, int] = field(default_factory=CowDict)
+    changes: CowDict[int, Change] = field(default_factory=CowDict)
+    answers: CowDict[str, tuple[float, Answer]] = field(default_factory=CowDict)  # since when
+    nodes: CowDict[bytes, tuple[float, bytes]] = field(default_factory=CowDict)  # when it was last put, and its body
+    listings: CowDict[bytes, Listing] = field(default_factory=CowDict)
+    source_partitions: CowDict[tuple[bytes, str], SourcePartition] = field(default_factory=CowDict)
+    states: CowDict[Named, tuple[State, ...]] = field(default_factory=CowDict)  # oldest first
+    buildings: CowDict[Named, PartialState] = field(default_factory=CowDict)
+    begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
+    marks: CowDict[Named, int] = field(default_factory=CowDict)
+    pins: CowDict[Named, tuple[bytes, Json]] = field(default_factory=CowDict)
+    problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
+    fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
+    traces: CowDict[bytes, Trace] = field(default_factory=CowDict)
+    build_traces: CowDict[bytes, tuple[float, tuple[bytes, Json]]] = field(
+        default_factory=CowDict
+    )  # when it was last put
+    memos: CowDict[bytes, Json] = field(default_factory=CowDict)
+    origins: CowDict[bytes, Origin] = field(default_factory=CowDict)
+    leftovers: CowDict[str, PendingDeletion] = field(default_factory=CowDict)
+    jobs: CowDict[bytes, Json] = field(default_factory=CowDict)
+    tasks: CowDict[bytes, Task] = field(default_factory=CowDict)
+    queued_us: CowDict[bytes, int] = field(default_factory=CowDict)
+    demands: CowDict[bytes, frozenset[Named]] = field(default_factory=CowDict)  # task -> who demands it
+    attempts: CowDict[str, Attempt] = field(default_factory=CowDict)
+    drivers: CowDict[str, Driver] = field(default_factory=CowDict)
+    publications: CowDict[Named, Publication] = field(default_factory=CowDict)
+    targets: CowDict[Named, Target] = field(default_factory=CowDict)
+    events: CowDict[int, Event] = field(default_factory=CowDict)
+    tokens: CowDict[str, Token] = field(default_factory=CowDict)
+    counters: CowDict[str, int] = field(default_factory=CowDict)
+    leases: CowDict[str, Lease] = field(default_factory=CowDict)
 
-    def fork(self, *, is_open: bool) -> Space:
-        return Space(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))
+    def fork(self, *, is_open: bool) -> NamespaceTables:
+        return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

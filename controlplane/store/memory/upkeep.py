@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
-from controlplane.core.model.retention import HOLDERS, Expired, Files, Holder, Pointer, Span, Stored
-from controlplane.core.model.states import Building, State
+from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
+from controlplane.core.model.states import PartialState, State
 from controlplane.store.memory.queue import MemoryPart, pick
-from controlplane.store.memory.tables import K, Shelf, V
+from controlplane.store.memory.tables import CowDict, K, V
 
 
-def _drop(shelf: Shelf[K, V], keys: Iterable[K], limit: int | None = None) -> int:
+def _drop(shelf: CowDict[K, V], keys: Iterable[K], limit: int | None = None) -> int:
     gone = list(islice(keys, limit))
     for key in gone:
         del shelf[key]
@@ -38,8 +38,8 @@ class MemoryCollected(MemoryPart):
 
     # --- what is in use
 
-    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
-        reading: Mapping[Holder, Callable[[], Iterator[Pointer]]] = {
+    def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
+        reading: Mapping[PointerKind, Callable[[], Iterator[Pointer]]] = {
             "state": self._state_pointers,
             "input": self._input_pointers,
             "building": self._building_pointers,
@@ -58,7 +58,7 @@ class MemoryCollected(MemoryPart):
 
     def _input_pointers(self) -> Iterator[Pointer]:
         newest = (states[-1] for states in self._space.states.values())
-        made: list[State | Building] = [*newest, *self._space.buildings.values()]
+        made: list[State | PartialState] = [*newest, *self._space.buildings.values()]
         for one in made:
             for consumed in one.inputs.values():
                 yield Pointer("input", one.dataset, consumed.root, one.branch)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, delete, func, select
 
 from controlplane.core.model.access import Token
-from controlplane.core.model.driver_ends import UNREMARKABLE
+from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
 from controlplane.store.sql import tables as db
@@ -74,7 +74,7 @@ class Noted(Part):
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
         driver = db.drivers.c
-        told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(UNREMARKABLE)))
+        told = self._select(db.drivers, ended=True).where(driver.reason.not_in(sorted(EXPECTED)))
         return tuple(_driver(row) for row in self._rows(told.order_by(driver.seen.desc(), driver.id).limit(limit)))
 
     def drop_drivers(self, before: float, limit: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import delete
 
-from controlplane.core.model.pack_origins import Leftover, Origin
+from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
@@ -24,14 +24,14 @@ class Superseded(Part):
         for column in (db.pack_origins.c.pack, db.fragments.c.id):
             self._change_among(delete(column.table).where(self._mine(column.table)), column, packs)
 
-    def put_leftovers(self, leftovers: Sequence[Leftover]) -> None:
+    def put_leftovers(self, leftovers: Sequence[PendingDeletion]) -> None:
         rows = ({"folder": one.folder, "attempt": one.attempt, "due": one.due} for one in leftovers)
         self._upsert(db.leftovers, rows)
 
-    def leftovers(self, due: float, limit: int) -> tuple[Leftover, ...]:
+    def leftovers(self, due: float, limit: int) -> tuple[PendingDeletion, ...]:
         of = db.leftovers.c
         rows = self._rows(self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit))
-        return tuple(Leftover(row.folder, row.attempt, row.due) for row in rows)
+        return tuple(PendingDeletion(row.folder, row.attempt, row.due) for row in rows)
 
     def drop_leftovers(self, folders: Sequence[str]) -> None:
         self._change_among(delete(db.leftovers).where(self._mine(db.leftovers)), db.leftovers.c.folder, folders)

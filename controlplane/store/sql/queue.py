@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
-from controlplane.core.model.tasks import SIZES, Asked, Attempt, Size, Task
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
@@ -99,16 +99,16 @@ class Queue(Part):
         wanted = select(db.tasks).join(db.demands, theirs).where(self._mine(db.demands, branch=branch, dataset=dataset))
         return {row.key: _task(row) for row in self._rows(wanted)}
 
-    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Asked]]:
+    def demanded(self, branch: str, datasets: Iterable[str]) -> dict[str, dict[bytes, Demand]]:
         task, theirs = (
             db.tasks.c,
             (db.demands.c.namespace == db.tasks.c.namespace) & (db.demands.c.task == db.tasks.c.key),
         )
         columns = select(db.demands.c.dataset, task.key, task.state, task.kind, task.rank).join(db.demands, theirs)
         wanted = columns.where(self._mine(db.demands, branch=branch))
-        found: dict[str, dict[bytes, Asked]] = {}
+        found: dict[str, dict[bytes, Demand]] = {}
         for row in self._among(wanted, db.demands.c.dataset, datasets):
-            found.setdefault(row.dataset, {})[row.key] = Asked(row.state, kind_and_size(row.kind)[1], -row.rank)
+            found.setdefault(row.dataset, {})[row.key] = Demand(row.state, kind_and_size(row.kind)[1], -row.rank)
         return found
 
     def drop_demands(self, branch: str, dataset: str, keep: Iterable[bytes] = ()) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.projections import NO_WISH, Publication, Target
-from controlplane.core.model.states import Begun, Building, Consumed, State
+from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
 from dataplane.contract import Json, Schema, TaskError
@@ -63,7 +63,7 @@ class Settled(Part):
 
     def unfinished(
         self, branch: str, datasets: Iterable[str] | None = None
-    ) -> tuple[dict[str, Building], dict[str, Begun]]:
+    ) -> tuple[dict[str, PartialState], dict[str, UnfinishedRun]]:
         rows = list(self._unfinished(branch, datasets))
         halves, begun = [r for r in rows if r.root is not None], [r for r in rows if r.root is None]
         schemas = self._schemas(row.schema for row in halves if row.schema is not None)
@@ -84,7 +84,7 @@ class Settled(Part):
             named = (self._dialect.among(half.dataset, some), self._dialect.among(begun.dataset, some))
             yield from self._rows(union_all(halves.where(named[0]), runs.where(named[1])))
 
-    def put_building(self, building: Building) -> None:
+    def put_building(self, building: PartialState) -> None:
         self._mark(building.branch, building.dataset)
         (schema,) = self._put_schemas([building.schema]) if building.schema is not None else (None,)
         self._upsert(db.buildings, [_building_row(building, schema, self.now())])
@@ -100,7 +100,7 @@ class Settled(Part):
         rows = self._among(some, db.states.c.dataset, (dataset for dataset, _ in wanted))
         return self._read_states([row for row in rows if (row.dataset, row.seq) in wanted])
 
-    def put_begun(self, begun: Begun) -> None:
+    def put_begun(self, begun: UnfinishedRun) -> None:
         self._lock_queue()  # who ends a run ends its tasks as well: both in one order
         self._mark(begun.branch, begun.dataset)
         self._upsert(db.begun, [_begun_row(begun)])
@@ -160,12 +160,12 @@ def _cut_text(cut: Mapping[str, bytes]) -> str:
     return dump({source: root.hex() for source, root in cut.items()})
 
 
-def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> Building:
+def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> PartialState:
     schema = None if row.schema is None else schemas[row.schema]
-    return Building(row.branch, row.dataset, row.lineage, _inputs(row.inputs), row.root, schema, _cut(row.cut))
+    return PartialState(row.branch, row.dataset, row.lineage, _inputs(row.inputs), row.root, schema, _cut(row.cut))
 
 
-def _building_row(building: Building, schema: bytes | None, at: float) -> dict[str, Any]:
+def _building_row(building: PartialState, schema: bytes | None, at: float) -> dict[str, Any]:
     return {
         "branch": building.branch,
         "dataset": building.dataset,
@@ -178,11 +178,11 @@ def _building_row(building: Building, schema: bytes | None, at: float) -> dict[s
     }
 
 
-def _begun(row: Row[Any]) -> Begun:
-    return Begun(row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut))
+def _begun(row: Row[Any]) -> UnfinishedRun:
+    return UnfinishedRun(row.branch, row.dataset, row.lineage, json.loads(row.inputs), _cut(row.cut))
 
 
-def _begun_row(begun: Begun) -> dict[str, Any]:
+def _begun_row(begun: UnfinishedRun) -> dict[str, Any]:
     return {
         "branch": begun.branch,
         "dataset": begun.dataset,

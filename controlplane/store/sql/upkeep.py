@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, FromClause, Table, delete, func, select
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.model.retention import HOLDERS, Expired, Holder, Pointer, Span
+from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
@@ -43,8 +43,8 @@ class Collected(Part):
 
     # --- what is in use
 
-    def pointers(self, holders: Iterable[Holder] = HOLDERS) -> Iterator[Pointer]:
-        reading: Mapping[Holder, Callable[[], Iterator[Pointer]]] = {
+    def pointers(self, holders: Iterable[PointerKind] = HOLDERS) -> Iterator[Pointer]:
+        reading: Mapping[PointerKind, Callable[[], Iterator[Pointer]]] = {
             "state": self._state_pointers,
             "input": self._input_pointers,
             "building": lambda: self._plain("building", db.buildings, db.buildings.c.dataset),
@@ -86,7 +86,7 @@ class Collected(Part):
             for root in (*body.get("shared", {}).values(), *body.get("pairs", {}).values()):
                 yield Pointer("task", row.digest.hex(), bytes.fromhex(root))
 
-    def _plain(self, holder: Holder, table: Table, name: Column[Any]) -> Iterator[Pointer]:
+    def _plain(self, holder: PointerKind, table: Table, name: Column[Any]) -> Iterator[Pointer]:
         keys = [table.c.branch, name] if "branch" in table.c else [name]
         wanted = select(*keys, table.c.root).where(self._mine(table), table.c.root.is_not(None))
         for row in self._paged(wanted, *keys):

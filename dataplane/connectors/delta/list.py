@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from dataplane.connectors.delta.log import LOG, Head, Snapshot, head, local_place, snapshot, vector_id
+from dataplane.connectors.delta.log import LOG, Head, TableSnapshot, head, local_place, snapshot, vector_id
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract import NESTED, Json, ListedPartition, SourceObject, digest, key_of
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import THREADS, listed, local_path
-from dataplane.listing.version_cache import Reading, Seen, Versions, cache_file, look
+from dataplane.listing.version_cache import FileReading, Seen, Versions, cache_file, look
 from dataplane.storage.refused_places import Places
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KIND = "delta:"
-FOOTER = Reading("delta-footer", {})
+FOOTER = FileReading("delta-footer", {})
 PHYSICAL = "delta.columnMapping.physicalName"
 _SHARE = 500  # files whose footers are read before they are remembered
 
@@ -61,7 +61,7 @@ def root_of(job: Mapping[str, Json]) -> Path:
     return Path(local_path(job["location"]))
 
 
-def _objects(root: Path, found: Snapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
+def _objects(root: Path, found: TableSnapshot, cache: Versions) -> Iterator[tuple[str, SourceObject]]:
     paths = [str(local_place(root, f["path"])) for f in found.files]
     footers = _footers(paths, cache)
     for path, action in zip(paths, found.files, strict=True):

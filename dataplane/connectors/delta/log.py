@@ -51,14 +51,14 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TableSnapshot:
     """A version of a table with the `add` action of each of its files."""
 
     head: Head
     files: tuple[Mapping[str, Json], ...]
 
 
-def snapshot(root: Path, version: int | None = None) -> Snapshot:
+def snapshot(root: Path, version: int | None = None) -> TableSnapshot:
     """The table in the folder `root`; the newest version, or a given one. TaskFailure if it cannot be told."""
     files: dict[tuple[str, str], Mapping[str, Json]] = {}
     head, found = _Heading(), _segment(root, version)
@@ -70,7 +70,7 @@ def snapshot(root: Path, version: int | None = None) -> Snapshot:
                 files.pop(_identity(action), None)
             case _:
                 head.take(kind, action)
-    return Snapshot(head.at(found.version, root), tuple(files.values()))
+    return TableSnapshot(head.at(found.version, root), tuple(files.values()))
 
 
 def head(root: Path, version: int | None = None) -> Head:

@@ -49,14 +49,14 @@ def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TableChange:
     """Copies to be added (their paths, with what they are copies of), and paths to be removed."""
 
     adds: Mapping[str, FileEntry]
     removes: tuple[str, ...]
 
 
-NOTHING = Change({}, ())
+NOTHING = TableChange({}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class DeltaTarget:
     # commits
 
     def _commit(
-        self, table: DeltaTable | None, relation: str, change: Change, active: Mapping[str, int], generation: int
+        self, table: DeltaTable | None, relation: str, change: TableChange, active: Mapping[str, int], generation: int
     ) -> int:
         from deltalake import DeltaTable
         from deltalake.transaction import CommitProperties, Transaction, create_table_with_add_actions
@@ -179,7 +179,7 @@ class DeltaTarget:
             table.alter.add_columns(added, commit_properties=CommitProperties(max_commit_retries=0))
         return self._swap(table, change, active, told)
 
-    def _swap(self, table: DeltaTable, change: Change, active: Mapping[str, int], told: Any) -> int:
+    def _swap(self, table: DeltaTable, change: TableChange, active: Mapping[str, int], told: Any) -> int:
         from deltalake.transaction import RemoveAction
 
         now_ms = int(time() * 1000)
@@ -197,7 +197,7 @@ class DeltaTarget:
             raise TaskFailure("not-supported", f"a Delta table cannot hold these columns: {e}") from e
 
 
-def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> Change:
+def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[str, int], *, anew: bool) -> TableChange:
     """What turns the active paths (with their sizes) into these files, each so many times. `anew`: at fresh paths, in
     place of all there is. No path is added that is active."""
     copies: dict[tuple[str, str], list[str]] = {}
@@ -212,7 +212,7 @@ def difference(entries: Iterable[tuple[str, int, FileEntry]], active: Mapping[st
         keeping.update(kept)
         free = (p for n in count() if (p := f"{id[:2]}/{id}-{n}/{name}") not in active)
         adds.update(dict.fromkeys(islice(free, wanted - len(kept)), entry))
-    return Change(adds, tuple(sorted(active.keys() - keeping)))
+    return TableChange(adds, tuple(sorted(active.keys() - keeping)))
 
 
 def _active(table: DeltaTable) -> dict[str, int]:

@@ -24,7 +24,7 @@ _DEPTHS = {"{": 1, "[": 1, "}": -1, "]": -1}
 
 
 @dataclass(slots=True)
-class Look:
+class ValueLook:
     """What was seen of a file's text, piece by piece. `options` are those of its reader, with lower-case names."""
 
     options: Mapping[str, str]

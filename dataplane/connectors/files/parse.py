@@ -26,7 +26,7 @@ from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments.links import OBJECT
 from dataplane.fragments.writing import Written
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
@@ -93,7 +93,7 @@ class _Batch:
         self._result = _with_metadata(schema, attempt.job["metadata"])
 
     def explain(self, error: BaseException) -> TaskError:
-        return explain(error, Source(reads="sources", renamed=self._attempt.renamed))
+        return explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
 
     def refused(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
         """Errors of tasks whose files Spark would misread without a word."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from dataplane.connectors.files.json_values import Look
+from dataplane.connectors.files.json_values import ValueLook
 from dataplane.connectors.files.options import users_options
 from dataplane.contract import Json, SourceObject, TaskError
 from dataplane.errors import TaskFailure, error_of
@@ -74,7 +74,7 @@ def is_unchanged(found: SourceObject) -> bool:
 
 def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
     """The first place of a text file that its encoding does not allow; or where values are that Spark passes over."""
-    path, look = told_path(found), Look(users_options(job["options"])) if job["format"] == "json" else None
+    path, look = told_path(found), ValueLook(users_options(job["options"])) if job["format"] == "json" else None
     if path.endswith(_OPAQUE):
         return None
     try:

@@ -20,7 +20,7 @@ from dataplane.contract import Json, SourceObject
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RunningSums:
     """`storage`: where the rows lay before any was read."""
 
     storage: object = None
@@ -42,7 +42,7 @@ class Comparison:
     snapshot: str
     settings: Mapping[str, Json]
     _thread: ThreadPoolExecutor
-    _begun: Begun | None = None
+    _begun: RunningSums | None = None
 
     def changed(self, listed: Sequence[SourceObject]) -> frozenset[str]:
         """Names of those that are another thing now. The first time, before any row is read, none: it is found out
@@ -63,14 +63,14 @@ class Comparison:
     def is_running(self) -> bool:
         return self._begun is not None and self._begun.is_running
 
-    def _begin(self, listed: Sequence[SourceObject]) -> Begun:
+    def _begin(self, listed: Sequence[SourceObject]) -> RunningSums:
         with ExitStack() as held:
             held.enter_context(self._within())
             storage = _storage(self.connection, self.settings)
             if storage is None:  # what lies behind a query may be rewritten and nobody can tell: compared at the end
-                return Begun()
+                return RunningSums()
             columns_of(self.connection, self.settings)  # from here on nobody changes them until rows are compared
-            return Begun(storage, self._thread.submit(self._end, held.pop_all(), listed))
+            return RunningSums(storage, self._thread.submit(self._end, held.pop_all(), listed))
 
     def _end(self, held: ExitStack, listed: Sequence[SourceObject]) -> frozenset[str]:
         with held:

@@ -23,7 +23,7 @@ from dataplane.connectors.python.list import Context, Object, objects_of, user_c
 from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
-from dataplane.spark.errors import Source, explain
+from dataplane.spark.errors import ErrorSource, explain
 from dataplane.transform.bundle import Bundle
 
 AT_A_TIME = 10_000  # rows that go to Spark together
@@ -38,7 +38,7 @@ def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[PythonRe
         except (TaskFailure, Failed):
             raise
         except (Exception, SystemExit) as e:
-            raise Failed(explain(e, Source(files=bundle.files, reads="sources"))) from e
+            raise Failed(explain(e, ErrorSource(files=bundle.files, reads="sources"))) from e
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.blueprint import Blueprint, Component, Place, SqlTransform, TextPlace, Write, parse
+from controlplane.core.blueprint import Blueprint, Component, Position, SqlTransform, TextPlace, Write, parse
 from controlplane.core.compile.graph import Graph, Reference, build
 from controlplane.core.errors import InvalidBlueprint, Problem
 
@@ -19,7 +19,7 @@ NOWHERE = TextPlace("", 1, 1, exact=False)
 def flow(inputs: Mapping[str, list[str]], name: str = "f") -> Blueprint:
     """A dataflow of SQL components. Their text is the names that they read."""
     components = (
-        Component(n, Place(f"{name}.yaml", line, 1), SqlTransform(" ".join(read), NOWHERE, (), ()))
+        Component(n, Position(f"{name}.yaml", line, 1), SqlTransform(" ".join(read), NOWHERE, (), ()))
         for line, (n, read) in enumerate(inputs.items(), 1)
     )
     return Blueprint(
@@ -31,7 +31,7 @@ def references(_: Blueprint, component: Component) -> tuple[Reference, ...]:
     body = component.body
     names = body.sql.split() if isinstance(body, SqlTransform) else [body.source] if isinstance(body, Write) else []
     at = component.place
-    return tuple(Reference(n, Place(at.file, at.line, 10 + i)) for i, n in enumerate(names))
+    return tuple(Reference(n, Position(at.file, at.line, 10 + i)) for i, n in enumerate(names))
 
 
 def graph(*flows: Mapping[str, list[str]], known: Container[str] = ()) -> Graph:

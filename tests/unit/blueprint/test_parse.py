@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.blueprint import (
     InputHint,
-    Place,
+    Position,
     Read,
     Retention,
     SparkSettings,
@@ -62,7 +62,7 @@ def test_a_blueprint_with_everything() -> None:
     assert (found.dataflow, found.description, found.timezone) == ("flights", "On-time performance\n", "Europe/Berlin")
     assert found.spark == SparkSettings(ansi=False, case_sensitive=True)
     flights, delays, copy = found.components
-    assert (flights.name, flights.place) == ("flights", Place("f.yaml", 7, 3))
+    assert (flights.name, flights.place) == ("flights", Position("f.yaml", 7, 3))
     assert (flights.owner, flights.tags, flights.paused, flights.priority) == ("me", ("b", "a"), True, -5)
     assert (flights.retention, flights.resources) == (Retention(3, 30), "large")
     assert flights.body == Read(
@@ -81,9 +81,9 @@ def test_a_blueprint_with_everything() -> None:
     assert isinstance(delays.body, SqlTransform)
     assert delays.body.params == (("a", None), ("b", "text"), ("f", 1.5), ("minimum", 0))
     assert delays.body.inputs == (
-        InputHint("flights", None, "each", Place("f.yaml", 31, 16)),
-        InputHint("x", "other.airlines", "all", Place("f.yaml", 31, 31)),
-        InputHint("y", "flights", None, Place("f.yaml", 31, 69)),
+        InputHint("flights", None, "each", Position("f.yaml", 31, 16)),
+        InputHint("x", "other.airlines", "all", Position("f.yaml", 31, 31)),
+        InputHint("y", "flights", None, Position("f.yaml", 31, 69)),
     )
     assert copy.body == Write("files", "delays", "out", "parquet", (("compression", "zstd"),))
 

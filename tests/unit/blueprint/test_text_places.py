@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from controlplane.core.blueprint import Place, PythonTransform, SqlTransform, TextPlace, parse
+from controlplane.core.blueprint import Position, PythonTransform, SqlTransform, TextPlace, parse
 from tests.unit.blueprint.texts import NO_FILES, component, one, problems_of
 
 HEAD = "dataflow: d\ncomponents:\n  c:\n    transform:\n"
@@ -58,7 +58,7 @@ INEXACT = [
 def test_other_texts_are_placed_at_their_beginning(name: str, text: str, line: int, column: int) -> None:
     place = sql(HEAD + text).text
     assert place == TextPlace("f.yaml", line, column, exact=False)
-    assert place.at(2, 7) == Place("f.yaml", line, column)
+    assert place.at(2, 7) == Position("f.yaml", line, column)
 
 
 def python(body: str, files: Mapping[str, str] = NO_FILES) -> PythonTransform:
@@ -71,14 +71,14 @@ def test_inline_python_is_a_module_of_the_components_name() -> None:
     found = python("transform:\n  python: |\n    def transform():\n        return 1\n  inputs: {}")
     assert found.main == "c.py"
     assert found.modules == (("c.py", "def transform():\n    return 1\n"),)
-    assert found.text.at(2, 5) == Place("f.yaml", 7, 13)
+    assert found.text.at(2, 5) == Position("f.yaml", 7, 13)
 
 
 def test_a_python_file_has_its_own_lines() -> None:
     files = {"t/a.py": "import lib", "t/lib.py": "x = 1", "t/other.py": ""}
     found = python("transform:\n  file: t/a.py\n  modules: [t/lib.py]\n  inputs: {}", files)
     assert found.modules == (("t/a.py", "import lib"), ("t/lib.py", "x = 1"))
-    assert found.text.at(3, 2) == Place("t/a.py", 3, 2)
+    assert found.text.at(3, 2) == Position("t/a.py", 3, 2)
 
 
 def test_a_module_cannot_take_the_name_of_inline_code() -> None:

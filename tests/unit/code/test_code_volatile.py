@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.core.python.code import analyse
-from controlplane.core.python.volatility import Volatile
+from controlplane.core.python.volatility import VolatileCode
 
 pytestmark = pytest.mark.unit
 
@@ -90,6 +90,6 @@ def test_not_volatile(text: str) -> None:
 def test_places() -> None:
     modules = {"main.py": "import lib\ndef transform(df):\n    return df.limit(1)\n", "lib.py": "\nimport random\n"}
     assert analyse(modules, "main.py", "transform").volatile == (
-        Volatile("import of random", "lib.py", 2),
-        Volatile(".limit() without orderBy", "main.py", 3),
+        VolatileCode("import of random", "lib.py", 2),
+        VolatileCode(".limit() without orderBy", "main.py", 3),
     )

@@ -14,7 +14,7 @@ from controlplane.core.plan import EXACT, Decision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import look
-from controlplane.operations.planning.apply_plan import Pass, Settling
+from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
@@ -50,7 +50,7 @@ class World:
         self.store = open_store(url, lambda: self.now)
         self.ctx = Context(self.store, lake="memory:lake")
         self.lake = MemoryLake()
-        self.settling = Settling(
+        self.settling = PlanExecutor(
             self.store, Planner(self.store, branch=BRANCH, window=window, exact=exact), "default", BRANCH
         )
         self.exact, self.watching = exact, Planner(self.store, branch=BRANCH, exact=exact)

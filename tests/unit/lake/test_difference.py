@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.lake.difference import (
-    Difference,
+    TableDiff,
     WantedFragment,
     difference,
     relation,
@@ -100,7 +100,7 @@ def test_any_sequence_of_publications_gives_the_wanted_multiset(history: list[tu
         active = {p: s for p, s in active.items() if p not in change.removes}
         active |= {a.path: a.entry["size"] for a in change.adds}
         assert sorted(active.values()) == sorted(10 + n for n in wanted_numbers for _ in range(1 + n % 3))
-        assert difference(wanted, active) == Difference((), ())
+        assert difference(wanted, active) == TableDiff((), ())
 
 
 def struct(*fields: tuple[str, Json]) -> Schema:

@@ -22,7 +22,7 @@ from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Store
 from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
 from dataplane.listing.files import listed
-from dataplane.listing.result_file import Sheet
+from dataplane.listing.result_file import ListingWriter
 
 ID = digest("listing/1", location="a test's")
 NEVER = Listing(ID, None, None, 0, 0)
@@ -53,7 +53,7 @@ def files(count: int, width: int = 2) -> Iterator[SourceObject]:
 
 def told(partitions: Iterable[ListedPartition], place: Callable[[], Path] | None = None) -> ListingResult:
     """What a worker reports, inline, or with all of it in a file."""
-    with closing(Sheet(place, 0)) as sheet:
+    with closing(ListingWriter(place, 0)) as sheet:
         for partition in partitions:
             sheet.add(partition)
         return sheet.result()

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
-from controlplane.operations.work.listing_diff import Damaged, Same
+from controlplane.operations.work.listing_diff import Damaged, Unchanged
 from controlplane.store import open_store
 from dataplane.contract import Claim, ListingResult
 from tests.unit.listing.location import Location, each, file
@@ -65,4 +65,4 @@ def test_what_does_not_go_on_where_the_listing_ended_is_refused(location: Locati
         with pytest.raises(Damaged), closing(location.read(claim, result)):  # type: ignore[arg-type]
             pass
     with closing(location.read(claim, found(location, claim, ""))) as nothing:
-        assert isinstance(nothing, Same)
+        assert isinstance(nothing, Unchanged)

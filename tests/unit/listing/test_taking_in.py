@@ -17,7 +17,7 @@ from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import listings, rescue
-from controlplane.operations.work.listing_diff import Difference, Found, Same, compare, lost
+from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, lost
 from controlplane.operations.work.reports import Busy
 from controlplane.store import open_store, upgrade
 from dataplane.contract import Content, ListedPartition, ListingResult, SourceObject, digest, listing_line
@@ -160,8 +160,8 @@ def test_losses_are_counted_in_shares(at_a_time: int) -> None:
     def entry(key: str, source: int) -> tree.Entry:
         return tree.Entry(key, digest("source", number=source), Content(source, 0, 0))
 
-    gone = [tree.Change(f"gone {i}", entry(f"gone {i}", i), None) for i in range(50)]
-    came = [tree.Change(f"came {i}", None, entry(f"came {i}", i)) for i in range(20, 70)]
+    gone = [tree.EntryChange(f"gone {i}", entry(f"gone {i}", i), None) for i in range(50)]
+    came = [tree.EntryChange(f"came {i}", None, entry(f"came {i}", i)) for i in range(20, 70)]
     assert lost(lambda: iter([*gone, *came]), 100, at_a_time) == sum(range(20))
 
 
@@ -355,7 +355,7 @@ def test_an_unchanged_listing_costs_one_comparison(in_sqlite: Location) -> None:
     assert (in_sqlite.listing.served, in_sqlite.event().kind) == (2, "listing.done")
     nodes = tree.MemoryNodes()
     with closing(compared(nodes, in_sqlite.listing, each(files(FEW)))) as found:
-        assert isinstance(found, Same)
+        assert isinstance(found, Unchanged)
     assert nodes.calls == 0
 
 
@@ -363,12 +363,12 @@ def test_an_unchanged_listing_costs_one_comparison(in_sqlite: Location) -> None:
 def test_one_change_of_many_costs_a_few_nodes_and_one_row() -> None:
     nodes, found = tree.MemoryNodes(), list(each(files(MANY)))
     with closing(compared(nodes, NEVER, found)) as first:
-        assert isinstance(first, Difference)
+        assert isinstance(first, ListingDiff)
         listing = replace(NEVER, root=tree.edit(nodes, first.base, first.edits()), digest=first.digest)
     [found[12_345]] = each([file(found[12_345]["key"], "other")])
     nodes.reset()
     with closing(compared(nodes, listing, found)) as second:
-        assert isinstance(second, Difference)
+        assert isinstance(second, ListingDiff)
         assert [part.key for part in second.partitions()] == [found[12_345]["key"]]
         assert (nodes.reads, nodes.writes) == (3, 0)  # two levels, and the totals of the root
         nodes.reset()

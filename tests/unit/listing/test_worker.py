@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
 from dataplane.listing.version_cache import Versions, cache_file
-from dataplane.runtime.client import Ended, Fenced, Heartbeat, Reported
+from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker import LOOKS, WRITES, Work, perform, run
 from dataplane.runtime.worker_slots import Slots
@@ -72,7 +72,7 @@ class Script:
     def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
         try:
             if self.fenced:
-                raise Fenced("409")
+                raise AttemptFenced("409")
             self.reported.append((attempt, list(results)))
             return Reported((), ())
         finally:

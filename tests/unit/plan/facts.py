@@ -14,9 +14,9 @@ from controlplane.core.compile.nodes import NOTHING, Desired, Source, is_paused
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import Begun, Building, State
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Evaluate, Learn, Plan, Step, Sync, plan
+from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Step, Sync, plan
 from controlplane.core.schema.schemas import parse_ddl
 from dataplane.contract import Content, Json, Schema, SourceObject, digest, fragment_id, source_id, task_error
 
@@ -27,7 +27,7 @@ DAY_S = 86_400.0
 
 
 class Facts:
-    """A World that is kept in dictionaries. Plans are carried out in it as `Settling` does it in a store."""
+    """A Snapshot that is kept in dictionaries. Plans are carried out in it as `PlanExecutor` does it in a store."""
 
     def __init__(self) -> None:
         self.desired: Desired = NOTHING
@@ -39,8 +39,8 @@ class Facts:
         self.found: dict[bytes, Listing] = {}
         self.parts: dict[bytes, dict[str, SourcePartition]] = {}
         self.states: dict[str, list[State]] = {}  # oldest first
-        self.buildings: dict[str, Building] = {}
-        self.runs: dict[str, Begun] = {}
+        self.buildings: dict[str, PartialState] = {}
+        self.runs: dict[str, UnfinishedRun] = {}
         self.pins: dict[str, tuple[bytes, Schema]] = {}
         self.queue: dict[bytes, Task] = {}
         self.known: dict[bytes, Trace] = {}
@@ -115,7 +115,7 @@ class Facts:
 
     def _carry_out(self, decision: Decision) -> None:
         dataset, step = decision.dataset, decision.step
-        if decision.gives_up or not isinstance(step, Compute | Learn | Evaluate):
+        if decision.gives_up or not isinstance(step, Compute | Learn | RunChecks):
             self.runs.pop(dataset, None)
         match step:
             case Commit():
@@ -125,7 +125,7 @@ class Facts:
                     self.buildings[dataset] = building
                 if begun is not None:
                     self.runs[dataset] = begun
-            case Evaluate(notes=notes):
+            case RunChecks(notes=notes):
                 self.memos.update(notes)
             case Sync(target=target):
                 self.targets[dataset] = target
@@ -182,10 +182,10 @@ class Facts:
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return {id: {key: self.parts[id][key] for key in some if key in self.parts[id]} for id, some in keys.items()}
 
-    def building(self, dataset: str) -> Building | None:
+    def building(self, dataset: str) -> PartialState | None:
         return self.buildings.get(dataset)
 
-    def begun(self, dataset: str) -> Begun | None:
+    def begun(self, dataset: str) -> UnfinishedRun | None:
         return self.runs.get(dataset)
 
     def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
@@ -219,7 +219,7 @@ class Facts:
 def tasks_of(step: Step) -> tuple[Task, ...]:
     """What a step asks for."""
     match step:
-        case Compute(tasks=tasks) | Evaluate(tasks=tasks) | Sync(tasks=tasks):
+        case Compute(tasks=tasks) | RunChecks(tasks=tasks) | Sync(tasks=tasks):
             return tasks
         case Learn(task=task):
             return (task,)

@@ -14,7 +14,7 @@ from controlplane.core.compile import ids
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.model.revisions import Revision
-from controlplane.core.model.states import Building, Consumed, State
+from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import Commit, Compute, Decision, plan
 from controlplane.core.schema.schemas import parse_ddl
@@ -52,7 +52,7 @@ class Observed:
 
     nodes: tree.NodeStore
     states: dict[str, State] = field(default_factory=dict)
-    half_built: Building | None = None
+    half_built: PartialState | None = None
     known: dict[bytes, Trace] = field(default_factory=dict)
     queued: dict[bytes, Task] = field(default_factory=dict)
     memos: dict[bytes, Json] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Observed:
     def settled(self, states: Sequence[tuple[str, int]]) -> Sequence[State]:
         return [s for s in self.states.values() if (s.dataset, s.seq) in states]
 
-    def building(self, dataset: str) -> Building | None:
+    def building(self, dataset: str) -> PartialState | None:
         return self.half_built
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from controlplane.core.model.leases import LOOP
-from controlplane.reconciler.leader import Candidate, Fenced, Over
+from controlplane.reconciler.leader import FencedStore, LeaderElection, TermEnd
 from controlplane.store.memory.store import MemoryStore
 
 HANGS_S = 60.0
@@ -28,7 +28,7 @@ class Place:
     def __post_init__(self) -> None:
         self.store = MemoryStore(lambda: self.now)
 
-    def stand(self, one: Candidate, stop: threading.Event | None = None) -> threading.Thread:
+    def stand(self, one: LeaderElection, stop: threading.Event | None = None) -> threading.Thread:
         thread = threading.Thread(target=one.run, args=[stop or self.stop])
         self.stops.append(stop or self.stop)
         self.threads.append(thread)
@@ -58,7 +58,7 @@ class Work:
         self.begun, self.ended = threading.Semaphore(0), threading.Semaphore(0)
         self.fails = False
 
-    def __call__(self, store: Fenced, over: Over) -> None:
+    def __call__(self, store: FencedStore, over: TermEnd) -> None:
         self.begun.release()
         if self.fails:
             self.fails = False
@@ -76,9 +76,9 @@ class Work:
 
 def test_the_second_leads_once_the_first_has_ended(place: Place) -> None:
     first, second, told = Work(), Work(), threading.Event()
-    thread = place.stand(Candidate(place.store, "first", LEASE_S, first), told)
+    thread = place.stand(LeaderElection(place.store, "first", LEASE_S, first), told)
     assert first.begins()
-    place.stand(Candidate(place.store, "second", LEASE_S, second))
+    place.stand(LeaderElection(place.store, "second", LEASE_S, second))
     assert place.holder() == "first"
     assert not second.begun.acquire(blocking=False)
     told.set()
@@ -89,7 +89,7 @@ def test_the_second_leads_once_the_first_has_ended(place: Place) -> None:
 
 def test_who_was_taken_for_dead_stops_and_stands_again(place: Place) -> None:
     work, nudged = Work(), threading.Event()
-    place.stand(Candidate(place.store, "paused", LEASE_S, work, nudged.set))
+    place.stand(LeaderElection(place.store, "paused", LEASE_S, work, nudged.set))
     assert work.begins()
     with place.store.begin() as tx:
         tx.end_lease(LOOP, 1)
@@ -104,6 +104,6 @@ def test_who_was_taken_for_dead_stops_and_stands_again(place: Place) -> None:
 def test_a_term_that_fails_is_followed_by_another(place: Place) -> None:
     work = Work()
     work.fails = True
-    place.stand(Candidate(place.store, "one", LEASE_S, work))
+    place.stand(LeaderElection(place.store, "one", LEASE_S, work))
     assert work.begins()
     assert work.begins()

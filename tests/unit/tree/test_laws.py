@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from controlplane.core import tree
 from controlplane.core.tree import (
     EMPTY_ROOT,
-    Change,
     Columns,
     Entry,
+    EntryChange,
     KeyChange,
     MemoryNodes,
     build,
@@ -63,8 +63,8 @@ def test_a_diff_is_what_differs_in_order_both_ways_and_edits_one_into_the_other(
     old, new = stored(before, nodes), stored(after, nodes)
     there = list(diff(nodes, old, new, window=window))
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    assert there == [Change(k, entry_in(before, k), entry_in(after, k)) for k in differing]
-    assert [Change(c.key, c.after, c.before) for c in diff(nodes, new, old)] == there
+    assert there == [EntryChange(k, entry_in(before, k), entry_in(after, k)) for k in differing]
+    assert [EntryChange(c.key, c.after, c.before) for c in diff(nodes, new, old)] == there
     assert edit(nodes, old, ((c.key, c.after) for c in there)) == new
 
 

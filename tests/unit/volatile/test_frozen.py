@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import InvalidBlueprint
-from controlplane.core.model.states import Building
+from controlplane.core.model.states import PartialState
 from controlplane.core.plan import FEWEST, Compute
 from controlplane.operations.desired import controls
 from controlplane.operations.inspect import look
@@ -161,7 +161,7 @@ def test_a_half_built_dataset_begins_again_when_the_day_turns(world: World) -> N
     world.settle()
     with world.store.begin() as tx:
         s = tx.states(BRANCH)["shop.drawn"]
-        tx.put_building(Building(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut))
+        tx.put_building(PartialState(BRANCH, s.dataset, s.lineage, s.inputs, s.root, s.schema, s.cut))
     world.now = 20 * DAY
     assert world.settle() == {"transform": 2}
     assert min(values(world, "shop.drawn").values()) >= 20 * DAY

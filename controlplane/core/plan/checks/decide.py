@@ -24,7 +24,7 @@ from controlplane.core.plan.checks import results as verdicts
 from controlplane.core.plan.checks.results import Answer
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import ROW_COST, Commit, Decision, Evaluate, Item, Keep, Planning
+from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks
 from dataplane.contract import Json, Schema, schema_id, slot_id
 
 WAITING = "what is expected of its rows is looked at"
@@ -75,7 +75,7 @@ def _job(node: Source | Transform, check: Check, schema: Schema) -> dict[str, Js
     }
 
 
-def hold(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
+def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
     """The decision, if what is expected of the rows that it commits, or lets stand, holds. Else what to do about it."""
     if not node.checks:
         return decision
@@ -207,7 +207,7 @@ def _by_difference(
         _note(look, check, verdicts.plus(rest, after))
 
 
-def _entries(changes: Iterable[tree.Change]) -> list[tree.Entry]:
+def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
     return [entry for change in changes for entry in (change.before, change.after) if entry is not None]
 
 
@@ -265,7 +265,7 @@ def _waiting(look: _Look, decision: Decision) -> Deciding[Decision]:
     pending = union([i.keys for i in decision.items]) if isinstance(decision.step, Commit) else None
     found = Decision(look.node.dataset, "stale", items=items, reason=WAITING, pending=pending)
     limit = windows.limit(look.planning, len(look.tasks))
-    step = Evaluate(tuple(islice(look.tasks.values(), limit)), look.jobs, look.notes)
+    step = RunChecks(tuple(islice(look.tasks.values(), limit)), look.jobs, look.notes)
     if failed and len(failed) == len(look.tasks):
         return replace(found, status="failed", error=failed[0].error, step=step)
     return replace(found, status="building" if known else "stale", step=step)
@@ -284,7 +284,7 @@ def _settled(look: _Look, decision: Decision, memos: Mapping[bytes, Json]) -> De
     found = replace(decision, checks=(*results, *dropped))
     if broken:
         error = verdicts.failure(broken[0], look.answers[broken[0].name])
-        step = Evaluate((), {}, look.notes) if look.notes else Keep()
+        step = RunChecks((), {}, look.notes) if look.notes else Keep()
         stays = look.base or (look.state if isinstance(decision.step, Keep) else None)
         reason = verdicts.reason(len(broken), stays.generation if stays else 0)
         return replace(found, status="failed", error=error, reason=reason, step=step)
@@ -293,7 +293,7 @@ def _settled(look: _Look, decision: Decision, memos: Mapping[bytes, Json]) -> De
     notes = look.notes | ({_record(look): record} if record != before else {})
     if isinstance(decision.step, Commit):
         return replace(found, step=replace(decision.step, notes=notes))
-    return replace(found, step=Evaluate((), {}, notes)) if notes else found
+    return replace(found, step=RunChecks((), {}, notes)) if notes else found
 
 
 def _dropped(look: _Look, decision: Decision, memos: Mapping[bytes, Json]) -> list[Json]:

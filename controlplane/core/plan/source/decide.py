@@ -11,12 +11,12 @@ from controlplane.core.compile.checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.sources import Listing, SourcePartition
-from controlplane.core.model.states import LOST, Building, Cause, State
+from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.source.partitions import Case, Extent, Gone, parts_at
+from controlplane.core.plan.source.partitions import Gone, ReadCase, ReadExtent, parts_at
 from controlplane.core.plan.source.schema import fitted, own_names, schema_of
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import (
@@ -42,7 +42,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
     listing, state = planning.world.listing(node.listing), planning.state(node.dataset)
     if listing is None or listing.root is None:
         return _unlisted(node, listing)
-    case = Case(planning, node, state, listing, listing.root)
+    case = ReadCase(planning, node, state, listing, listing.root)
     is_current, is_of_now = _is_current(case), state is not None and state.lineage == node.lineage
     if listing.is_awaited and (is_current or not is_of_now):
         cause: Cause = "missing" if state is None else "input" if is_of_now else "logic"
@@ -59,7 +59,7 @@ def finish(planning: Planning, node: Source) -> Finishing:
     )
     if run is None or listing is None or listing.root is None or run.cut[node.dataset] == listing.root:
         return None
-    case = Case(planning, node, state, listing, run.cut[node.dataset])
+    case = ReadCase(planning, node, state, listing, run.cut[node.dataset])
     if _is_current(case) or _is_current(replace(case, objects=listing.root)):
         return unfinished.GIVEN_UP
     if not (yield from _is_there(case, listing.root)):
@@ -71,7 +71,7 @@ def finish(planning: Planning, node: Source) -> Finishing:
     return _seen(listing, found) if isinstance(found, Decision) else found
 
 
-def _is_there(case: Case, newest: bytes) -> Deciding[bool]:
+def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
     """What the run reads anew is in the newest listing as it was."""
     before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
     [later] = yield from lookups.changes([(case.objects, newest)])
@@ -81,7 +81,7 @@ def _is_there(case: Case, newest: bytes) -> Deciding[bool]:
     return tree.lookup(nodes, before, others) == tree.lookup(nodes, case.objects, others)
 
 
-def _decided(case: Case) -> Deciding[Decision]:
+def _decided(case: ReadCase) -> Deciding[Decision]:
     return unfinished.noted(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
 
 
@@ -117,14 +117,14 @@ def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
 
-def _is_current(case: Case) -> bool:
+def _is_current(case: ReadCase) -> bool:
     state = case.state
     if state is None or state.lineage != case.node.lineage or state.inputs.get("objects") != case.consumed:
         return False
     return salts.is_of(case.planning, case.node, state)
 
 
-def _stale(case: Case) -> Deciding[Decision]:
+def _stale(case: ReadCase) -> Deciding[Decision]:
     node = case.node
     pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
@@ -142,7 +142,7 @@ def _stale(case: Case) -> Deciding[Decision]:
     return (yield from _partitions(case, (yield from _readable(case, extent, schema)), schema, build))
 
 
-def _as_grown(case: Case, schema: Schema) -> Schema:
+def _as_grown(case: ReadCase, schema: Schema) -> Schema:
     """With types as wide as a half-built root has found them to be."""
     building = case.planning.building(case.node.dataset)
     if building is None or building.schema is None or building.lineage != case.node.lineage:
@@ -151,7 +151,7 @@ def _as_grown(case: Case, schema: Schema) -> Schema:
     return struct((n, wide[n] if n in wide and is_grown(t, wide[n]) else t) for n, t in types(schema).items())
 
 
-def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _adopt(case: ReadCase, root: bytes, schema: Schema, build: bytes) -> Deciding[Decision]:
     """The whole output is known: a pointer moves."""
     yield from lookups.nodes([(root, ())])
     keys = lacking(case.planning.world.nodes, root) if root != case.root else Keys()
@@ -167,7 +167,7 @@ def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[De
 # --- extent ---------------------------------------------------------------------------------------
 
 
-def _extent(case: Case) -> Deciding[Extent]:
+def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     """Partitions to look at, and those that vanish."""
     building = case.planning.building(case.node.dataset)
     if building is not None and building.lineage == case.node.lineage and _is_same_salt(case, building):
@@ -185,16 +185,16 @@ def _extent(case: Case) -> Deciding[Extent]:
     return (
         yield from _with_parts(
             case,
-            Extent(base, len(present), present, listed(present), removed, None, listed(present), case.state.schema),
+            ReadExtent(base, len(present), present, listed(present), removed, None, listed(present), case.state.schema),
         )
     )
 
 
-def _is_same_salt(case: Case, building: Building) -> bool:
+def _is_same_salt(case: ReadCase, building: PartialState) -> bool:
     return salts.is_of(case.planning, case.node, building)
 
 
-def _carried(case: Case, building: Building) -> Deciding[bytes]:
+def _carried(case: ReadCase, building: PartialState) -> Deciding[bytes]:
     """What a half-built root has that this listing has not changed."""
     [changes] = yield from lookups.changes([(building.inputs["objects"].root, case.objects)])
     gone = [c.key for c in changes if c.before is not None]
@@ -202,17 +202,17 @@ def _carried(case: Case, building: Building) -> Deciding[bytes]:
     return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
 
 
-def _holes(case: Case, base: bytes) -> Deciding[Extent]:
+def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
     """All partitions of the listing that `base` lacks."""
     told = lacking(case.planning.world.nodes, case.objects, base)
     keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
     if isinstance(keys, list):
         told = listed(keys)
     [removed] = yield from lookups.holes([(case.objects, case.root)])
-    return (yield from _with_parts(case, Extent(base, told.count, keys, told, tuple(removed), None, told)))
+    return (yield from _with_parts(case, ReadExtent(base, told.count, keys, told, tuple(removed), None, told)))
 
 
-def _with_parts(case: Case, extent: Extent) -> Deciding[Extent]:
+def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
     if extent.count > case.planning.exact:
         return extent
     return replace(extent, parts=(yield from parts_at(case, extent.told.listed)))
@@ -221,7 +221,7 @@ def _with_parts(case: Case, extent: Extent) -> Deciding[Extent]:
 # --- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(case: Case, extent: Extent, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _partitions(case: ReadCase, extent: ReadExtent, schema: Schema, build: bytes) -> Deciding[Decision]:
     whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
     if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
@@ -248,7 +248,9 @@ def _partitions(case: Case, extent: Extent, schema: Schema, build: bytes) -> Dec
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
 
-def _rest(case: Case, extent: Extent, window: windows.Window, schema: Schema, wider: Schema) -> Deciding[Extent]:
+def _rest(
+    case: ReadCase, extent: ReadExtent, window: windows.Window, schema: Schema, wider: Schema
+) -> Deciding[ReadExtent]:
     """What is left to look at where types turned out to be wider than they were thought to be."""
     if extent.count > case.planning.exact:
         extent = yield from _extent(case)  # its keys can be read only once
@@ -258,7 +260,7 @@ def _rest(case: Case, extent: Extent, window: windows.Window, schema: Schema, wi
     return (yield from _readable(case, extent, wider))
 
 
-def _readable(case: Case, extent: Extent, schema: Schema) -> Deciding[Extent]:
+def _readable(case: ReadCase, extent: ReadExtent, schema: Schema) -> Deciding[ReadExtent]:
     """What is to be looked at under a schema: everything, where what is there cannot stay under its types."""
     if extent.written is None or can_stay(extent.written, schema):
         return extent
@@ -290,7 +292,9 @@ def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
     return None if node.output else (settings_id(node), schema)
 
 
-def _tasks(case: Case, extent: Extent, schema: Schema, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+def _tasks(
+    case: ReadCase, extent: ReadExtent, schema: Schema, job: Json, keys: Sequence[str]
+) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
         parts = yield from parts_at(case, keys)
@@ -330,7 +334,9 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
     return Task(key, "parse", node.maker, part.key, job, spec, size, priority=of.priority, size=of.resources)
 
 
-def _compute(case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema) -> Deciding[Decision]:
+def _compute(
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: Json, schema: Schema
+) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:
         root = yield from windows.edited(case.planning, extent.base, window, ())
@@ -346,20 +352,20 @@ def _compute(case: Case, extent: Extent, window: windows.Window, job: Json, sche
     return windows.computing(decision, window, job, building)
 
 
-def _building(case: Case, root: bytes, schema: Schema) -> Building:
+def _building(case: ReadCase, root: bytes, schema: Schema) -> PartialState:
     node, planning = case.node, case.planning
     whole, cut = node.with_metadata(schema), _cut(case)
-    return Building(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
+    return PartialState(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
 
 
-def _commit_items(case: Case, extent: Extent, window: windows.Window) -> Iterator[Item]:
+def _commit_items(case: ReadCase, extent: ReadExtent, window: windows.Window) -> Iterator[Item]:
     if window.hits:
         yield _item(case, "adopt", 0, listed(sorted(window.hits)))
     if extent.removed:
         yield _item(case, "remove", 0, listed(extent.removed))
 
 
-def _item(case: Case, action: Action, tasks: int, keys: Keys, size: int = 0) -> Item:
+def _item(case: ReadCase, action: Action, tasks: int, keys: Keys, size: int = 0) -> Item:
     state = case.state
     before = state.inputs["objects"].root if state and "objects" in state.inputs else None
     cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
@@ -368,7 +374,7 @@ def _item(case: Case, action: Action, tasks: int, keys: Keys, size: int = 0) -> 
     return Item(case.node.dataset, action, cause, True, tasks, keys, size, because, told)
 
 
-def _cause(case: Case) -> Cause:
+def _cause(case: ReadCase) -> Cause:
     if case.state is None:
         return "missing"
     if case.state.logic != case.node.logic:
@@ -376,10 +382,10 @@ def _cause(case: Case) -> Cause:
     return salts.cause(case.planning, case.node, case.state) or "input"
 
 
-def _cut(case: Case) -> dict[str, bytes]:
+def _cut(case: ReadCase) -> dict[str, bytes]:
     return {case.node.dataset: case.objects} | salts.cut(case.planning, case.node)
 
 
-def _state(case: Case, root: bytes, schema: Schema) -> State:
+def _state(case: ReadCase, root: bytes, schema: Schema) -> State:
     inputs, cut = {"objects": case.consumed}, _cut(case)
     return next_state(case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case))

@@ -24,7 +24,7 @@ class Gone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ReadCase:
     """A read component whose listing is not what its state was built from."""
 
     planning: Planning
@@ -52,7 +52,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class ReadExtent:
     """What is to be looked at: partitions on top of `base`, which holds what is right already."""
 
     base: bytes
@@ -66,23 +66,23 @@ class Extent:
     is_anew: bool = False  # all of it, since what was there cannot stay under the types of now
 
 
-def every_part(case: Case, extent: Extent) -> Deciding[Mapping[str, SourcePartition]]:
+def every_part(case: ReadCase, extent: ReadExtent) -> Deciding[Mapping[str, SourcePartition]]:
     """Those whose columns have to be known."""
     if extent.parts is not None and extent.telling == extent.told:
         return extent.parts
     return (yield from parts_of(case, extent.telling))
 
 
-def all_parts(case: Case) -> Deciding[Mapping[str, SourcePartition]]:
+def all_parts(case: ReadCase) -> Deciding[Mapping[str, SourcePartition]]:
     """All that the listing has."""
     return (yield from parts_of(case, lacking(case.planning.world.nodes, case.objects)))
 
 
-def parts_of(case: Case, names: Keys) -> Deciding[Mapping[str, SourcePartition]]:
+def parts_of(case: ReadCase, names: Keys) -> Deciding[Mapping[str, SourcePartition]]:
     return (yield from parts_at(case, list(names.read(case.planning.world.nodes))))
 
 
-def parts_at(case: Case, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
+def parts_at(case: ReadCase, keys: Sequence[str]) -> Deciding[Mapping[str, SourcePartition]]:
     """In the order of keys. Raises Gone."""
     found = yield from lookups.partitions(case.listing.id, keys)
     if case.objects != case.listing.root:

@@ -18,7 +18,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.source.partitions import Case, Extent, all_parts, every_part
+from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_parts, every_part
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
@@ -43,7 +43,7 @@ class Fitting:
     complaint: TaskError | None = None
 
 
-def schema_of(case: Case, known: Schema | None, extent: Extent) -> Deciding[Schema | Decision]:
+def schema_of(case: ReadCase, known: Schema | None, extent: ReadExtent) -> Deciding[Schema | Decision]:
     """The dataset's schema (without metadata columns) with these partitions in it, or what has to be learned first, or
     why there is none."""
     node = case.node
@@ -69,7 +69,7 @@ def schema_of(case: Case, known: Schema | None, extent: Extent) -> Deciding[Sche
     return Decision(node.dataset, "failed", error=_clashing(clash, names))
 
 
-def _asked(case: Case, extent: Extent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
+def _asked(case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds) -> Deciding[Kinds | Decision]:
     """What Spark finds in objects whose columns a listing cannot tell. Nothing where a schema is declared, or nothing
     can be found out: then reading them will say why."""
     node = case.node
@@ -83,7 +83,9 @@ def _asked(case: Case, extent: Extent, schema: Schema, kinds: Kinds) -> Deciding
     return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, found))]}
 
 
-def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, names: Own) -> Deciding[Schema | Decision]:
+def _with_unknown(
+    case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds, names: Own
+) -> Deciding[Schema | Decision]:
     """With the columns and nested fields that these objects have and the schema lacks, typed as found."""
     node = case.node
     unknown = missing_columns(schema, (name for some in names.values() for name in some))
@@ -109,7 +111,7 @@ def _with_unknown(case: Case, extent: Extent, schema: Schema, kinds: Kinds, name
 # --- what does not fit any more -------------------------------------------------------------------
 
 
-def fitted(case: Case, extent: Extent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
+def fitted(case: ReadCase, extent: ReadExtent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
     """The schema with types that hold what drivers found in files that they could not read under it."""
     node, stuck = case.node, window.stuck
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
@@ -145,7 +147,7 @@ def _grown(
 
 
 def _anew(
-    case: Case, extent: Extent, schema: Schema, worst: tuple[str, Conflict] | None
+    case: ReadCase, extent: ReadExtent, schema: Schema, worst: tuple[str, Conflict] | None
 ) -> Deciding[Fitting | Decision]:
     """The types of all that there is now, as if it were read for the first time."""
     found = yield from _infer(case, (yield from all_parts(case)), extent.told)
@@ -163,7 +165,7 @@ def _is_text(node: Source) -> bool:
 # --- columns of objects ---------------------------------------------------------------------------
 
 
-def _without_vanished(case: Case, schema: Schema) -> Deciding[Schema]:
+def _without_vanished(case: ReadCase, schema: Schema) -> Deciding[Schema]:
     """Without the columns that no object has any more and nobody declared. Nothing is known from no object at all."""
     node, listing = case.node, case.listing
     kinds: Iterable[Sequence[str] | None] = listing.columns
@@ -174,7 +176,7 @@ def _without_vanished(case: Case, schema: Schema) -> Deciding[Schema]:
     return select_columns(schema, {*own, *types(node.declared or struct(()))}) if own else schema
 
 
-def _kinds(case: Case, extent: Extent) -> Deciding[Kinds]:
+def _kinds(case: ReadCase, extent: ReadExtent) -> Deciding[Kinds]:
     """Of very many partitions only what the listing says."""
     if (extent.parts is None or extent.telling != extent.told) and case.listing.all_columns:
         return {f"#{n}": [kind] for n, kind in enumerate(case.listing.columns)}
@@ -220,7 +222,7 @@ def _clash(node: Source, schema: Schema) -> tuple[str, str] | None:
 # --- inference ------------------------------------------------------------------------------------
 
 
-def _infer(case: Case, parts: Parts, pending: Keys) -> Deciding[Schema | Decision]:
+def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Decision]:
     """The schema that Spark infers from these partitions, or the decision to ask for it."""
     node = case.node
     objects = [o for _, part in sorted(parts.items()) for o in part.objects]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
-from controlplane.core.model.states import LOST, Building, Cause, Consumed, State
+from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.transform.inputs import Input, merged_cut
@@ -68,9 +68,9 @@ def pin_fault(case: Case, schema: Schema | None) -> str | None:
     return "the code gives other columns or types than the logic that it is pinned to"
 
 
-def half_built(case: Case, root: bytes, schema: Schema | None) -> Building:
+def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
     node = case.node
-    return Building(case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, cut(case))
+    return PartialState(case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, cut(case))
 
 
 def cut(case: Case) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.compile.sort_by import sorting
-from controlplane.core.model.states import Building, State
+from controlplane.core.model.states import PartialState, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, minus, union
@@ -27,7 +27,7 @@ from controlplane.core.plan.transform.case import (
 from controlplane.core.plan.transform.extent import Extent, extent_of, still_right
 from controlplane.core.plan.transform.inputs import Input, after, consistent, not_ready, offers, possible, read
 from controlplane.core.plan.transform.jobs import logic_job
-from controlplane.core.plan.transform.key_index import Following, follow, key_fault, output_error
+from controlplane.core.plan.transform.key_index import IndexFollowing, follow, key_fault, output_error
 from controlplane.core.plan.transform.tasks import job_of, tasks_of
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
@@ -63,7 +63,7 @@ def decide(planning: Planning, node: Transform, work: Work | None = None) -> Dec
     chosen = consistent(planning, node, newest)
     if chosen is None and not all(isinstance(of, State) for of in newest):
         return not_ready(
-            planning, node, next(s for s, of in zip(node.slots, newest, strict=True) if isinstance(of, Building))
+            planning, node, next(s for s, of in zip(node.slots, newest, strict=True) if isinstance(of, PartialState))
         )
     if chosen is None:
         reason = "its inputs reflect different states of a source that they share"
@@ -74,7 +74,7 @@ def decide(planning: Planning, node: Transform, work: Work | None = None) -> Dec
     return after(planning, node, (yield from _decided(case, work)))
 
 
-def _case(planning: Planning, node: Transform, chosen: Sequence[State | Building]) -> Case:
+def _case(planning: Planning, node: Transform, chosen: Sequence[State | PartialState]) -> Case:
     return Case(planning, node, planning.state(node.dataset), read(planning, node, chosen))
 
 
@@ -116,7 +116,7 @@ def _key_fault(case: Case) -> str | None:
     return next(filter(None, (key_fault(case.node, i.slot, i.schema) for i in by)), None)
 
 
-def _followed(case: Case) -> Deciding[tuple[Case, Following | None]]:
+def _followed(case: Case) -> Deciding[tuple[Case, IndexFollowing | None]]:
     """With the indexes of its `by` inputs; and the first of them that needs tasks to reflect its input."""
     building = case.planning.building(case.node.dataset)
     used = [of.inputs for of in (building, case.state) if of is not None]
@@ -131,7 +131,7 @@ def _followed(case: Case) -> Deciding[tuple[Case, Following | None]]:
     return replace(case, inputs=tuple(inputs)), lagging
 
 
-def _index(case: Case, lagging: Following) -> Deciding[Decision]:
+def _index(case: Case, lagging: IndexFollowing) -> Deciding[Decision]:
     """Ask for what an index lacks. Which partitions follow from it is not known yet."""
     nodes, window = case.planning.world.nodes, lagging.window
     keys = union([lacking(nodes, case.root), *(lacking(nodes, i.root) for i in case.parted)])
@@ -226,7 +226,7 @@ def _missing(
     return (yield from _compute(case, extent, window, job, schema))
 
 
-def _by_parts(found: partials.Following, job: Json) -> Deciding[Decision | Json]:
+def _by_parts(found: partials.PartialsFollowing, job: Json) -> Deciding[Decision | Json]:
     """What there is to do before the whole can be merged; else the job that merges it, or that of the plain query."""
     if not found.is_whole:
         asked = None if found.is_typed else (yield from partials.analyse(found))

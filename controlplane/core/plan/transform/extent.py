@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
-from controlplane.core.model.states import Building, State
+from controlplane.core.model.states import PartialState, State
 from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
@@ -49,7 +49,7 @@ def _single(case: Case) -> Extent:
     return Extent(case.root, 1, ("",), listed(("",)), tuple(k for k in before if k))
 
 
-def is_same_code(case: Case, used: State | Building) -> bool:
+def is_same_code(case: Case, used: State | PartialState) -> bool:
     """The same logic over the same read schemas and the same contents of `all` inputs: only changed keys count."""
     nodes = case.planning.world.nodes
 
@@ -63,7 +63,7 @@ def is_same_code(case: Case, used: State | Building) -> bool:
     return same_logic and salts.is_of(case.planning, case.node, used) and all(map(same, case.inputs))
 
 
-def differences(case: Case, used: State | Building) -> Deciding[list[tree.Change]]:
+def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
     found = yield from lookups.changes([(used.inputs[i.tree_name].root, i.root) for i in case.parted])
     return [change for changes in found for change in changes]
 
@@ -81,7 +81,7 @@ def _changed(case: Case, state: State) -> Deciding[Extent]:
     return Extent(base, len(wanted), wanted, listed(wanted), removed)
 
 
-def carried(case: Case, used: State | Building) -> Deciding[bytes]:
+def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
     """What a root, mostly a half-built one, has that these inputs have not changed."""
     several = len(case.parted) > 1  # then a key that is new to one input may be there because of another
     changes = yield from differences(case, used)

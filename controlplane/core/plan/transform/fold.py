@@ -20,7 +20,7 @@ from controlplane.core.compile import fold as folding
 from controlplane.core.compile import ids
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Transform
-from controlplane.core.model.states import Building
+from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
@@ -151,7 +151,7 @@ def _begun(case: Case, shared: Mapping[str, bytes], job: bytes) -> Deciding[_Wal
     return walk
 
 
-def _resume(case: Case, walk: _Walk, building: Building) -> Deciding[None]:
+def _resume(case: Case, walk: _Walk, building: PartialState) -> Deciding[None]:
     """Go on at the frontier; or before it, where inputs changed since. Then what was found after that is undone."""
     frontier = _first_hole(case, building)
     if frontier is None:
@@ -163,7 +163,7 @@ def _resume(case: Case, walk: _Walk, building: Building) -> Deciding[None]:
         walk.root, walk.at = tree.edit(nodes, building.root, undone), since
 
 
-def _first_hole(case: Case, building: Building) -> str | None:
+def _first_hole(case: Case, building: PartialState) -> str | None:
     """The first key that the inputs of the half-built root have and it has not."""
     nodes, roots = case.planning.world.nodes, [building.inputs[i.tree_name].root for i in case.parted]
     missing = (tree.diff_keys(nodes, building.root, root, window=NARROW) for root in roots)

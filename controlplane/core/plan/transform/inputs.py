@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink, Slot, Transform
-from controlplane.core.model.states import Building, Consumed, State
+from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.transform.key_index import Index
@@ -32,7 +32,7 @@ class Input:
     """
 
     slot: Slot
-    of: State | Building
+    of: State | PartialState
     schema: Schema
     consumed: Consumed
     pending: Keys | None = None
@@ -67,11 +67,11 @@ class Input:
         return tree.totals(planning.world.nodes, self.of.root).content
 
 
-def read(planning: Planning, node: Transform, offers: Sequence[State | Building]) -> tuple[Input, ...]:
+def read(planning: Planning, node: Transform, offers: Sequence[State | PartialState]) -> tuple[Input, ...]:
     return tuple(_input(planning, node, slot, of) for slot, of in zip(node.slots, offers, strict=True))
 
 
-def _input(planning: Planning, node: Transform, slot: Slot, of: State | Building) -> Input:
+def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialState) -> Input:
     assert of.schema is not None
     schema, digest = _read_schema(node, slot, of.schema)
     pending = None
@@ -101,18 +101,18 @@ def _kept_reading(*_name: object) -> list[tuple[Schema, bytes]]:
 # --- readiness ------------------------------------------------------------------------------------
 
 
-def offers(planning: Planning, node: Transform) -> tuple[State | Building, ...] | Decision:
+def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, ...] | Decision:
     """The newest that each input has to offer, made by the desired code; or why there is none."""
-    found: list[State | Building] = []
+    found: list[State | PartialState] = []
     for slot in node.slots:
         offer = _offer(planning, slot)
-        if offer is None or (node.fold and isinstance(offer, Building)):  # keys that it lacks would come in between
+        if offer is None or (node.fold and isinstance(offer, PartialState)):  # keys that it lacks would come in between
             return not_ready(planning, node, slot)
         found.append(offer)
     return tuple(found)
 
 
-def _offer(planning: Planning, slot: Slot) -> State | Building | None:
+def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
     desired = planning.desired.nodes[slot.dataset]
     if isinstance(desired, Sink):
         return None
@@ -192,8 +192,8 @@ def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
 
 
 def consistent(
-    planning: Planning, node: Transform, newest: tuple[State | Building, ...]
-) -> tuple[State | Building, ...] | None:
+    planning: Planning, node: Transform, newest: tuple[State | PartialState, ...]
+) -> tuple[State | PartialState, ...] | None:
     """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
     if _agree(planning, node, newest):
         return newest
@@ -202,7 +202,7 @@ def consistent(
 
 
 def _newest_agreeing(
-    planning: Planning, node: Transform, newest: tuple[State | Building, ...], limit: int
+    planning: Planning, node: Transform, newest: tuple[State | PartialState, ...], limit: int
 ) -> tuple[State, ...] | None:
     """Among so many states of each input."""
     candidates = [
@@ -257,7 +257,7 @@ def _cut(current: State | None, state: State) -> Mapping[str, bytes]:
     return {k: v for k, v in current.cut.items() if k in state.cut} if current else {}
 
 
-def _agree(planning: Planning, node: Transform, states: Sequence[State | Building]) -> bool:
+def _agree(planning: Planning, node: Transform, states: Sequence[State | PartialState]) -> bool:
     seen: dict[str, bytes] = {}
     inputs = list(zip((s.dataset for s in node.slots), states, strict=True))
     return salts.agree(planning, inputs) and all(

@@ -52,7 +52,7 @@ class Index:
 
 
 @dataclass(slots=True)
-class Following:
+class IndexFollowing:
     """An index on its way to `wanted`. `window` holds the tasks that it misses; `count` partitions differed."""
 
     planning: Planning
@@ -100,13 +100,13 @@ def output_parts(node: Transform) -> list[KeyPart]:
 
 def follow(
     planning: Planning, node: Transform, slot: Slot, schema: Schema, root: bytes, used: Iterable[Mapping[str, Consumed]]
-) -> Deciding[Following]:
+) -> Deciding[IndexFollowing]:
     """The index of the input `root` as far as memory has it, from the first of what was `used` that has one."""
     parts, timezone = slot_parts(node, slot, schema), str(node.spark["timezone"])
     job = {"schema": schema, "key": parts, "timezone": timezone}
     mark = ids.index_id(schema, parts, timezone)
     known = (_known(inputs, slot.name, mark) for inputs in used)
-    found = Following(planning, node, schema, job, next(filter(None, known), Index(mark)), root)
+    found = IndexFollowing(planning, node, schema, job, next(filter(None, known), Index(mark)), root)
     if not found.is_whole:
         yield from _advance(found)
     return found
@@ -119,7 +119,7 @@ def _known(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | No
     return Index(mark, inputs[slot].root, keys.root, pairs.root)
 
 
-def _advance(found: Following) -> Deciding[None]:
+def _advance(found: IndexFollowing) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
     changes = iter((yield from _changes(found)))
     limit = windows.limit(found.planning, found.count)
@@ -136,7 +136,7 @@ def _advance(found: Following) -> Deciding[None]:
     found.window.is_whole = next(changes, None) is None
 
 
-def _changes(found: Following) -> Deciding[Iterable[tree.Change]]:
+def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
     """The partitions in which the input differs from what is indexed; of many, one after the other."""
     old, new, nodes = found.index.done, found.wanted, found.planning.world.nodes
     yield from lookups.nodes([(old, ()), (new, ())])
@@ -148,7 +148,7 @@ def _changes(found: Following) -> Deciding[Iterable[tree.Change]]:
     return changes
 
 
-def _take(found: Following, chunk: Sequence[tree.Change]) -> Deciding[None]:
+def _take(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
     asked = {e.content: _memo(found, e) for c in chunk for e in (c.before, c.after) if e and e.content.rows}
     _, memos = yield from lookups.remembered([], list(asked.values()))
     job = ids.job_id(found.job)
@@ -166,7 +166,7 @@ def _take(found: Following, chunk: Sequence[tree.Change]) -> Deciding[None]:
         found.index = yield from _edited(found, ready, memos)
 
 
-def _memo(found: Following, entry: tree.Entry) -> bytes:
+def _memo(found: IndexFollowing, entry: tree.Entry) -> bytes:
     return ids.index_key(found.index.mark, entry.content)
 
 
@@ -180,7 +180,7 @@ def _task(node: Transform, job: bytes, key: bytes, entry: tree.Entry) -> Task:
 # --- the trees ------------------------------------------------------------------------------------
 
 
-def _edited(found: Following, changes: Sequence[tree.Change], memos: Memos) -> Deciding[Index]:
+def _edited(found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos) -> Deciding[Index]:
     index, nodes = found.index, found.planning.world.nodes
     pairs, moved = _moved(found, changes, memos)
     edits, touched = sorted(pairs), sorted(moved)
@@ -196,7 +196,7 @@ def _edited(found: Following, changes: Sequence[tree.Change], memos: Memos) -> D
 
 
 def _moved(
-    found: Following, changes: Sequence[tree.Change], memos: Memos
+    found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos
 ) -> tuple[dict[str, tree.Entry | None], dict[str, Content]]:
     """Edits of pairs, and by how much the content of each key changes."""
     pairs: dict[str, tree.Entry | None] = {}
@@ -213,7 +213,7 @@ def _moved(
     return pairs, moved
 
 
-def _before(found: Following, change: tree.Change, memos: Memos) -> Iterable[tuple[str, Content]]:
+def _before(found: IndexFollowing, change: tree.EntryChange, memos: Memos) -> Iterable[tuple[str, Content]]:
     """The keys that the partition held. Where nobody remembers its answer, the tree of pairs is searched."""
     told = _held(found, change.before, memos)
     if told is not None:
@@ -223,7 +223,7 @@ def _before(found: Following, change: tree.Change, memos: Memos) -> Iterable[tup
     return ((e.key.removesuffix(end), e.content) for e in pairs if e.key.partition(" ")[2] == change.key)
 
 
-def _held(found: Following, entry: tree.Entry | None, memos: Memos) -> Iterator[tuple[str, Content]] | None:
+def _held(found: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> Iterator[tuple[str, Content]] | None:
     if entry is None or not entry.content.rows:
         return iter(())
     memo = memos.get(_memo(found, entry))

@@ -20,7 +20,7 @@ from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import item_of
 from controlplane.core.plan.transform.jobs import between_job, cost_of
-from controlplane.core.plan.transform.partials import Following
+from controlplane.core.plan.transform.partials import PartialsFollowing
 from controlplane.core.plan.values import Decision
 from controlplane.core.sql import PARTS, Unproven
 from dataplane.contract import Json, Schema, slot_id, task_key
@@ -32,7 +32,7 @@ AT_A_TIME = 256  # merges that are asked for together: each names all that it re
 class Merging:
     """`root`: a tree of what is merged at last, once nothing is missing in `window`."""
 
-    found: Following
+    found: PartialsFollowing
     schema: Schema
     root: bytes
     job: Json = None
@@ -43,7 +43,7 @@ class Merging:
         return not self.window.missing
 
 
-def follow(found: Following, schema: Schema) -> Deciding[Merging]:
+def follow(found: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first level that lacks any."""
     merging = Merging(found, schema, found.root)
     nodes, widest = found.case.planning.world.nodes, found.case.planning.widest
@@ -89,7 +89,7 @@ def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Ta
     return Task(key, "transform", node.maker, "", job, {}, cost, priority=of.priority, size=of.resources)
 
 
-def _logic(found: Following, job: Json) -> bytes:
+def _logic(found: PartialsFollowing, job: Json) -> bytes:
     node, salt = found.case.node, salts.whole(found.case.planning, found.case.node)
     others = {"/salt": salt} if salt else {}
     return ids.part_logic(sql.analyse(job["sql"]).digest, {}, node.spark, node.semantics, others)

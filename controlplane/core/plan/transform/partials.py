@@ -30,7 +30,7 @@ NAMES = (PARTS, PARTED)
 
 
 @dataclass(slots=True)
-class Following:
+class PartialsFollowing:
     """Parts on their way to an input. `root` is the tree of those that are there; `window` holds what is missing."""
 
     case: Case
@@ -53,7 +53,7 @@ class Following:
         return job
 
 
-def follow(case: Case) -> Deciding[Following | None]:
+def follow(case: Case) -> Deciding[PartialsFollowing | None]:
     """Where the parts stand; None where the plain query is to be run."""
     if case.parted or case.node.query is None or case.node.is_volatile or case.node.is_case_sensitive:
         return None
@@ -69,7 +69,9 @@ def follow(case: Case) -> Deciding[Following | None]:
     if known is None and _has_moved_beside(case, of):
         return None  # all parts are out of date: then one query costs less
     base = yield from _still_right(case, of, known)
-    found = Following(case, of, query, logic, base, is_typed=types is not None or not query.split.depends_on_types)
+    found = PartialsFollowing(
+        case, of, query, logic, base, is_typed=types is not None or not query.split.depends_on_types
+    )
     yield from _advance(found)
     return found
 
@@ -123,7 +125,7 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
 # --- what is remembered -----------------------------------------------------------------------------
 
 
-def remembered(found: Following) -> dict[str, Consumed]:
+def remembered(found: PartialsFollowing) -> dict[str, Consumed]:
     """What a state remembers: the tree of the parts that are there, and for which root of the input they hold."""
     of = found.of
     return {
@@ -156,7 +158,7 @@ def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> De
 # --- tasks ------------------------------------------------------------------------------------------
 
 
-def _advance(found: Following) -> Deciding[None]:
+def _advance(found: PartialsFollowing) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
     case, wanted = found.case, found.of.of.root
     yield from lookups.nodes([(wanted, ()), (found.root, ())])
@@ -173,7 +175,7 @@ def _advance(found: Following) -> Deciding[None]:
     found.root = yield from windows.edited(case.planning, found.root, found.window, ())
 
 
-def _tasks(found: Following, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+def _tasks(found: PartialsFollowing, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     of = found.of
     yield from lookups.nodes([(of.of.root, keys)])
     entries = tree.lookup(found.case.planning.world.nodes, of.of.root, keys)
@@ -181,7 +183,7 @@ def _tasks(found: Following, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     return {key: _task(found, job, entry) for key, entry in entries.items()}
 
 
-def _task(found: Following, job: bytes, entry: tree.Entry) -> Task:
+def _task(found: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
     node, slot = found.case.node, found.of.slot.name
     key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
     spec = {"slots": {slot: [entry.fragment.hex()]}}
@@ -190,7 +192,7 @@ def _task(found: Following, job: bytes, entry: tree.Entry) -> Task:
     return Task(key, "transform", node.maker, entry.key, job, spec, cost, priority=of.priority, size=of.resources)
 
 
-def compute(found: Following) -> Decision:
+def compute(found: PartialsFollowing) -> Decision:
     """Ask for missing parts; the task that merges them comes after."""
     case, window = found.case, found.window
     tasks = len(window.tasks) if window.is_whole else found.count
@@ -207,7 +209,7 @@ def compute(found: Following) -> Decision:
     return windows.computing(decision, window, found.job, building)
 
 
-def analyse(found: Following) -> Deciding[Decision | None]:
+def analyse(found: PartialsFollowing) -> Deciding[Decision | None]:
     """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
     case, key = found.case, _analysis(found.case, found.query)
     job = part_job(case.node, case.schemas, found.of.slot.name, found.query)
@@ -216,13 +218,13 @@ def analyse(found: Following) -> Deciding[Decision | None]:
     return None if error else replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
 
 
-def schema_of(found: Following) -> Deciding[Schema]:
+def schema_of(found: PartialsFollowing) -> Deciding[Schema]:
     """Of parts that are there."""
     first = next(iter(tree.scan(found.case.planning.world.nodes, found.root)))
     return (yield from lookups.fragments([first.fragment]))[first.fragment].schema
 
 
-def whole(found: Following, job: Json, schema: Schema, root: bytes) -> Json | None:
+def whole(found: PartialsFollowing, job: Json, schema: Schema, root: bytes) -> Json | None:
     """The job of the whole over a tree of parts with this schema; None where their types do not come together
     exactly."""
     try:
