@@ -6,6 +6,7 @@ Does not belong here: routes, and what is behind them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import threading
@@ -55,6 +56,17 @@ class Listener(uvicorn.Server):
                 self._loop.call_soon_threadsafe(self._end.set)
 
 
+class _NoCutOffRequests(logging.Filter):
+    """A process that ends at once cuts off requests under way: no faults, which uvicorn would log with a trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, asyncio.CancelledError)
+
+
+NO_CUT_OFF_REQUESTS = _NoCutOffRequests()
+
+
 def allow_descriptors() -> None:
     """As many open files as the system lets this process have: each connection is one, and the usual 1,024 are few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -100,6 +112,7 @@ class Serving(threading.Thread):
     def run(self) -> None:
         try:
             allow_descriptors()
+            logging.getLogger("uvicorn.error").addFilter(NO_CUT_OFF_REQUESTS)  # one and the same: added once
             if self._eager:
                 self._edge.load()
             self._listener.run(sockets=[self._bound])

@@ -449,12 +449,12 @@ CHECKS: list[Example] = [
     (
         "rows are there, but nobody has looked at them yet",
         [blueprint(IN_CHECKED), listed("a b"), over(3)],
-        ("plus", "stale", "Evaluate a b", WAITING),
+        ("plus", "stale", "RunChecks a b", WAITING),
     ),
     (
         "somebody is looking",
         [blueprint(IN_CHECKED), listed("a b"), over(3), passed],
-        ("plus", "building", "Evaluate a b", WAITING),
+        ("plus", "building", "RunChecks a b", WAITING),
     ),
     (
         "all is as expected: they become a generation",
@@ -474,12 +474,12 @@ CHECKS: list[Example] = [
     (
         "only a partition that changed is looked at",
         [blueprint(IN_CHECKED), listed("a b"), settled, listed("a b=2"), over(2)],
-        ("plus", "stale", "Evaluate b", WAITING),
+        ("plus", "stale", "RunChecks b", WAITING),
     ),
     (
         "a check that is added looks at the rows that are there",
         [blueprint(IN_PLUS), listed("a b"), settled, blueprint(IN_CHECKED)],
-        ("plus", "stale", "Evaluate a b", WAITING),
+        ("plus", "stale", "RunChecks a b", WAITING),
     ),
 ]
 
