@@ -27,7 +27,7 @@ from controlplane.drivers.cluster import EVENTS, JOBS, PODS, SECRETS, ApiRefused
 from controlplane.drivers.manifests import Launch
 from controlplane.drivers.pools import Cluster, Pool
 from controlplane.drivers.tails import last_lines
-from controlplane.drivers.verdicts import Verdict, awaits_pod, judge, time_of
+from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge, time_of
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract import failpoint
 
@@ -54,14 +54,14 @@ class Asks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenJob:
     """A Job as it was last found."""
 
     job: str
     uid: str
     launch: Launch
     at: float
-    verdict: Verdict
+    verdict: PodVerdict
 
     @property
     def is_wanted(self) -> bool:
@@ -95,7 +95,7 @@ class KubernetesPool:
         """`mint_token` gives the token of the driver with an id. `nudge` is called when something may have happened."""
         self._cluster, self._api, self._mint_token = cluster, api, mint_token
         self._monotonic, self.outlives, self.shares = monotonic, keep, cluster.shares
-        self._seen: dict[str, Seen] | None = None  # by uid of the Job; None: nothing is known yet
+        self._seen: dict[str, SeenJob] | None = None  # by uid of the Job; None: nothing is known yet
         self._numbers: dict[tuple[str, int], int] = {}  # by pool and slot: the highest that a Job had
         self._given: set[str] = set()  # uids of Jobs whose pods have what they are to be given
         self._tokens: dict[str, str] = {}  # by uid of a Job: minted, and not known to be given
@@ -155,7 +155,7 @@ class KubernetesPool:
         except ApiRefused as e:
             raise LogGone(f"pod {pod} of {driver} has no log: {e}") from e
 
-    def seen(self) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[SeenJob, ...]:
         """Everything as of the last look."""
         with self._lock:
             return tuple((self._seen or {}).values())
@@ -181,12 +181,12 @@ class KubernetesPool:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def _known(self) -> dict[str, Seen]:
+    def _known(self) -> dict[str, SeenJob]:
         if self._seen is None:
             self._seen = {seen.uid: seen for seen in self._look()}
         return self._seen
 
-    def _look(self) -> list[Seen]:
+    def _look(self) -> list[SeenJob]:
         """Everything of ours in the cluster. A list that fails raises: it is never an empty one."""
         labels = manifests.selector(self._cluster)
         jobs = self._api.list(JOBS, labels)
@@ -197,7 +197,7 @@ class KubernetesPool:
             self._remember(seen)
         return now
 
-    def _remember(self, seen: Seen) -> None:
+    def _remember(self, seen: SeenJob) -> None:
         """A name must not come again as long as a pod or Secret of the Job that had it may still be there."""
         key = self._cluster.pool(seen.launch.kind, seen.launch.size).name, seen.launch.slot
         self._numbers[key] = max(seen.launch.number, self._numbers.get(key, 0))
@@ -216,12 +216,12 @@ class KubernetesPool:
                 found[uids[job]].append(event)
         return found
 
-    def _note_end(self, seen: Seen, before: Seen | None) -> None:
+    def _note_end(self, seen: SeenJob, before: SeenJob | None) -> None:
         if seen.verdict.state == "ended" and before is not None and before.verdict.state != "ended":
             pool = self._cluster.pool(seen.launch.kind, seen.launch.size)
             self._backoff[pool.name].after(max(0.0, seen.verdict.at - seen.at), self._monotonic())
 
-    def _follow_all(self, now: Iterable[Seen]) -> None:
+    def _follow_all(self, now: Iterable[SeenJob]) -> None:
         """What cannot be done at present is done after the next look; what was seen is told all the same."""
         try:
             for seen in now:
@@ -229,7 +229,7 @@ class KubernetesPool:
         except PoolUnavailable as e:
             log.warning("Jobs cannot be looked after", reason=str(e))
 
-    def _follow(self, seen: Seen) -> None:
+    def _follow(self, seen: SeenJob) -> None:
         """What is due to a Job: what its pod is to be given, an end if it hopes in vain."""
         state = seen.verdict.state
         if state == "waiting":
@@ -241,7 +241,7 @@ class KubernetesPool:
         else:
             self._since.pop(seen.uid, None)
 
-    def _gone(self, seen: Seen) -> Driver:
+    def _gone(self, seen: SeenJob) -> Driver:
         asked = seen.uid in self._asked or seen.verdict.state == "ending"
         reason = self._asked.get(seen.uid, driver_ends.AS_ASKED) if asked else "its Job was deleted"
         return replace(seen.driver, ended=True, seen=time.time(), reason=reason, fault="" if asked else "disrupted")
@@ -280,7 +280,7 @@ class KubernetesPool:
         self._no_longer_refused(pool, driver_ends.LAUNCHED)
         return made or {}
 
-    def _give(self, seen: Seen) -> None:
+    def _give(self, seen: SeenJob) -> None:
         """The pod's Secret, unless it is there. Repeating is harmless, also after somebody died before this."""
         if seen.uid in self._given:
             return
@@ -293,10 +293,10 @@ class KubernetesPool:
             self._given.add(seen.uid)
             del self._tokens[seen.uid]
 
-    def _end(self, seen: Seen, reason: str = driver_ends.AS_ASKED) -> None:
+    def _end(self, seen: SeenJob, reason: str = driver_ends.AS_ASKED) -> None:
         self._api.delete(JOBS, seen.job, seen.uid)
         self._asked.setdefault(seen.uid, reason)
-        self._known()[seen.uid] = replace(seen, verdict=Verdict("ending", driver_ends.ENDING))
+        self._known()[seen.uid] = replace(seen, verdict=PodVerdict("ending", driver_ends.ENDING))
 
     def _refuse(self, pool: Pool, reason: str) -> None:
         """Shown as a driver that does not come to be."""
@@ -330,7 +330,7 @@ class KubernetesPool:
             self._closed.wait(WATCH_PAUSE_S)  # also after one that ended in order, which may be at once, each time
 
 
-def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> Seen:
+def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> SeenJob:
     about = job["metadata"]
     labels, number = about["labels"], about["name"].rpartition("-")[2]
     launch = Launch(
@@ -341,10 +341,10 @@ def _seen(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Ite
         int(number),
     )
     at = time_of(about["creationTimestamp"])
-    return Seen(about["name"], about["uid"], launch, at, judge(job, pods, events))
+    return SeenJob(about["name"], about["uid"], launch, at, judge(job, pods, events))
 
 
-def _recalling(seen: Seen, before: Seen | None) -> Seen:
+def _recalling(seen: SeenJob, before: SeenJob | None) -> SeenJob:
     return replace(seen, verdict=seen.verdict.after(before.verdict if before else None))
 
 
@@ -356,11 +356,11 @@ def _by_job(pods: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
     return found
 
 
-def _last_to_end(seen: Seen) -> tuple[bool, int]:
+def _last_to_end(seen: SeenJob) -> tuple[bool, int]:
     """Who has not begun goes first, then the higher slot."""
     return seen.verdict.state == "waiting", seen.launch.slot
 
 
-def _free(mine: Iterable[Seen], maximum: int) -> list[int]:
+def _free(mine: Iterable[SeenJob], maximum: int) -> list[int]:
     taken = {s.launch.slot for s in mine if s.verdict.state != "ended"}
     return [slot for slot in range(maximum) if slot not in taken]

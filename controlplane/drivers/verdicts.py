@@ -29,7 +29,7 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PodVerdict:
     """`mends`: waiting may help by itself; else a new launch is needed once somebody has changed something.
     `taken`: why the cluster takes its pod away, which only a pod that is still there tells."""
 
@@ -40,27 +40,27 @@ class Verdict:
     mends: bool = True
     taken: str = ""
 
-    def after(self, before: Verdict | None) -> Verdict:
+    def after(self, before: PodVerdict | None) -> PodVerdict:
         """With what was known before, and cannot be seen any more."""
         taken = self.taken or (before.taken if before else "")
         reason = taken if taken and self.fault == "disrupted" else self.reason
         return replace(self, reason=reason, taken=taken)
 
 
-def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict:
+def judge(job: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
     """`pods` and `events` are those of this Job. A Job tells whether it is over, a pod tells why."""
     conditions = _true(job)
     if (failed := conditions.get("Failed")) is not None:
         return _failed(job, failed, pods, events)
     if (complete := conditions.get("Complete")) is not None:
-        return Verdict("ended", driver_ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
+        return PodVerdict("ended", driver_ends.BY_ITSELF, at=time_of(complete.get("lastTransitionTime")))
     if "deletionTimestamp" in job["metadata"]:
-        return Verdict("ending", driver_ends.ENDING)
+        return PodVerdict("ending", driver_ends.ENDING)
     alive = [p for p in pods if _phase(p) in ("Pending", "Running")]
     if not alive:
         return _without_pod(events)
     if _phase(alive[0]) == "Running":
-        return Verdict("running", taken=_disruption(alive[0]))
+        return PodVerdict("running", taken=_disruption(alive[0]))
     return _pending(alive[0], events)
 
 
@@ -72,19 +72,21 @@ def awaits_pod(job: Found, pods: Sequence[Found]) -> bool:
 # --- over ---------------------------------------------------------------------------------------
 
 
-def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterable[Found]) -> Verdict:
+def _failed(job: Found, condition: Found, pods: Sequence[Found], events: Iterable[Found]) -> PodVerdict:
     at = time_of(condition.get("lastTransitionTime"))
     if condition.get("reason") == "DeadlineExceeded":
         words = f"ran for longer than its deadline of {job['spec'].get('activeDeadlineSeconds')} s"
-        return Verdict("ended", words, "deadline", at)
+        return PodVerdict("ended", words, "deadline", at)
     for pod in pods:
         if (told := _of_pod(pod)) is not None:
-            return Verdict("ended", *told, at=at)
+            return PodVerdict("ended", *told, at=at)
     if (told := _disrupted_by_events(events)) is not None:
-        return Verdict("ended", *told, at=at)
+        return PodVerdict("ended", *told, at=at)
     if condition.get("reason") == "PodFailurePolicy":
-        return Verdict("ended", f"the cluster took its pod away: {_short(condition.get('message'))}", "disrupted", at)
-    return Verdict("ended", "its pod was deleted", "disrupted", at)
+        return PodVerdict(
+            "ended", f"the cluster took its pod away: {_short(condition.get('message'))}", "disrupted", at
+        )
+    return PodVerdict("ended", "its pod was deleted", "disrupted", at)
 
 
 def _of_pod(pod: Found) -> tuple[str, Fault] | None:
@@ -138,15 +140,15 @@ def _disrupted_by_events(events: Iterable[Found]) -> tuple[str, Fault] | None:
 # --- not begun ----------------------------------------------------------------------------------
 
 
-def _without_pod(events: Iterable[Found]) -> Verdict:
+def _without_pod(events: Iterable[Found]) -> PodVerdict:
     """The Job stays active for ever where its pods are refused; only events tell."""
     refused = [e for e in events if e.get("reason") == "FailedCreate"]
     if not refused:
-        return Verdict("waiting")
+        return PodVerdict("waiting")
     message = str(max(refused, key=last_seen).get("message") or "")
     if "quota" in message:
-        return Verdict("waiting", f"waits for room in a quota: {_short(message)}", "quota")
-    return Verdict("waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False)
+        return PodVerdict("waiting", f"waits for room in a quota: {_short(message)}", "quota")
+    return PodVerdict("waiting", f"the cluster refuses its pod: {_short(message)}", "refused", mends=False)
 
 
 def _is_being_made(pod: Found) -> bool:
@@ -155,25 +157,27 @@ def _is_being_made(pod: Found) -> bool:
     return _phase(pod) == "Pending" and "PodScheduled" in said and "PodReadyToStartContainers" not in said
 
 
-def _pending(pod: Found, events: Iterable[Found]) -> Verdict:
+def _pending(pod: Found, events: Iterable[Found]) -> PodVerdict:
     for container in pod.get("status", {}).get("containerStatuses", ()):
         waiting = container.get("state", {}).get("waiting") or {}
         if waiting.get("reason") in NO_IMAGE:
             words = (
                 f"image {container.get('image')} cannot be had: {_short(waiting.get('message') or waiting['reason'])}"
             )
-            return Verdict("waiting", words, "image", mends=False)
+            return PodVerdict("waiting", words, "image", mends=False)
         if waiting.get("reason") in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
-            return Verdict("waiting", f"cannot be started: {_short(waiting.get('message'))}", "refused", mends=False)
+            return PodVerdict("waiting", f"cannot be started: {_short(waiting.get('message'))}", "refused", mends=False)
     placed: Found = next(
         (c for c in pod.get("status", {}).get("conditions", ()) if c.get("type") == "PodScheduled"), {}
     )
     if placed.get("status") == "False":
-        return Verdict("waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable")
+        return PodVerdict("waiting", f"waits for a node: {_short(placed.get('message'))}", "unschedulable")
     failed = [e for e in events if e.get("reason") in NOT_MADE] if _is_being_made(pod) else []
     if failed:
-        return Verdict("waiting", f"cannot be started: {_short(max(failed, key=last_seen).get('message'))}", "refused")
-    return Verdict("waiting")
+        return PodVerdict(
+            "waiting", f"cannot be started: {_short(max(failed, key=last_seen).get('message'))}", "refused"
+        )
+    return PodVerdict("waiting")
 
 
 # --- reading ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _KINDS = ("protocol", "metaData", "add", "remove", "txn")
 
 
 @dataclass(slots=True)
-class Log:
+class DeltaLog:
     """`newest`: no version is later. `files`: paths, with sizes, that are active as far as can be told. `damage` says
     why nobody can read the table; None if there is no such reason."""
 
@@ -33,7 +33,7 @@ class Log:
     files: dict[str, int] = field(default_factory=dict)
 
 
-def examine(lake: ObjectStore, table: str) -> Log:
+def examine(lake: ObjectStore, table: str) -> DeltaLog:
     """Read the whole log. OSError where the store fails, which is no damage."""
     return _Examination(lake, f"{table}/_delta_log").made()
 
@@ -45,10 +45,10 @@ def hint(table: str) -> str:
 
 class _Examination:
     def __init__(self, lake: ObjectStore, folder: str) -> None:
-        self._lake, self._folder, self._log = lake, folder, Log()
+        self._lake, self._folder, self._log = lake, folder, DeltaLog()
         self._seen: set[str] = set()  # kinds of actions
 
-    def made(self) -> Log:
+    def made(self) -> DeltaLog:
         names = sorted(path.removeprefix(f"{self._folder}/") for path in self._lake.sizes(self._folder))
         commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
         checkpoints = self._checkpoints(names)

@@ -29,7 +29,7 @@ class FileKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFile:
     """A file of a fragment that the table is to hold `copies` times. `own` is its path if it lies in the table."""
 
     entry: FileEntry
@@ -59,11 +59,11 @@ class WantedFragment(NamedTuple):
     files: tuple[FileEntry, ...]
 
 
-def wanted_files(table: str, fragments: Iterable[WantedFragment]) -> dict[FileKey, Wanted]:
+def wanted_files(table: str, fragments: Iterable[WantedFragment]) -> dict[FileKey, WantedFile]:
     """Every file that the table in the folder `table` is to hold. ValueError for names that Delta would escape."""
     copies = Counter(FileKey(f.id, basename(e["path"])) for f in fragments for e in f.files)
     entries = {FileKey(f.id, basename(e["path"])): e for f in fragments for e in f.files}
-    return {key: Wanted(e, copies[key], _own(table, e["path"])) for key, e in entries.items()}
+    return {key: WantedFile(e, copies[key], _own(table, e["path"])) for key, e in entries.items()}
 
 
 def _own(table: str, path: str) -> str | None:
@@ -72,7 +72,7 @@ def _own(table: str, path: str) -> str | None:
     return path.removeprefix(f"{table}/") if path.startswith(f"{table}/") else None
 
 
-def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> TableDiff:
+def difference(wanted: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> TableDiff:
     """What turns the active paths (with their sizes) into the wanted files. No path is in both lists."""
     kept = _kept(wanted, active)
     taken = set(active)
@@ -83,14 +83,14 @@ def difference(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> T
     return TableDiff(tuple(adds), tuple(sorted(set(active) - keeping)))
 
 
-def replacement(wanted: Mapping[FileKey, Wanted], active: Collection[str]) -> TableDiff:
+def replacement(wanted: Mapping[FileKey, WantedFile], active: Collection[str]) -> TableDiff:
     """All wanted files at paths that are not active now, in place of everything that is."""
     taken = set(active)
     adds = [add for key, want in wanted.items() for add in _copies(key, want, want.copies, taken)]
     return TableDiff(tuple(adds), tuple(sorted(active)))
 
 
-def _kept(wanted: Mapping[FileKey, Wanted], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
+def _kept(wanted: Mapping[FileKey, WantedFile], active: Mapping[str, int]) -> dict[FileKey, list[str]]:
     own = {want.own: key for key, want in wanted.items() if want.own}
     kept: dict[FileKey, list[str]] = {}
     for path in sorted(active, key=lambda p: (p not in own, p)):  # rather the file itself than a link
@@ -106,7 +106,7 @@ def _linked(path: str) -> FileKey | None:
     return FileKey(match[1], match[2]) if match else None
 
 
-def _copies(key: FileKey, want: Wanted, number: int, taken: set[str]) -> Iterator[Add]:
+def _copies(key: FileKey, want: WantedFile, number: int, taken: set[str]) -> Iterator[Add]:
     free = (path for path in _places(key, want) if path not in taken)
     for _ in range(number):
         path = next(free)
@@ -114,7 +114,7 @@ def _copies(key: FileKey, want: Wanted, number: int, taken: set[str]) -> Iterato
         yield Add(path, want.entry, None if path == want.own else want.entry["path"])
 
 
-def _places(key: FileKey, want: Wanted) -> Iterator[str]:
+def _places(key: FileKey, want: WantedFile) -> Iterator[str]:
     if want.own:
         yield want.own
     yield from (f"{LINKS}/{key.fragment[:2]}/{key.fragment}-{k}/{key.name}" for k in count(1 if want.own else 0))

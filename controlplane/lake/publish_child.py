@@ -27,7 +27,7 @@ from controlplane.lake.difference import (
     Add,
     FileKey,
     TableDiff,
-    Wanted,
+    WantedFile,
     WantedFragment,
     difference,
     relation,
@@ -72,7 +72,7 @@ class Publication:
         self.generation: int = request["generation"]
         self.is_layout: bool = request["is_layout"]
         self.is_passing: bool = request["is_passing"]
-        self.wanted: dict[FileKey, Wanted] = wanted_files(self.path, fragments)
+        self.wanted: dict[FileKey, WantedFile] = wanted_files(self.path, fragments)
         self.commit = CommitProperties(
             custom_metadata={"generation": self.generation, "dataset": request["dataset"]},
             max_commit_retries=0,  # the difference holds for the version that it was taken from, and no other
@@ -177,7 +177,7 @@ class Publication:
             DeltaTable(folder).create_checkpoint()
             return entry, (log / f"{0:020}.checkpoint.parquet").read_bytes()
 
-    def _made_anew(self, log: delta_log.Log) -> int:
+    def _made_anew(self, log: delta_log.DeltaLog) -> int:
         """A table that nobody can read gets a next version that needs none of those before: an entry with all that the
         table holds, and a checkpoint of it. What is there of the log stays, so that nothing is lost that might be
         looked at. Files of the table that the rest of the log tells of go in that entry, for readers that follow it.

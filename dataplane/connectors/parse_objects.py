@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
-from dataplane.connectors.registry import OfUsersCode, Reading, reader
+from dataplane.connectors.registry import OfUsersCode, SourceReader, reader
 from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_schema
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import nothing_written
@@ -25,7 +25,7 @@ from dataplane.spark.session import reading_session
 
 
 @contextmanager
-def reading_of(attempt: Attempt) -> Iterator[Reading]:
+def reading_of(attempt: Attempt) -> Iterator[SourceReader]:
     attempt.enter()
     session = reading_session(attempt.spark, attempt.job["timezone"])
     with reader(attempt.job["connector"])(session, attempt.job) as source:
@@ -38,7 +38,7 @@ def schema_of(attempt: Attempt, task: TaskSpec) -> Schema:
         return source.schema(task["objects"])
 
 
-def parse_objects(attempt: Attempt, source: Reading) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
+def parse_objects(attempt: Attempt, source: SourceReader) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
     """A fragment or an error for each task, by label; and the tasks of which an object is not what was listed."""
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
@@ -48,12 +48,12 @@ def parse_objects(attempt: Attempt, source: Reading) -> tuple[dict[str, Written 
     return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
 
 
-def _void(source: Reading, tasks: Sequence[TaskSpec]) -> frozenset[str]:
+def _void(source: SourceReader, tasks: Sequence[TaskSpec]) -> frozenset[str]:
     changed = source.changed([found for task in tasks for found in task["objects"]])
     return frozenset(t["task"] for t in tasks if any(found["name"] in changed for found in t["objects"]))
 
 
-def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> dict[str, Written | TaskError]:
+def _together(attempt: Attempt, source: SourceReader, tasks: Sequence[TaskSpec]) -> dict[str, Written | TaskError]:
     columns = canonical_schema(tasks[0]["columns"])
     lacking = tasks[0].get("lacking") or NO_COLUMNS
 
@@ -73,7 +73,7 @@ def _together(attempt: Attempt, source: Reading, tasks: Sequence[TaskSpec]) -> d
     return isolate(attempt, tasks, run, lambda e: told(source, e))
 
 
-def told(source: Reading, error: BaseException) -> TaskError:
+def told(source: SourceReader, error: BaseException) -> TaskError:
     files = source.files if isinstance(source, OfUsersCode) else {}
     found = explain(error, ErrorSource(files=files, reads="sources"))
     return {**found, "kind": "infrastructure"} if source.may_pass(found) else found

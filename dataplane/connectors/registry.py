@@ -28,7 +28,7 @@ Lister: TypeAlias = Callable[[Job], Iterator[ListedPartition]]
 Writer: TypeAlias = Callable[[Job, Lake], AbstractContextManager[Callable[[TaskSpec], Json]]]
 
 
-class Reading(Protocol):
+class SourceReader(Protocol):
     """Source objects while an attempt reads them with Spark."""
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
@@ -56,7 +56,7 @@ class OfUsersCode(Protocol):
 
 
 # Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
-Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[Reading]]"
+Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[SourceReader]]"
 
 
 # Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.

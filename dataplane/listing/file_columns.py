@@ -123,7 +123,7 @@ def _uncompressed(file: BinaryIO, name: str) -> BinaryIO:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class CsvDialect:
     """What of Spark's CSV options decides the names of columns."""
 
     separator: str
@@ -135,8 +135,8 @@ class Dialect:
     trim: bool
 
     @staticmethod
-    def of(settings: Mapping[str, str]) -> Dialect:
-        return Dialect(
+    def of(settings: Mapping[str, str]) -> CsvDialect:
+        return CsvDialect(
             separator=_unescaped(settings.get("sep", settings.get("delimiter", ","))),
             quote=settings.get("quote", '"'),
             escape=settings.get("escape", "\\"),
@@ -152,7 +152,7 @@ def _unescaped(separator: str) -> str:
 
 
 def _csv(file: BinaryIO, name: str, settings: Mapping[str, str]) -> list[str] | None:
-    dialect = Dialect.of(settings)
+    dialect = CsvDialect.of(settings)
     if "linesep" in settings or not dialect.separator:
         return None
     with _lines(file, name, _encoding(settings)) as text:
@@ -176,7 +176,7 @@ def _encoding(settings: Mapping[str, str]) -> str:
     return "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
 
 
-def _first_line(text: IO[str], dialect: Dialect) -> str:
+def _first_line(text: IO[str], dialect: CsvDialect) -> str:
     """The first line that is not blank and no comment; empty if there is none."""
     seen = 0
     while (line := text.readline(LONGEST_LINE)) and seen <= MOST_JSON:
@@ -186,7 +186,7 @@ def _first_line(text: IO[str], dialect: Dialect) -> str:
     return ""
 
 
-def _cells(line: str, dialect: Dialect) -> list[str] | None:
+def _cells(line: str, dialect: CsvDialect) -> list[str] | None:
     if not dialect.quote or dialect.quote not in line:
         return line.split(dialect.separator)
     doubtful = () if dialect.escape == dialect.quote else (dialect.escape, dialect.quote * 2)
@@ -202,7 +202,7 @@ def _cells(line: str, dialect: Dialect) -> list[str] | None:
     return cells
 
 
-def _named(cells: Sequence[str], dialect: Dialect) -> list[str] | None:
+def _named(cells: Sequence[str], dialect: CsvDialect) -> list[str] | None:
     """Spark's names: `_c<i>` for what has none, the index appended to what comes twice."""
     if not dialect.header:
         return [f"_c{i}" for i in range(len(cells))]

@@ -20,7 +20,7 @@ MOST_COLUMNS = 1000  # distinct lists of columns that a report names
 MOST_COLUMNS_BYTES = 200_000
 
 
-class Columns:
+class ListingColumns:
     """The distinct own columns of objects, in the order in which they first come, as long as they are not too many."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class ListingWriter:
 
     def __init__(self, place: Callable[[], Path] | None, most_inline_bytes: int = INLINE_BYTES) -> None:
         self._place, self._most_inline_bytes = place, most_inline_bytes
-        self._digest, self._columns = sha256(), Columns()
+        self._digest, self._columns = sha256(), ListingColumns()
         self._objects = self._bytes = 0
         self._partitions: list[ListedPartition] = []
         self._inline_bytes = 0

@@ -27,7 +27,7 @@ from dataplane.connectors.files.parse import parse, times_of_day
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.files.verify import are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
-from dataplane.connectors.registry import Reading
+from dataplane.connectors.registry import SourceReader
 from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Attempt, Cancelled, Failed, task_label
@@ -217,7 +217,7 @@ def _parsed(attempt: Attempt) -> list[TaskResult]:
         return [_result(t, error) for t in attempt.claim["tasks"]]
 
 
-def _parsed_from(attempt: Attempt, source: Reading) -> list[TaskResult]:
+def _parsed_from(attempt: Attempt, source: SourceReader) -> list[TaskResult]:
     """What has changed since it was listed gives no fragment."""
     outcomes, void = parse_objects(attempt, source)
     measured = _measured(attempt, outcomes)
@@ -231,7 +231,7 @@ def _parsed_from(attempt: Attempt, source: Reading) -> list[TaskResult]:
     return results
 
 
-def _typed(attempt: Attempt, source: Reading, task: TaskSpec, result: TaskResult) -> TaskResult:
+def _typed(attempt: Attempt, source: SourceReader, task: TaskSpec, result: TaskResult) -> TaskResult:
     """A failed result with the types that its objects have: that these are others may be why."""
     if result["state"] != "failed" or result["error"]["kind"] != "user":
         return result

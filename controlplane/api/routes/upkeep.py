@@ -12,7 +12,7 @@ from controlplane.api.calls import Call, Called, answer
 from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep import requests
-from controlplane.operations.upkeep.fsck import LIMIT, Reading, fsck
+from controlplane.operations.upkeep.fsck import LIMIT, RowCheck, fsck
 from dataplane.contract import Json
 
 router = auth.router()
@@ -56,7 +56,7 @@ def check(call: Called, wish: Check | None = None) -> Response:
 
 def _checked(context: Context, services: Services, wish: Check) -> Json:
     lake = services.lake
-    reading = Reading(services.damages, wish.dataset) if wish.contents else None
+    reading = RowCheck(services.damages, wish.dataset) if wish.contents else None
     if not wish.repair:
         found = fsck(context.store, context.namespace, lake if wish.files else None, reading=reading)
         return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}

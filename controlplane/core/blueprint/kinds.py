@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
-from controlplane.core.blueprint.nodes import Broken, Entries, Items, Node, Scalar, YamlDocument, text_place
+from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
 from dataplane.contract import Json
 
@@ -82,7 +82,7 @@ def described(node: Node) -> str:
 
 
 def wrong_type(node: Node, wanted: str, reading: Reading, hint: str = "") -> BlueprintRefused:
-    if isinstance(node, Broken):
+    if isinstance(node, BrokenNode):
         return BlueprintRefused()
     return reading.refuse(node, "wrong-type", f"expected {wanted}, found {described(node)}", hint)
 
@@ -279,7 +279,7 @@ class Options:
 
 def _option(node: Node, reading: Reading, *, may_refer: bool) -> str | None:
     if not isinstance(node, Scalar) or (node.value is None):
-        if not isinstance(node, Broken):
+        if not isinstance(node, BrokenNode):
             wrong_type(node, "a text, a number, true or false", reading, 'write "" for an empty text')
         return None
     if node.text.startswith("secret://"):

@@ -47,13 +47,13 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenNode:
     """Something that has been reported and can be no value."""
 
     place: Position
 
 
-Node: TypeAlias = Scalar | Items | Entries | Broken
+Node: TypeAlias = Scalar | Items | Entries | BrokenNode
 
 
 @dataclass(frozen=True, slots=True)

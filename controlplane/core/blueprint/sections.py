@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, cast
 from controlplane.core.blueprint import secrets
 from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
 from controlplane.core.blueprint.model import Position
-from controlplane.core.blueprint.nodes import Broken, Entries, Node, Scalar
+from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Section:
         """Whether the first key's value belongs to a later release: then nothing is known of the other keys."""
         later = next((getattr(k.kind, "later", ()) for k in self.keys if k.name == self.first), ())
         node = given.get(self.first)
-        return isinstance(node, Broken) or (isinstance(node, Scalar) and node.text in later)
+        return isinstance(node, BrokenNode) or (isinstance(node, Scalar) and node.text in later)
 
     def _report_choice(self, given: Entries, reading: Reading) -> None:
         found = [key for key, _ in given.entries if key.text in self.one_of]

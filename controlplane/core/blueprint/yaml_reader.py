@@ -17,7 +17,16 @@ from typing import Protocol
 import yaml
 
 from controlplane.core.blueprint.model import ParamValue, Position
-from controlplane.core.blueprint.nodes import Broken, Entries, Items, Node, NumberError, Scalar, YamlDocument, resolve
+from controlplane.core.blueprint.nodes import (
+    BrokenNode,
+    Entries,
+    Items,
+    Node,
+    NumberError,
+    Scalar,
+    YamlDocument,
+    resolve,
+)
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 
 MOST_BYTES = 5_000_000
@@ -144,7 +153,7 @@ class _Builder:
             case yaml.AliasEvent():
                 message = f"the alias *{shown(event.anchor or '')[1:-1]} is not allowed"
                 self._problems.add(self._at(event), "yaml-anchor", message, "write the value out")
-                self._add(Broken(self._at(event)))
+                self._add(BrokenNode(self._at(event)))
             case yaml.DocumentStartEvent() if self._roots:
                 message = "a second document starts here"
                 raise self._problems.refuse(self._at(event), "several-documents", message, "one file is one dataflow")
@@ -158,7 +167,7 @@ class _Builder:
         place = self._at(event)
         if len(self._stack) >= MOST_DEPTH:
             raise self._problems.refuse(place, "too-deep", f"nested deeper than {MOST_DEPTH} levels", "flatten it")
-        self._checked(event, Broken(place))
+        self._checked(event, BrokenNode(place))
         self._counted(place)
         self._stack.append(_Open(place, isinstance(event, yaml.MappingStartEvent)))
 
@@ -171,7 +180,7 @@ class _Builder:
         if tag is None:
             return node
         self._problems.add(node.place, "yaml-tag", f"the tag {shown(tag)[1:-1]} is not allowed", "remove it")
-        return Broken(node.place)
+        return BrokenNode(node.place)
 
     def _add(self, node: Node, *, is_new: bool = True) -> None:
         if is_new:
@@ -190,12 +199,12 @@ class _Builder:
         if bad := _FORBIDDEN_IN_VALUES.search(text):
             message = f"the character U+{ord(bad[0]):04X} is not allowed in a value"
             self._problems.add(place, "invalid-character", message, "leave it out")
-            return Broken(place)
+            return BrokenNode(place)
         try:
             value: ParamValue = text if event.style else resolve(text)
         except NumberError as e:
             self._problems.add(place, "invalid-number", str(e), "put it in quotes if it is text")
-            return Broken(place)
+            return BrokenNode(place)
         return Scalar(place, text, value, event.style or "", _index(event.start_mark), _index(event.end_mark))
 
     def _closed(self, opened: _Open) -> Node:
@@ -207,7 +216,7 @@ class _Builder:
 
     def _key(self, key: Node, seen: dict[str, Position]) -> Scalar | None:
         if not isinstance(key, Scalar) or (key.value is None):
-            if not isinstance(key, Broken):
+            if not isinstance(key, BrokenNode):
                 self._problems.add(key.place, "invalid-key", "a key must be a text", "put it in quotes")
             return None
         if key.text in seen:

@@ -15,7 +15,7 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql import functions
-from controlplane.core.sql.relations import Scope, all_nodes
+from controlplane.core.sql.relations import QueryScope, all_nodes
 from controlplane.core.sql.scan import Lexeme
 
 MOST_SCOPES: Final = 50  # proofs recurse: these limits, unlike that of the stack, do not depend on who asks
@@ -68,13 +68,13 @@ class Calls:
                 raise Unproven(f"{name} in a form that is not followed", start)
         _check_counts(lexemes, tree)
 
-    def of(self, scope: Scope) -> Iterator[FunctionCall]:
+    def of(self, scope: QueryScope) -> Iterator[FunctionCall]:
         for node in all_nodes(scope.select):
             start = node.meta.get("start")
             if isinstance(node, exp.Func) and start in self._names:
                 yield FunctionCall(self._names[start], node, start)
 
-    def aggregates(self, scope: Scope) -> list[FunctionCall]:
+    def aggregates(self, scope: QueryScope) -> list[FunctionCall]:
         """In the order of the text."""
         found = (c for c in self.of(scope) if c.name in functions.AGGREGATES and not c.is_windowed)
         return sorted(found, key=lambda call: call.offset)
@@ -87,11 +87,11 @@ def check_size(tree: exp.Expr) -> None:
         raise Unproven(f"more than {MOST_SCOPES} times SELECT, or than {MOST_JOINS} joins,", 0)
 
 
-def is_aggregated(scope: Scope, aggregates: list[FunctionCall]) -> bool:
+def is_aggregated(scope: QueryScope, aggregates: list[FunctionCall]) -> bool:
     return bool(aggregates or scope.select.args.get("group") or scope.select.args.get("having"))
 
 
-def windows(scope: Scope) -> list[exp.Window]:
+def windows(scope: QueryScope) -> list[exp.Window]:
     """What the scope computes over windows."""
     return [n for n in all_nodes(scope.select) if isinstance(n, exp.Window) and n.args.get("over")]
 

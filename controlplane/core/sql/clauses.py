@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from controlplane.core.sql.calls import Unproven
-from controlplane.core.sql.relations import Scope
+from controlplane.core.sql.relations import QueryScope
 from controlplane.core.sql.scan import Lexeme
 
 Span: TypeAlias = tuple[int, int]  # of lexemes, [start, end)
@@ -38,7 +38,7 @@ class Clauses:
     commons: tuple[Span, ...]
 
 
-def clauses_of(lexemes: tuple[Lexeme, ...], scope: Scope) -> Clauses:
+def clauses_of(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> Clauses:
     """Raises Unproven where text and tree do not agree."""
     opening = _select(lexemes, scope)
     end = _end(lexemes, opening)
@@ -57,7 +57,7 @@ def clauses_of(lexemes: tuple[Lexeme, ...], scope: Scope) -> Clauses:
     return Clauses(items, found["FROM"], after, group, tuple(_commons(lexemes, scope, opening)))
 
 
-def _select(lexemes: tuple[Lexeme, ...], scope: Scope) -> int:
+def _select(lexemes: tuple[Lexeme, ...], scope: QueryScope) -> int:
     """The word SELECT before what is selected."""
     at = next((i for i, x in enumerate(lexemes) if x.token.start >= scope.offset), 0)
     level = 0
@@ -77,7 +77,7 @@ def _end(lexemes: tuple[Lexeme, ...], opening: int) -> int:
     return len(lexemes)
 
 
-def _check(scope: Scope, found: dict[str, int]) -> None:
+def _check(scope: QueryScope, found: dict[str, int]) -> None:
     for phrase, part in _PARTS.items():
         if bool(scope.select.args.get(part)) != (phrase in found):
             raise Unproven(f"{phrase} that cannot be followed", scope.offset)
@@ -101,7 +101,7 @@ def _group(lexemes: tuple[Lexeme, ...], found: dict[str, int], depth: int, end: 
     return _items(lexemes, start + 2, min((at for at in found.values() if at > start), default=end), depth)
 
 
-def _commons(lexemes: tuple[Lexeme, ...], scope: Scope, opening: int) -> Iterator[Span]:
+def _commons(lexemes: tuple[Lexeme, ...], scope: QueryScope, opening: int) -> Iterator[Span]:
     """Outer ones first."""
     clauses = []
     node: exp.Expr | None = scope.select

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from controlplane.core.sql import functions
 from controlplane.core.sql.calls import Calls, FunctionCall, Unproven, is_aggregated, windows
-from controlplane.core.sql.relations import FromItem, Mention, Other, Relation, Scope, Union
+from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 from controlplane.core.sql.volatile import VolatileCall
 
 # Merged by themselves, or (avg, grouping) made of what is.
@@ -38,7 +38,7 @@ class Decomposition:
     """`scope` is the one that aggregates; `aggregates` are its functions, each once."""
 
     aggregates: tuple[str, ...]
-    scope: Scope
+    scope: QueryScope
 
 
 def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...], name: str) -> Decomposition:
@@ -61,12 +61,12 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...],
     return Decomposition(tuple(aggregates), scope)
 
 
-def _scopes(relation: Relation, seen: set[Relation]) -> Iterator[Scope]:
+def _scopes(relation: Relation, seen: set[Relation]) -> Iterator[QueryScope]:
     """Outer ones first, each once. Queries within expressions are left out: they may look at the row around them."""
     if relation in seen:
         return
     seen.add(relation)
-    if isinstance(relation, Scope):
+    if isinstance(relation, QueryScope):
         yield relation
     for part in _parts(relation):
         yield from _scopes(part, seen)
@@ -74,7 +74,7 @@ def _scopes(relation: Relation, seen: set[Relation]) -> Iterator[Scope]:
 
 def _parts(relation: Relation) -> tuple[Relation, ...]:
     match relation:
-        case Scope(sources=sources):
+        case QueryScope(sources=sources):
             return tuple(source.relation for source in sources)
         case Union(sides=sides):
             return sides
@@ -88,14 +88,14 @@ def _reads(relation: Relation, name: str) -> bool:
     return any(ref.name.lower() == name for ref in relation.reads)
 
 
-def _reader_besides(relation: Relation, scope: Scope, name: str, seen: set[Relation]) -> Relation | None:
+def _reader_besides(relation: Relation, scope: QueryScope, name: str, seen: set[Relation]) -> Relation | None:
     """What reads the input although it is not part of the scope."""
     if relation is scope or relation in seen or not _reads(relation, name):
         return None
     seen.add(relation)
     if isinstance(relation, Mention):
         return relation
-    inner = relation.inner if isinstance(relation, Scope) else ()
+    inner = relation.inner if isinstance(relation, QueryScope) else ()
     found = (_reader_besides(part, scope, name, seen) for part in (*_parts(relation), *inner))
     return next((part for part in found if part is not None), None)
 
@@ -107,7 +107,7 @@ def _check_aggregate(call: FunctionCall) -> None:
         raise Unproven(f"DISTINCT within {call.name}", call.offset)
 
 
-def _check_parts(scope: Scope, known: frozenset[str]) -> None:
+def _check_parts(scope: QueryScope, known: frozenset[str]) -> None:
     for part, value in scope.select.args.items():
         if value and part not in known:
             raise Unproven(part.strip("_").upper(), scope.offset)
@@ -132,7 +132,7 @@ class _Linear:
                     self.check(side)
             case Other(what=what, offset=offset):
                 raise Unproven(what, offset)
-            case Scope():
+            case QueryScope():
                 _check_parts(relation, _ROW_PARTS)
                 self.check_rows(relation)
                 self.check_from(relation)
@@ -140,14 +140,14 @@ class _Linear:
                 pass
         self.seen.add(relation)
 
-    def check_rows(self, scope: Scope) -> None:
+    def check_rows(self, scope: QueryScope) -> None:
         for call in self.calls.of(scope):
             if call.name in functions.AGGREGATES | functions.WINDOWS:
                 raise Unproven(f"{call.name} below the scope that aggregates", call.offset)
         if windows(scope):
             raise Unproven("a window below the scope that aggregates", scope.offset)
 
-    def check_from(self, scope: Scope) -> None:
+    def check_from(self, scope: QueryScope) -> None:
         """Exactly one source reads the input, and no other row can take the place of its rows."""
         if inner := next((i for i in scope.inner if _reads(i, self.name)), None):
             raise Unproven(f"{self.name} is read in a subquery", inner.offset)

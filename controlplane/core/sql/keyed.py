@@ -28,7 +28,7 @@ from controlplane.core.sql.equal import (
     same_name,
 )
 from controlplane.core.sql.names import MERGED, Inside, KnownNames, column, replaced, visible_sources
-from controlplane.core.sql.relations import Mention, Other, Relation, Scope, Union
+from controlplane.core.sql.relations import Mention, Other, QueryScope, Relation, Union
 
 MOST_STEPS: Final = 5_000  # a common table expression that is used twice is looked at twice
 _SCOPE_PARTS: Final = frozenset(
@@ -101,7 +101,7 @@ class _Proof:
                 return self._mention(relation, key)
             case Union():
                 return self._union(relation, key)
-            case Scope():
+            case QueryScope():
                 return _ScopeProof(self, relation, Inside(relation, self.known)).found(key)
             case Other(what=what, offset=offset):
                 raise Unproven(what, offset)
@@ -150,7 +150,7 @@ def _complete(key: Key, what: str, offset: int) -> Key:
 @dataclass(frozen=True, slots=True)
 class _ScopeProof:
     proof: _Proof
-    scope: Scope
+    scope: QueryScope
     inside: Inside
 
     def found(self, key: Key) -> Found:

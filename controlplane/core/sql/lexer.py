@@ -36,7 +36,7 @@ _COMMENT_EDGE: Final = re.compile(r"/\*(?!\+)|\*/")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """`text` is the source slice [start, end); `upper` its upper case, of a word in ASCII alone."""
 
     kind: Kind
@@ -51,12 +51,12 @@ class Token:
         return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
 
 
-def tokenize(text: str) -> tuple[Token, ...]:
+def tokenize(text: str) -> tuple[SqlToken, ...]:
     """All tokens but comments and space. Raises SqlProblem for a literal or comment without an end."""
     return tuple(_tokens(text))
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[SqlToken]:
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -67,14 +67,14 @@ def _tokens(text: str) -> Iterator[Token]:
             yield _token(text, group, match.start(), match.end())
 
 
-def _token(text: str, group: str, start: int, end: int) -> Token:
+def _token(text: str, group: str, start: int, end: int) -> SqlToken:
     slice_ = text[start:end]
     if group == "symbol" and slice_ in "'\"`":
         raise problem_at(text, start, "invalid-sql", f"{slice_} opens a literal that is never closed")
     if group == "word" and slice_[0].isdigit():
         group = "number" if _is_number(slice_) else group
     kind = "word" if group == "uri" else cast("Kind", group)
-    return Token(kind, slice_, start, end, slice_.upper() if kind == "word" and slice_.isascii() else "")
+    return SqlToken(kind, slice_, start, end, slice_.upper() if kind == "word" and slice_.isascii() else "")
 
 
 def _is_number(word: str) -> bool:
@@ -90,7 +90,7 @@ def _comment_end(text: str, start: int) -> int:
     raise problem_at(text, start, "invalid-sql", "a comment is never closed")
 
 
-def blank(text: str, tokens: tuple[Token, ...]) -> str:
+def blank(text: str, tokens: tuple[SqlToken, ...]) -> str:
     """The text with all that is not in `tokens` as spaces: offsets and lines stay, comments go."""
     out = ["\n" if c == "\n" else " " for c in text]
     for token in tokens:

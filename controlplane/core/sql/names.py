@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.relations import FromItem, Mention, Other, Relation, Scope, Union
+from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 
 MERGED: Final = "using"
 MOST_COLUMNS: Final = 10_000
@@ -51,12 +51,12 @@ class KnownNames:
                 return None if columns is None else tuple(map(self.fold, columns))
             case Union(sides=(first, _)):
                 return self.outputs(first)
-            case Scope():
+            case QueryScope():
                 return self._of_scope(relation)
             case Other():
                 return None
 
-    def _of_scope(self, scope: Scope) -> Outputs:
+    def _of_scope(self, scope: QueryScope) -> Outputs:
         names: list[str] = []
         for item in scope.select.expressions:
             found = self._of_item(scope, item)
@@ -65,7 +65,7 @@ class KnownNames:
             names += found
         return tuple(names)
 
-    def _of_item(self, scope: Scope, item: exp.Expr) -> Outputs:
+    def _of_item(self, scope: QueryScope, item: exp.Expr) -> Outputs:
         if not item.is_star:
             return tuple(map(self.fold, _names_of(item)))
         found = [self.of_source(scope.sources[at]) for at in star_sources(scope, item)]
@@ -87,7 +87,7 @@ def is_named(item: exp.Expr) -> bool:
     return isinstance(item, exp.Alias | exp.Column)
 
 
-def star_sources(scope: Scope, item: exp.Expr) -> list[int]:
+def star_sources(scope: QueryScope, item: exp.Expr) -> list[int]:
     """The sources whose columns a star stands for."""
     visible = list(visible_sources(scope))
     if isinstance(item, exp.Column):
@@ -95,7 +95,7 @@ def star_sources(scope: Scope, item: exp.Expr) -> list[int]:
     return visible
 
 
-def visible_sources(scope: Scope) -> Iterator[int]:
+def visible_sources(scope: QueryScope) -> Iterator[int]:
     """A semi join shows nothing of its right side."""
     for at, source in enumerate(scope.sources):
         if source.join is None or (source.join.args.get("kind") or "").upper() not in ("SEMI", "ANTI"):
@@ -107,7 +107,7 @@ def _is_edited(item: exp.Expr) -> bool:
     return not isinstance(star, exp.Star) or any(star.args.values())
 
 
-def _merges(scope: Scope) -> bool:
+def _merges(scope: QueryScope) -> bool:
     joins = [source.join for source in scope.sources if source.join is not None]
     return bool(scope.select.args.get("laterals")) or any(j.args.get("using") or j.args.get("method") for j in joins)
 
@@ -140,7 +140,7 @@ def replaced(expression: exp.Expr, change: Callable[[exp.Column], exp.Expr | Non
 class Inside:
     """Columns as one scope sees them."""
 
-    scope: Scope
+    scope: QueryScope
     known: KnownNames
 
     def value(self, expression: exp.Expr, sources: list[int], aliases: frozenset[str] = frozenset()) -> exp.Expr | None:

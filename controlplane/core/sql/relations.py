@@ -43,7 +43,7 @@ class FromItem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class QueryScope:
     """One SELECT. `inner` are the queries within its expressions."""
 
     select: exp.Select
@@ -72,7 +72,7 @@ class Other:
     offset: int
 
 
-Relation: TypeAlias = Mention | Scope | Union | Other
+Relation: TypeAlias = Mention | QueryScope | Union | Other
 Names: TypeAlias = Mapping[str, Relation]  # common table expressions that can be seen
 
 
@@ -154,7 +154,7 @@ class _Builder:
         joined = [self._source(join.this, join, names) for join in select.args.get("joins") or ()]
         sources, inner = (*first, *joined), tuple(self._inner(select, names))
         reads = _reads([*(s.relation for s in sources), *inner])
-        return Scope(select, sources, inner, reads, _offset(select))
+        return QueryScope(select, sources, inner, reads, _offset(select))
 
     def _source(self, node: exp.Expr, join: exp.Join | None, names: Names) -> FromItem:
         alias = node.args.get("alias")

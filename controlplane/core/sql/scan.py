@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from controlplane.core.sql import functions, words
-from controlplane.core.sql.lexer import Token, tokenize
+from controlplane.core.sql.lexer import SqlToken, tokenize
 from controlplane.core.sql.problems import problem_at
 
 Role: TypeAlias = Literal["open", "end"]  # does an operand follow, or has one just ended?
@@ -28,7 +28,7 @@ _AFTER_NAME: Final = frozenset({".", ":", "("})
 class Lexeme:
     """A token in its place. `folded` is its canonical text; `phrase` is set on the first word of a keyword phrase."""
 
-    token: Token
+    token: SqlToken
     folded: str
     role: Role
     depth: int  # parentheses around it; parentheses themselves count for the outside
@@ -61,7 +61,7 @@ class _Level:
 @dataclass(slots=True)
 class _Reader:
     text: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[SqlToken, ...]
     out: list[Lexeme] = field(default_factory=list)
     levels: list[_Level] = field(default_factory=lambda: [_Level()])
     in_hint: bool = False
@@ -78,12 +78,12 @@ class _Reader:
 
     # --- words ---
 
-    def _is_foldable(self, token: Token) -> bool:
+    def _is_foldable(self, token: SqlToken) -> bool:
         if not token.upper or self.in_hint or self.levels[-1].names_only or self.is_doubtful:
             return False
         return not self.out or not (self._before(".", ":", "@", "$") or self.out[-1].folded in words.NAMERS)
 
-    def _plain(self, token: Token, at: int) -> None:
+    def _plain(self, token: SqlToken, at: int) -> None:
         """A literal or a name. After one that could be a keyword, the next word could be anything."""
         could_be_keyword = self._is_foldable(token) and token.upper in words.LEADS and not self._after_as()
         self._put(token.text, "end", is_call=token.kind in ("word", "quoted") and self._symbol_at(at + 1) == "(")
@@ -162,7 +162,7 @@ class _Reader:
 
     # --- symbols ---
 
-    def _symbol(self, token: Token) -> None:
+    def _symbol(self, token: SqlToken) -> None:
         match token.text:
             case "/*+" | "*/":
                 self._hint(token.text)
@@ -184,7 +184,7 @@ class _Reader:
         self._put(text, role)
         self.in_hint = text == "/*+"
 
-    def _open(self, token: Token) -> None:
+    def _open(self, token: SqlToken) -> None:
         if len(self.levels) > DEEPEST:
             raise problem_at(
                 self.text, token.start, "invalid-sql", f"more than {DEEPEST} parentheses within each other"

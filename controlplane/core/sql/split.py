@@ -21,7 +21,7 @@ from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.merging import Partial, partial_of
 from controlplane.core.sql.references import TableRef
-from controlplane.core.sql.relations import Mention, Scope, is_query, relation_of
+from controlplane.core.sql.relations import Mention, QueryScope, is_query, relation_of
 from controlplane.core.sql.scan import Lexeme
 from dataplane.contract import LABEL
 
@@ -88,7 +88,7 @@ class _Splitter:
     text: str
     lexemes: tuple[Lexeme, ...]
     calls: Calls
-    scope: Scope
+    scope: QueryScope
     at: Clauses
     name: str
     groups: list[tuple[str, exp.Column | None, tuple[str, ...]]] = field(default_factory=list)  # text, column, tokens
@@ -311,7 +311,7 @@ class _Splitter:
         edits = [e for e in through[1:] if isinstance(e, Edit)]
         return tuple(sorted([*head, *edits, *self._cut(f"SELECT {columns} ", self._grouping(label))]))
 
-    def _label(self, scope: Scope, depth: int) -> Iterator[str | Edit]:
+    def _label(self, scope: QueryScope, depth: int) -> Iterator[str | Edit]:
         """What the scope calls the relation that reads the input; then what carries the label up to it."""
         source = next(s for s in scope.sources if any(r.name.lower() == self.name for r in s.relation.reads))
         name = f"`{source.name.replace('`', '``')}`"
@@ -320,7 +320,7 @@ class _Splitter:
         match source.relation:
             case Mention():
                 inner = None
-            case Scope() as inner:
+            case QueryScope() as inner:
                 yield from self._label(inner, depth + 1)
             case _:
                 raise Unproven("a label cannot be carried through", source.relation.offset)

@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowCheck:
     """All rows of the lake are to be read: those of one dataset's fragments, or of all."""
 
     damages: Damages
@@ -79,7 +79,7 @@ def fsck(
     lake: ObjectStore | None = None,
     *,
     limit: int = LIMIT,
-    reading: Reading | None = None,
+    reading: RowCheck | None = None,
 ) -> tuple[Finding, ...]:
     """The first `limit` findings of one snapshot; none if all is well. With the lake, files are looked for, too; with a
     `reading` their rows are compared with what was measured when they were written."""
@@ -191,7 +191,7 @@ def _files(tx: Tx, lake: ObjectStore | None) -> Iterator[Finding]:
             yield _found(code, where, f"the file has {size} bytes and not {file['size']}")
 
 
-def _contents(tx: Tx, reading: Reading | None) -> Iterator[Finding]:
+def _contents(tx: Tx, reading: RowCheck | None) -> Iterator[Finding]:
     if reading is None:
         return
     for fragment, path, what in reading.found(tx):

@@ -21,7 +21,7 @@ from controlplane.core.model.retention import Files
 from controlplane.core.model.states import LOST, State
 from controlplane.core.plan.transform import partials
 from controlplane.operations.projections import compaction
-from controlplane.operations.upkeep.fsck import Reading, lost_files
+from controlplane.operations.upkeep.fsck import RowCheck, lost_files
 from controlplane.operations.upkeep.pointers import branches
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
@@ -43,7 +43,7 @@ class Repaired:
     complete: bool
 
 
-def repair(store: Store, namespace: str, lake: ObjectStore, reading: Reading | None = None) -> Repaired:
+def repair(store: Store, namespace: str, lake: ObjectStore, reading: RowCheck | None = None) -> Repaired:
     """Give up fragments whose files are gone or have another size, and have the datasets that they are in made whole.
     With a `reading` also those whose rows are not as they were written.
 
@@ -75,7 +75,7 @@ def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
         before = of
 
 
-def _damaged(tx: Tx, reading: Reading) -> Iterator[Files]:
+def _damaged(tx: Tx, reading: RowCheck) -> Iterator[Files]:
     for fragment, _, _ in reading.found(tx):
         yield Files(fragment.id, fragment.attempt, fragment.files)
 

@@ -11,7 +11,7 @@ from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.collect import Forget, collect
-from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Reading, fsck
+from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, RowCheck, fsck
 from controlplane.operations.upkeep.repair import repair
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Tx
@@ -34,7 +34,7 @@ def _give_up(ctx: Context) -> int:
     return count
 
 
-def repair_now(ctx: Context, lake: ObjectStore, reading: Reading | None = None) -> Json:
+def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> Json:
     """Have what the lake lost made again, and with a `reading` what is damaged; answers the rest of what a check finds.
     A repair that fails is noted as well."""
     done: Json = {"complete": False}

@@ -13,10 +13,10 @@ from controlplane.core.model.access import Answer
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import dump
-from controlplane.store.sql.queue import Queue
+from controlplane.store.sql.queue import SqlQueue
 
 
-class Desired(Queue):
+class SqlBlueprints(SqlQueue):
     """Deleting a dataflow ends its demands, hence the queue below. Changes are written when the transaction ends."""
 
     _new_changes: list[Change]

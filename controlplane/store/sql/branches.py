@@ -18,7 +18,7 @@ KNOWN_BY = (db.dataflows, db.heads)
 WHOLE = (db.dataflows, db.uids, db.pauses, db.forces, db.heads, db.buildings, db.pins)
 
 
-class Branched(Part):
+class SqlBranches(Part):
     def copy_branch(self, source: str, target: str) -> None:
         if any(self._row(select(t.c.branch).where(self._mine(t, branch=target)).limit(1)) for t in KNOWN_BY):
             raise BranchExists(target)

@@ -19,7 +19,7 @@ from controlplane.store.sql.base import Part, dump
 DRIVER_ONLY = dump(["driver"])  # scopes of a token that a pool made
 
 
-class Noted(Part):
+class SqlEvents(Part):
     """New events are written when the transaction ends, or somebody asks for them: a reader that remembers the last id
     it saw never misses one that became visible later under a smaller id."""
 

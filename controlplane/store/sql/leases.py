@@ -11,7 +11,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
 
-class Leased(Part):
+class SqlLeases(Part):
     """On PostgreSQL the clock is read before a row is waited for, so that waiting never makes a lease look over."""
 
     def lease(self, name: str) -> Lease | None:

@@ -18,7 +18,7 @@ from controlplane.store.sql.base import KEYS_A_STATEMENT, Part, chunks, dump, du
 ROWS_A_STATEMENT = 1000  # of partitions, whose objects are wide
 
 
-class Listed(Part):
+class SqlListings(Part):
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
         rows = self._among(self._select(db.nodes), db.nodes.c.digest, digests)
         return {row.digest: row.body for row in rows}

@@ -11,7 +11,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
 
-class Marked(Part):
+class SqlMarks(Part):
     """Marks are written when the transaction ends: their numbers then grow in the order in which transactions become
     visible, so that who remembers the last number it saw never misses one."""
 

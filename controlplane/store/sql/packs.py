@@ -11,7 +11,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
 
-class Superseded(Part):
+class SqlPacks(Part):
     def put_origins(self, origins: Sequence[Origin]) -> None:
         rows = ({"pack": o.pack, "leaf": o.leaf, "member": o.member, "at": o.at} for o in origins)
         self._upsert(db.pack_origins, rows)

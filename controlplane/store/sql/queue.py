@@ -21,7 +21,7 @@ from dataplane.contract import Json, Kind, TaskError
 ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
 
 
-class Queue(Part):
+class SqlQueue(Part):
     """Tasks that one transaction queues keep the order in which it does."""
 
     _next_us = 0

@@ -19,7 +19,7 @@ from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_
 from dataplane.contract import Json, Schema, TaskError
 
 
-class Settled(Part):
+class SqlStates(Part):
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         head, state = db.heads.c, db.states.c
         same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)

@@ -12,20 +12,22 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
 from controlplane.store.sql.base import KeptSchema, keeping_schemas
-from controlplane.store.sql.blueprints import Desired
-from controlplane.store.sql.branches import Branched
+from controlplane.store.sql.blueprints import SqlBlueprints
+from controlplane.store.sql.branches import SqlBranches
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
-from controlplane.store.sql.events import Noted
-from controlplane.store.sql.leases import Leased
-from controlplane.store.sql.listings import Listed
-from controlplane.store.sql.marks import Marked
-from controlplane.store.sql.packs import Superseded
-from controlplane.store.sql.states import Settled
-from controlplane.store.sql.traces import Remembered
-from controlplane.store.sql.upkeep import Collected
+from controlplane.store.sql.events import SqlEvents
+from controlplane.store.sql.leases import SqlLeases
+from controlplane.store.sql.listings import SqlListings
+from controlplane.store.sql.marks import SqlMarks
+from controlplane.store.sql.packs import SqlPacks
+from controlplane.store.sql.states import SqlStates
+from controlplane.store.sql.traces import SqlTraces
+from controlplane.store.sql.upkeep import SqlUpkeep
 
 
-class SqlTx(Desired, Branched, Listed, Settled, Remembered, Noted, Marked, Collected, Leased, Superseded):
+class SqlTx(
+    SqlBlueprints, SqlBranches, SqlListings, SqlStates, SqlTraces, SqlEvents, SqlMarks, SqlUpkeep, SqlLeases, SqlPacks
+):
     """All parts over one connection."""
 
     def __init__(

@@ -17,7 +17,7 @@ from controlplane.store.sql.base import Part, chunks, dump
 from dataplane.contract import MASK, Content, Json, Schema
 
 
-class Remembered(Part):
+class SqlTraces(Part):
     """New traces are written when the transaction ends, or somebody asks for them: their numbers then grow in the order
     in which transactions become visible, and the counter is held for a moment only."""
 

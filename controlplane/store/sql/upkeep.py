@@ -17,7 +17,7 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
 
-class Collected(Part):
+class SqlUpkeep(Part):
     _is_writing: bool
 
     # --- collections of tree nodes

@@ -40,7 +40,7 @@ TRIES, PAUSE_S = 600, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WriteOptions:
     """How files are written, from the connector's options by Spark's names."""
 
     header: bool
@@ -49,7 +49,7 @@ class Options:
     compression: str
 
     @staticmethod
-    def of(format: str, options: Mapping[str, Json]) -> Options:
+    def of(format: str, options: Mapping[str, Json]) -> WriteOptions:
         given = {key.lower(): str(value) for key, value in options.items()}
         if unknown := sorted(set(given) - _KNOWN[format]):
             raise TaskFailure("not-supported", f"unknown option of a {format} target: {unknown[0]}")
@@ -60,7 +60,7 @@ class Options:
         sep = given.get("sep", given.get("delimiter", ",")).replace("\\t", "\t")
         if len(sep) != 1:
             raise TaskFailure("not-supported", "the separator of a csv target must be one character")
-        return Options(given.get("header", "true").lower() == "true", sep, given.get("nullvalue", ""), compression)
+        return WriteOptions(given.get("header", "true").lower() == "true", sep, given.get("nullvalue", ""), compression)
 
 
 _KNOWN = {
@@ -80,7 +80,7 @@ def check_format(format: str) -> str:
     return format
 
 
-def file_name(format: str, options: Options) -> str:
+def file_name(format: str, options: WriteOptions) -> str:
     suffix = _SUFFIXES["parquet" if format == "parquet" else "text"][options.compression]
     return f"part-00000{suffix}.parquet" if format == "parquet" else f"part-00000.{format}{suffix}"
 
@@ -91,7 +91,7 @@ class FilesTarget:
     def __init__(self, job: Mapping[str, Json]) -> None:
         self.format: str = check_format(job["format"])
         self.root = Path(local_path(job["path"]))
-        self.options = Options.of(job["format"], job["options"])
+        self.options = WriteOptions.of(job["format"], job["options"])
         self.owner: str = job["owner"]
         self.schema: Schema = job["schema"]
         self.goes_on: bool = job.get("goes_on", False)
@@ -220,7 +220,7 @@ def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
 Rows: TypeAlias = Iterable["pa.RecordBatch"]
 
 
-def _write_csv(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+def _write_csv(path: Path, rows: Rows, schema: Schema, options: WriteOptions) -> int:
     from pyarrow import csv
 
     written = 0
@@ -233,7 +233,7 @@ def _write_csv(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
     return written
 
 
-def _write_json(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+def _write_json(path: Path, rows: Rows, schema: Schema, options: WriteOptions) -> int:
     written = 0
     with _text_file(path, options) as file:
         for batch in rows:
@@ -242,7 +242,7 @@ def _write_json(path: Path, rows: Rows, schema: Schema, options: Options) -> int
     return written
 
 
-def _write_parquet(path: Path, rows: Rows, schema: Schema, options: Options) -> int:
+def _write_parquet(path: Path, rows: Rows, schema: Schema, options: WriteOptions) -> int:
     from pyarrow.parquet import ParquetWriter
 
     written = 0
@@ -254,14 +254,14 @@ def _write_parquet(path: Path, rows: Rows, schema: Schema, options: Options) -> 
     return written
 
 
-def _text_file(path: Path, options: Options) -> Any:
+def _text_file(path: Path, options: WriteOptions) -> Any:
     import pyarrow as pa
 
     names = {"gzip": "gzip", "bzip2": "bz2"}
     return pa.output_stream(path, compression=names.get(options.compression))
 
 
-WRITERS: Mapping[str, Callable[[Path, Rows, Schema, Options], int]] = {
+WRITERS: Mapping[str, Callable[[Path, Rows, Schema, WriteOptions], int]] = {
     "csv": _write_csv,
     "json": _write_json,
     "parquet": _write_parquet,

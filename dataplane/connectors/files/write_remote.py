@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
-from dataplane.connectors.files.write import WRITERS, Options, check_format, file_name
+from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
 from dataplane.contract import Json, encode_key, failpoint
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches
@@ -44,7 +44,7 @@ class RemoteTarget:
 
     def __init__(self, job: Mapping[str, Json]) -> None:
         self.format: str = check_format(job["format"])
-        self.options = Options.of(self.format, job["options"])
+        self.options = WriteOptions.of(self.format, job["options"])
         self.owner: str = job["owner"]
         self.schema = job["schema"]
         self.root = root_of(job["path"])

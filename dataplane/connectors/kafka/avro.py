@@ -39,7 +39,7 @@ _PLAIN = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Convert: TypeAlias = Callable[[Any], Any]
-Schemas: TypeAlias = "Callable[[int], Written]"  # by id; TaskFailure where one cannot be had
+Schemas: TypeAlias = "Callable[[int], WrittenUnder]"  # by id; TaskFailure where one cannot be had
 
 
 class Form(NamedTuple):
@@ -53,7 +53,7 @@ class Form(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenUnder:
     """A schema of a registry: as the decoder takes it, and the columns of its records."""
 
     id: int
@@ -72,12 +72,12 @@ class Written:
 
 
 @lru_cache(maxsize=256)
-def written(registry: Registry, id: int) -> Written:
+def written(registry: Registry, id: int) -> WrittenUnder:
     """What a registry tells of an id holds for ever. TaskFailure where there is none, or none that can be read."""
     return parsed(id, registry.texts(id))
 
 
-def parsed(id: int, texts: Sequence[str]) -> Written:
+def parsed(id: int, texts: Sequence[str]) -> WrittenUnder:
     """The last of these, which may name those before it."""
     parse = _parser()
     named: dict[str, Json] = {}
@@ -85,7 +85,9 @@ def parsed(id: int, texts: Sequence[str]) -> Written:
         *others, own = [_without_meanings(json.loads(text)) for text in texts]
         for other in others:
             parse(other, named_schemas=named)
-        return Written(id, parse(own, named_schemas=dict(named)), parse(own, named_schemas=dict(named), expand=True))
+        return WrittenUnder(
+            id, parse(own, named_schemas=dict(named)), parse(own, named_schemas=dict(named), expand=True)
+        )
     except Exception as e:
         raise TaskFailure("not-supported", f"schema {id} is no Avro that can be read: {_told(e)}") from e
 
@@ -246,7 +248,7 @@ def decoded(schemas: Schemas, reader: int, values: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([records, pa.array(errors, pa.string())], names=["value", "error"])
 
 
-def _decode(schemas: Schemas, to: Written, convert: Convert | None, value: bytes | None) -> tuple[Any, str | None]:
+def _decode(schemas: Schemas, to: WrittenUnder, convert: Convert | None, value: bytes | None) -> tuple[Any, str | None]:
     if value is None:
         return None, None
     if len(value) < HEAD or value[0] != 0:
@@ -259,7 +261,7 @@ def _decode(schemas: Schemas, to: Written, convert: Convert | None, value: bytes
         return None, f"it is no value of schema {source.id} that schema {to.id} can read: {_told(e)}"
 
 
-def _record_of(value: bytes, source: Written, to: Written) -> Any:
+def _record_of(value: bytes, source: WrittenUnder, to: WrittenUnder) -> Any:
     from fastavro import schemaless_reader
 
     file = BytesIO(value)

@@ -40,7 +40,7 @@ ROWS = 16_384
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Held]:
+def opened(file: Path) -> Iterator[KeyCache]:
     """All that is done is one transaction, kept by `keep`; a file that is broken is made anew."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -53,7 +53,7 @@ def opened(file: Path) -> Iterator[Held]:
     with closing(connection):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            yield Held(connection)
+            yield KeyCache(connection)
         finally:
             with suppress(sqlite3.Error):
                 connection.rollback()
@@ -67,7 +67,7 @@ def _connected(file: Path) -> sqlite3.Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KeyCache:
     """The keys of a topic, each with a hash of its value and the fragment that has its row."""
 
     connection: sqlite3.Connection

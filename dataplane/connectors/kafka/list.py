@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dataplane.connectors.kafka.avro import Written, own_columns, written
+from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
 from dataplane.connectors.kafka.registry import Registry
-from dataplane.connectors.kafka.server import Bounds, Topic, look
+from dataplane.connectors.kafka.server import OffsetBounds, Topic, look
 from dataplane.contract import Json, ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import listed
@@ -30,7 +30,7 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
     topic = look(settings, settings["topic"])
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
-    schema: Written | None = None
+    schema: WrittenUnder | None = None
     for ranges in slices(topic, ends, settings["slice"]):
         schema = schema or newest(settings)
         objects = [under(schema, object_of(topic, one)) for one in ranges]
@@ -38,11 +38,11 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
         number += 1
 
 
-def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[Bounds]]:
+def slices(topic: Topic, ends: Ends, most: int) -> Iterator[list[OffsetBounds]]:
     """What lies behind `ends`, in ranges of at most `most` offsets of each partition."""
     at = {b.partition: ends.get(b.partition, b.first) for b in topic.bounds}
     while any(at[b.partition] < b.end for b in topic.bounds):
-        found = [Bounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
+        found = [OffsetBounds(b.partition, at[b.partition], min(b.end, at[b.partition] + most)) for b in topic.bounds]
         yield found
         at = {b.partition: b.end for b in found}
 
@@ -67,7 +67,7 @@ def _lost(condition: str, topic: Topic, what: str) -> TaskFailure:
     return TaskFailure(condition, f"the topic {topic.name} {what}; {hint}")
 
 
-def object_of(topic: Topic, of: Bounds) -> SourceObject:
+def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
     """A range as an object; its size is the number of offsets in it."""
     name = f"{topic.name}/{of.partition}/{of.first}-{of.end}"
     return {
@@ -84,7 +84,7 @@ def object_of(topic: Topic, of: Bounds) -> SourceObject:
 # --- values of Avro -------------------------------------------------------------------------------
 
 
-def newest(settings: Mapping[str, Json]) -> Written | None:
+def newest(settings: Mapping[str, Json]) -> WrittenUnder | None:
     """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
     None where the format has none."""
     if settings["format"] != "avro":
@@ -93,7 +93,7 @@ def newest(settings: Mapping[str, Json]) -> Written | None:
     return written(registry, registry.newest(settings["subject"]))
 
 
-def under(schema: Written | None, found: SourceObject) -> SourceObject:
+def under(schema: WrittenUnder | None, found: SourceObject) -> SourceObject:
     """A range whose values are read under a schema, for ever."""
     if schema is None:
         return found

@@ -25,7 +25,7 @@ SERVERS_OWN = -1  # as many as the server gives a topic by itself
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class OffsetBounds:
     """The offsets that one partition of a topic holds: from `first` up to `end`, which is not among them."""
 
     partition: int
@@ -39,7 +39,7 @@ class Topic:
 
     name: str
     id: str
-    bounds: tuple[Bounds, ...]
+    bounds: tuple[OffsetBounds, ...]
 
 
 def look(settings: Mapping[str, Json], name: str) -> Topic:
@@ -78,7 +78,7 @@ class Server:
             firsts = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.earliest()), request_timeout=ANSWER_S)
             committed = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ANSWER_S}
             ends = self._admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), **committed)
-            bounds = {p: Bounds(p.partition, firsts[p].result().offset, ends[p].result().offset) for p in places}
+            bounds = {p: OffsetBounds(p.partition, firsts[p].result().offset, ends[p].result().offset) for p in places}
         except KafkaException as e:
             raise self._refused([e.args[0], *self._errors], " and ".join(names)) from e
         return {name: Topic(name, str(one.topic_id), _of(name, bounds)) for name, one in told.items()}
@@ -144,6 +144,6 @@ class Server:
         return TaskFailure("unreachable", message, "infrastructure")
 
 
-def _of(name: str, bounds: Mapping[Any, Bounds]) -> tuple[Bounds, ...]:
+def _of(name: str, bounds: Mapping[Any, OffsetBounds]) -> tuple[OffsetBounds, ...]:
     mine = (one for place, one in bounds.items() if place.topic == name)
     return tuple(sorted(mine, key=lambda b: b.partition))

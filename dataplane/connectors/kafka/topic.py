@@ -36,7 +36,7 @@ NOWHERE = Topic("", "", ())
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class TopicNote:
     """Whose a topic is. `commit` is a name by chance for what it has held since this was written."""
 
     owner: str
@@ -46,23 +46,23 @@ class Note:
     commit: str
 
     @staticmethod
-    def of(message: Message | None) -> Note | None:
+    def of(message: Message | None) -> TopicNote | None:
         value = message.value() if message else None
-        return Note(**json.loads(value)) if value else None
+        return TopicNote(**json.loads(value)) if value else None
 
 
 # --- the writer -----------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Writer:
+class TopicWriter:
     """The one writer of a topic, until another one begins. What it does may be repeated."""
 
     settings: Mapping[str, Json]
     owner: str
     most: int = MOST
     topic: Topic = NOWHERE
-    note: Note | None = None
+    note: TopicNote | None = None
     ends: dict[int, int] = field(default_factory=dict)
     _producer: Producer | None = None
 
@@ -146,8 +146,8 @@ class Writer:
             message = f"the topic {self.name} holds messages that Headgate did not write: name another one"
             raise TaskFailure("target-occupied", message)
 
-    def _noted(self, generation: int) -> Note:
-        return Note(self.owner, generation, self.topic.id, len(self.ends), uuid4().hex)
+    def _noted(self, generation: int) -> TopicNote:
+        return TopicNote(self.owner, generation, self.topic.id, len(self.ends), uuid4().hex)
 
     def mark(self) -> Json:
         """What tells whether the topic is as it was left."""
@@ -177,7 +177,7 @@ class Writer:
             some = after
         self._commit(some, self._noted(generation))
 
-    def _commit(self, changes: Iterable[Change], note: Note | None) -> None:
+    def _commit(self, changes: Iterable[Change], note: TopicNote | None) -> None:
         """One transaction."""
         assert self._producer
         last: dict[int, int] = {}
@@ -232,7 +232,7 @@ class Writer:
         """TaskFailure where it is another's."""
         at = there.bounds[0]
         last = self._last(max(at.first, at.end - TAIL)) or self._last(at.first)
-        self.note = Note.of(last)
+        self.note = TopicNote.of(last)
         if self.note and self.note.owner != self.owner:
             message = f"the topic {self.name} belongs to {self.note.owner}: not written to. {self._release}"
             raise TaskFailure("target-owned", message)

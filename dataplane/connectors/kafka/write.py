@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.connectors.kafka.client import in_words
-from dataplane.connectors.kafka.key_cache import Held, opened
+from dataplane.connectors.kafka.key_cache import KeyCache, opened
 from dataplane.connectors.kafka.list import newest
 from dataplane.connectors.kafka.server import SERVERS_OWN, Server
-from dataplane.connectors.kafka.topic import BESIDE, MOST, Writer
+from dataplane.connectors.kafka.topic import BESIDE, MOST, TopicWriter
 from dataplane.contract import Json, Schema, TaskSpec, column_names, failpoint
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
@@ -33,7 +33,7 @@ def writing(job: Mapping[str, Json], lake: Lake, most: int = MOST) -> Iterator[C
     settings, schema = job["settings"], job["schema"]
     if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
         raise TaskFailure("column-missing", f"the dataset has no column {', '.join(lacking)}, which the key names")
-    with in_words(settings["servers"]), closing(Writer(settings, job["owner"], most)) as writer:
+    with in_words(settings["servers"]), closing(TopicWriter(settings, job["owner"], most)) as writer:
         writer.open()
         target = KafkaTarget(writer, schema, settings["key"], lake)
         with _file(settings) as file:
@@ -53,7 +53,7 @@ def _file(settings: Mapping[str, Json]) -> Iterator[Path]:
 class KafkaTarget:
     """One topic that is ours. What it does may be repeated."""
 
-    writer: Writer
+    writer: TopicWriter
     schema: Schema
     key: Sequence[str]
     lake: Lake
@@ -75,11 +75,11 @@ class KafkaTarget:
         """What tells whether what is known of the topic still holds, and is of the same form."""
         return {**self.writer.mark(), "schema": self.schema, "key": list(self.key)}
 
-    def _catch_up(self, held: Held) -> None:
+    def _catch_up(self, held: KeyCache) -> None:
         if held.mark() != self._mark():
             held.replay(self.writer.messages())
 
-    def _compare(self, held: Held, fragments: Sequence[Mapping[str, Json]]) -> int:
+    def _compare(self, held: KeyCache, fragments: Sequence[Mapping[str, Json]]) -> int:
         """Note what differs; how much that is."""
         wanted = {f["id"]: f for f in fragments if f["files"]}
         if any(f["copies"] > 1 for f in wanted.values()):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.drivers.verdicts import Verdict, awaits_pod, judge
+from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge
 
 AT = "2026-01-02T03:04:05Z"
 AT_S = 1767323045.0
@@ -54,7 +54,7 @@ def test_why_a_pod_is_taken_away_is_remembered_once_it_has_gone() -> None:
 
 
 def test_a_job_that_is_being_deleted_is_no_driver_to_count_on() -> None:
-    assert judge(job(deletionTimestamp=AT), [pod("Running")], []) == Verdict("ending", "is being ended")
+    assert judge(job(deletionTimestamp=AT), [pod("Running")], []) == PodVerdict("ending", "is being ended")
 
 
 def test_the_newest_refusal_counts() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_writer
 
-from dataplane.connectors.kafka.avro import Written, decoded, own_columns, parsed
+from dataplane.connectors.kafka.avro import WrittenUnder, decoded, own_columns, parsed
 from dataplane.contract import NESTED
 from dataplane.errors import TaskFailure
 
@@ -28,7 +28,7 @@ def record(*fields: Any, name: str = "R") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": told}
 
 
-def schema(id: int, *fields: Any) -> Written:
+def schema(id: int, *fields: Any) -> WrittenUnder:
     return parsed(id, [json.dumps(record(*fields))])
 
 
@@ -38,7 +38,7 @@ def message(id: int, fields: Any, row: dict[str, Any]) -> bytes:
     return b"\0" + id.to_bytes(4, "big") + file.getvalue()
 
 
-def values(reader: Written, *others: Written, given: Sequence[bytes | None]) -> list[tuple[Any, str | None]]:
+def values(reader: WrittenUnder, *others: WrittenUnder, given: Sequence[bytes | None]) -> list[tuple[Any, str | None]]:
     known = {one.id: one for one in (reader, *others)}
     found = decoded(known.__getitem__, reader.id, pa.array(given, pa.binary()))
     return [(one["value"], one["error"]) for one in found.to_pylist()]

@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.connectors.kafka.key_cache import ROWS, Change, Held, opened
+from dataplane.connectors.kafka.key_cache import ROWS, Change, KeyCache, opened
 from dataplane.errors import TaskFailure
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
+def held(tmp_path: Path) -> Iterator[KeyCache]:
     with opened(tmp_path / "held.db") as found:
         yield found
 
 
-def sent(held: Held) -> list[Change]:
+def sent(held: KeyCache) -> list[Change]:
     count, found = held.settle(), list(held.outgoing())
     assert count == len(found)
     return found
 
 
-def test_what_a_log_leaves_behind(held: Held) -> None:
+def test_what_a_log_leaves_behind(held: KeyCache) -> None:
     held.replay([(b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None), (b"c", b"1")])
     held.add("f", [(b"a", b"2")])
     assert sent(held) == [(b"c", None)]
 
 
-def test_only_what_differs_goes_out(held: Held) -> None:
+def test_only_what_differs_goes_out(held: KeyCache) -> None:
     held.replay([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     held.add("f", [(b"a", b"1"), (b"b", b"2")])
     held.add("g", [(b"d", b"1")])
@@ -37,7 +37,7 @@ def test_only_what_differs_goes_out(held: Held) -> None:
     assert held.fragments() == {"f", "g"}
 
 
-def test_a_row_that_moves_stays(held: Held) -> None:
+def test_a_row_that_moves_stays(held: KeyCache) -> None:
     held.replay([])
     held.add("f", [(b"a", b"1"), (b"b", b"1")])
     held.connection.execute("DELETE FROM outgoing")
@@ -46,7 +46,7 @@ def test_a_row_that_moves_stays(held: Held) -> None:
     assert sent(held) == [(b"b", None)]
 
 
-def test_a_key_has_one_row(held: Held) -> None:
+def test_a_key_has_one_row(held: KeyCache) -> None:
     with pytest.raises(TaskFailure, match="the key a:") as failure:
         held.add("f", [(b"a", b"1"), (b"b", b"1"), (b"a", b"1")])
     assert failure.value.condition == "key-not-unique"

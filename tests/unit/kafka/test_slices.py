@@ -8,11 +8,11 @@ import pytest
 
 from dataplane.connectors.kafka.list import ends_of, object_of, slices
 from dataplane.connectors.kafka.read import together
-from dataplane.connectors.kafka.server import Bounds, Topic
+from dataplane.connectors.kafka.server import OffsetBounds, Topic
 from dataplane.contract import SourceObject
 from dataplane.errors import TaskFailure
 
-TOPIC = Topic("t", "A", (Bounds(0, 0, 7), Bounds(1, 0, 3)))
+TOPIC = Topic("t", "A", (OffsetBounds(0, 0, 7), OffsetBounds(1, 0, 3)))
 
 
 def ranges(topic: Topic, ends: dict[int, int], most: int = 100) -> list[list[tuple[int, int]]]:
@@ -21,7 +21,7 @@ def ranges(topic: Topic, ends: dict[int, int], most: int = 100) -> list[list[tup
 
 def ended(topic: Topic = TOPIC, *ends: int) -> list[SourceObject]:
     """The objects of a last slice that ended there."""
-    return [object_of(topic, Bounds(p, 0, end)) for p, end in enumerate(ends)]
+    return [object_of(topic, OffsetBounds(p, 0, end)) for p, end in enumerate(ends)]
 
 
 def test_all_there_is_and_nothing_twice() -> None:
@@ -43,9 +43,9 @@ def test_the_last_slice_says_where_the_next_one_begins() -> None:
 @pytest.mark.parametrize(
     ("topic", "condition", "accepted"),
     [
-        (Topic("t", "A", (Bounds(0, 6, 7), Bounds(1, 0, 3))), "offsets-expired", [[(6, 7), (3, 3)]]),
-        (Topic("t", "A", (Bounds(0, 0, 4), Bounds(1, 0, 3))), "offsets-expired", [[(0, 4), (3, 3)]]),
-        (Topic("t", "B", (Bounds(0, 0, 9), Bounds(1, 0, 3))), "topic-recreated", [[(0, 9), (0, 3)]]),
+        (Topic("t", "A", (OffsetBounds(0, 6, 7), OffsetBounds(1, 0, 3))), "offsets-expired", [[(6, 7), (3, 3)]]),
+        (Topic("t", "A", (OffsetBounds(0, 0, 4), OffsetBounds(1, 0, 3))), "offsets-expired", [[(0, 4), (3, 3)]]),
+        (Topic("t", "B", (OffsetBounds(0, 0, 9), OffsetBounds(1, 0, 3))), "topic-recreated", [[(0, 9), (0, 3)]]),
     ],
 )
 def test_what_is_gone_is_told_and_passed_over_only_if_accepted(topic: Topic, condition: str, accepted: Any) -> None:
@@ -58,7 +58,7 @@ def test_what_is_gone_is_told_and_passed_over_only_if_accepted(topic: Topic, con
 
 
 def test_a_slice_is_named_by_the_topic_itself() -> None:
-    mine, other = (object_of(Topic("t", id, ()), Bounds(0, 1, 2)) for id in "AB")
+    mine, other = (object_of(Topic("t", id, ()), OffsetBounds(0, 1, 2)) for id in "AB")
     assert mine["uri"] != other["uri"]
     assert (mine["version"], mine["size"]) == ("offsets:1-2", 1)
 
