@@ -52,11 +52,3 @@ def sliced(cases: Iterable[Any], of: int, now: int = TURN) -> list[Any]:
             marks.append(pytest.mark.soak)
         found.append(pytest.param(*param.values, marks=marks, id=param.id))
     return found
-
-
-def at_turn(number: int, of: int, now: int = TURN) -> list[pytest.MarkDecorator]:
-    """Marks of one test that runs at one in `of` commits, and in each `make soak`."""
-    marks = [pytest.mark.sweep]
-    if number % of != now % of:
-        marks.append(pytest.mark.soak)
-    return marks

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from dataplane.spark.warmup import COMMAND
 from tests.e2e.workspace import Workspace, example
 from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
+from tests.slices import TURN
 
 Make = Callable[..., Workspace]
 
@@ -37,10 +39,26 @@ def module_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
     return tmp_path_factory.mktemp(request.module.__name__.rpartition(".")[2])
 
 
+LASTING, SINGLE = "lasting", "single"
+COMMITS = 5
+
+
+def ways(turn: int) -> list[Any]:
+    """How a story's runs go: in one process that lasts, or, at one in five commits, each in a process of its own.
+
+    What processes of their own show (all is found again in the home, and ended) has stories that are always told so:
+    the first run, crashes, stopping, HDFS, clouds. `make soak` tells the others both ways.
+    """
+    is_single = turn % COMMITS == TURN % COMMITS
+    left_out = SINGLE if not is_single else LASTING
+    marks = {left_out: [pytest.mark.soak]}
+    return [pytest.param(way, marks=[pytest.mark.sweep, *marks.get(way, [])]) for way in (LASTING, SINGLE)]
+
+
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    """An empty folder."""
-    with closing(Workspace(tmp_path)) as found:
+def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workspace]:
+    """An empty folder. A story that has `ways` gives one."""
+    with closing(Workspace(tmp_path, lasts=getattr(request, "param", "") == LASTING)) as found:
         yield found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 
@@ -87,9 +87,14 @@ THREE = {"monthly": 2, "totals": 3, "large": 3, "met": 4, "named": 3, "shares": 
 INDEXES = 4  # of one file: orders have other columns for monthly, totals, met and named
 
 
+@pytest.fixture(scope="module", params=ways(0))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder / "shop")) as workspace:
+def story(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("shop.yaml", FLOW)
         workspace.write("orders/a.csv", HEADER + A + NOBODY)
         workspace.write("orders/b.csv", HEADER + B)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
 
 BLUEPRINT = """\
@@ -30,9 +30,14 @@ components:
 PLACE = next(n for n, line in enumerate(BLUEPRINT.splitlines(), 1) if "amount >= 0" in line)
 
 
+@pytest.fixture(scope="module", params=ways(0))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def shop(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder)) as workspace:
+def shop(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("data/a.csv", "id,amount\n1,10\n2,20\n,30\n")
         workspace.write("data/b.csv", "id,amount\n3,\n")
         workspace.write("shop.yaml", BLUEPRINT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.workspace import Workspace
 
 PLACES = ("amsterdam", "berlin", "cairo", "delhi", "essen", "florence")
@@ -45,9 +45,14 @@ components:
 """
 
 
+@pytest.fixture(scope="module", params=ways(1))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def places(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder)) as workspace:
+def places(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         for number, place in enumerate(PLACES):
             workspace.write(f"data/{place}.csv", f"place,n\n{place},{'x' if place == BAD else number}\n")
         workspace.write("places.yaml", BLUEPRINT)

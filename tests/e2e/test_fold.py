@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 
@@ -46,9 +46,14 @@ components:
 DAYS = {1: ("A", 10), 2: ("B", 5), 3: ("A", 7), 4: ("B", 3)}
 
 
+@pytest.fixture(scope="module", params=ways(3))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder / "shop")) as workspace:
+def story(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("shop.yaml", FLOW)
         for day, (customer, amount) in DAYS.items():
             put(workspace, day, customer, amount)

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 
@@ -44,9 +44,14 @@ WANTED = {
 }
 
 
+@pytest.fixture(scope="module", params=ways(4))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder / "shop")) as workspace:
+def story(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("shop.yaml", FLOW)
         for number in range(FILES):
             rows = (f"{k},{(number * 37 + k * 11) % 100}.{k}5" for k in range(6))

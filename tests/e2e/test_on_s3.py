@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.e2e.conftest import closing, on_s3
+from tests.e2e.conftest import LASTING, closing, on_s3, ways
 from tests.e2e.tables import DERIVED, Truth
 from tests.e2e.workspace import Run, Workspace, add_days, day_name, day_text, example
 from tests.servers.s3 import CREDENTIALS, S3
@@ -24,11 +24,22 @@ OTHERS = 5  # files of weather, airlines, airports and planes, and weather_hours
 SECRET = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
 
 
+@pytest.fixture(scope="module", params=ways(3))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path, monthly: Path, s3: S3) -> Iterator[Workspace]:
-    workspace = on_s3(s3, example(module_folder / "flights"), secrets=module_folder / "secrets")
-    (module_folder / "events").mkdir()
-    log = {"spark.eventLog.dir": str(module_folder / "events"), "spark.eventLog.compress": "false"}
+def folder(module_folder: Path, way: str) -> Path:
+    (module_folder / way).mkdir()
+    return module_folder / way
+
+
+@pytest.fixture(scope="module")
+def story(folder: Path, way: str, monthly: Path, s3: S3) -> Iterator[Workspace]:
+    workspace = on_s3(s3, example(folder / "flights", lasts=way == LASTING), secrets=folder / "secrets")
+    (folder / "events").mkdir()
+    log = {"spark.eventLog.dir": str(folder / "events"), "spark.eventLog.compress": "false"}
     conf = {"spark.eventLog.enabled": "true", **log}
     workspace.environment |= {"HEADGATE_SPARK_CONF": json.dumps(conf)}
     with closing(workspace):
@@ -102,10 +113,11 @@ def test_its_files_are_all_there_and_nothing_else_is_left(story: Workspace) -> N
     story.assert_tidy()
 
 
-def test_no_secret_is_written_down(story: Workspace, module_folder: Path) -> None:
-    kept = [f for folder in ("flights", "events") for f in (module_folder / folder).rglob("*") if f.is_file()]
+def test_no_secret_is_written_down(story: Workspace, folder: Path) -> None:
+    story.end_lasting()
+    kept = [f for place in ("flights", "events") for f in (folder / place).rglob("*") if f.is_file()]
     assert any(f.parent.name == "logs" for f in kept)
-    events = [f for f in kept if module_folder / "events" in f.parents]
+    events = [f for f in kept if folder / "events" in f.parents]
     assert any(b"spark.hadoop.fs.s3a." in f.read_bytes() for f in events)  # in plain words
     assert [f for f in kept if SECRET.encode() in f.read_bytes()] == []
 

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from controlplane.core.tree.shape import boundaries
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 
@@ -48,9 +48,14 @@ def names() -> tuple[list[str], list[str]]:
 PACKED, REST = names()
 
 
+@pytest.fixture(scope="module", params=ways(2))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder / "shop")) as workspace:
+def story(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("shop.yaml", FLOW)
         for number, name in enumerate([*PACKED, *REST[:3]]):
             workspace.write(f"sales/{name}", sales(number))

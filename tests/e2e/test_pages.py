@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "pages"
@@ -40,6 +41,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.parametrize("workspace", ways(2), indirect=True)
 def test_days_of_an_api_are_read_once(workspace: Workspace, url: str) -> None:
     shutil.copytree(EXAMPLE, workspace.folder, dirs_exist_ok=True)
     workspace.edit("pages.yaml", ("http://127.0.0.1:8000", url))

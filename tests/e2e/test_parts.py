@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.conftest import closing
+from tests.e2e.conftest import LASTING, closing, ways
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Run, Workspace
 
@@ -53,9 +53,14 @@ NAMED = """
 """
 
 
+@pytest.fixture(scope="module", params=ways(1))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def story(module_folder: Path) -> Iterator[Workspace]:
-    with closing(Workspace(module_folder / "shop")) as workspace:
+def story(module_folder: Path, way: str) -> Iterator[Workspace]:
+    with closing(Workspace(module_folder / way, lasts=way == LASTING)) as workspace:
         workspace.write("shop.yaml", FLOW)
         for number in range(FILES):
             workspace.write(f"sales/{number:02}.csv", sales(number))

@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
+from tests.e2e.conftest import ways
 from tests.e2e.tables import by_deltalake, by_duckdb, by_polars
 from tests.e2e.workspace import Workspace
 
@@ -43,6 +45,7 @@ def plain(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.parametrize("workspace", ways(0), indirect=True)
 def test_datasets_follow_their_sources(workspace: Workspace) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):

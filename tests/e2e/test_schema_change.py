@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
 
 BLUEPRINT = """\
@@ -20,6 +23,7 @@ components:
 """
 
 
+@pytest.mark.parametrize("workspace", ways(1), indirect=True)
 def test_children_that_take_everything_read_it_and_others_only_the_new_file(workspace: Workspace) -> None:
     workspace.write("shops.yaml", BLUEPRINT)
     for number, shop in enumerate("ab", 1):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import LAKES, closing, placed
+from tests.e2e.conftest import LAKES, LASTING, closing, placed, ways
 from tests.e2e.tables import DERIVED, Truth, by_deltalake
 from tests.e2e.workspace import Run, Workspace, add_days, day_name, day_text, example
 
@@ -28,9 +28,15 @@ TWINS = 2  # files whose bytes, after the story of data, are those of another: o
 OTHERS = 5  # files of weather, airlines, airports and planes, and weather_hours, which does not read flights
 
 
+@pytest.fixture(scope="module", params=ways(2))
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module", params=LAKES)
-def story(request: pytest.FixtureRequest, module_folder: Path, monthly: Path) -> Iterator[Workspace]:
-    with closing(placed(request, example(module_folder / request.param, COPY_OF_LEGS))) as workspace:
+def story(request: pytest.FixtureRequest, way: str, module_folder: Path, monthly: Path) -> Iterator[Workspace]:
+    flights = example(module_folder / way / request.param, COPY_OF_LEGS, lasts=way == LASTING)
+    with closing(placed(request, flights)) as workspace:
         add_days(workspace, monthly, 1, 2, 3, 4)
         yield workspace
 

@@ -23,6 +23,7 @@ from tests import tpch
 from tests.e2e.conftest import closing
 from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Json, Run, Workspace
+from tests.slices import sliced
 
 SCALE = 0.1
 MONTHS = ("1993-08", "1994-05", "1995-09")  # within the periods that most queries ask for
@@ -153,7 +154,9 @@ def test_all_answers_from_nothing(story: Story) -> None:
     story.settle()
 
 
-TURNS = [("lineitem", 0), ("orders", 0), *(pytest.param("lineitem", turn, marks=pytest.mark.soak) for turn in (1, 2))]
+# Of either table months come, change and go by the same rules; only the queries that they concern differ.
+FIRST_TURNS = sliced([pytest.param("lineitem", 0), pytest.param("orders", 0)], 2)
+TURNS = [*FIRST_TURNS, *(pytest.param("lineitem", turn, marks=pytest.mark.soak) for turn in (1, 2))]
 
 
 @pytest.mark.parametrize(("table", "turn"), TURNS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.e2e.conftest import ways
 from tests.e2e.workspace import Run, Workspace
 from tests.wheels import wheel
 
@@ -30,9 +33,11 @@ PIN = "\n    pin: '"
 def run(workspace: Workspace) -> Run:
     """Packages come from a folder, and no index is asked."""
     wheels = str(workspace.folder / "wheels")
-    return workspace.run("shop.yaml", PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels, PIP_CONFIG_FILE="/dev/null")
+    workspace.environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "PIP_CONFIG_FILE": "/dev/null"}
+    return workspace.run("shop.yaml")
 
 
+@pytest.mark.parametrize("workspace", ways(4), indirect=True)
 def test_frozen_forced_and_pinned(workspace: Workspace) -> None:
     wheel(workspace.folder / "wheels", "hgshoppkg", "1.0", "def score(n):\n    return n * 2\n")
     for name, amount in (("a", 10), ("b", 20)):
@@ -45,7 +50,7 @@ def test_frozen_forced_and_pinned(workspace: Workspace) -> None:
     assert [list(row) for row in drawn] == [["id", "chance", "seen", "current_date()"]] * 2
     assert len({row["seen"] for row in drawn}) == 1
     assert workspace.ask("preview", "shop.total") == [{"score": 60}]
-    workspace.run("shop.yaml").assert_idle()
+    run(workspace).assert_idle()
 
     assert workspace.ask("refresh", "shop.drawn", "--force")["forced"] == ["shop.drawn"]
     assert workspace.ask("refresh", "shop.scored", "--force")["forced"] == ["shop.scored"]

@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from controlplane.client import Headgate
 
 T = TypeVar("T")
 Json = dict[str, Any]
+ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "controlplane")
 HANGS_S = 600.0  # nothing here takes as long: what does, hangs
 LOOK_AGAIN_S = 0.1
@@ -38,12 +39,15 @@ class Workspace:
     """`home` lies beside the blueprints, which are written with `write`.
 
     `elsewhere`: the folder of a lake that is not in the home. `environment`: what all commands are told besides.
+    `lasts`: runs share a process, whose drivers stay warm, until a command needs the home for itself.
     """
 
     folder: Path
     mark: str = field(default_factory=lambda: uuid4().hex)
     elsewhere: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    lasts: bool = False
+    _lasting: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def home(self) -> Path:
@@ -78,11 +82,19 @@ class Workspace:
     def _start(
         self, arguments: Iterable[object], environment: Mapping[str, str], messages: int | IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        words = [*map(str, arguments)]
+        if words[0] in ("run", "serve"):
+            self.end_lasting()
+        return self._process([*COMMAND, *words], environment, subprocess.DEVNULL, messages)
+
+    def _process(
+        self, command: list[str], environment: Mapping[str, str], given: int, messages: int | IO[bytes]
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
+            command,
             cwd=self.folder,
             env={**_environment(), **self.environment, "E2E_MARK": self.mark, **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=given,
             stdout=subprocess.PIPE,
             stderr=messages,
             start_new_session=True,
@@ -100,8 +112,10 @@ class Workspace:
         return json.loads(self.call(*arguments, "--home", self.home, "--output", "json", code=code, **environment))
 
     def run(self, *files: str, code: int = 0, **environment: str) -> Run:
-        value = self.ask("run", *(files or ("flights.yaml",)), code=code, **environment)
-        return Run(value)
+        names = files or ("flights.yaml",)
+        if self.lasts and not environment:
+            return Run(self._run_in_lasting(names, code))
+        return Run(self.ask("run", *names, code=code, **environment))
 
     def dies(self, failpoint: str, *files: str) -> None:
         """A run whose control plane is killed at a failpoint."""
@@ -109,6 +123,51 @@ class Workspace:
             out, err = process.communicate(timeout=HANGS_S)
         assert process.returncode == -signal.SIGKILL, f"{failpoint}: {out.decode()}{err.decode()}"
         self.assert_alone()
+
+    # one process for many runs
+
+    def _run_in_lasting(self, files: Sequence[str], code: int) -> Json:
+        """The same as of a process of its own: `spark_started` says whether a driver did anything."""
+        before = self._claimed_by_drivers()
+        told = self._told_by_lasting(["run", *files, "--home", str(self.home), "--output", "json"])
+        assert told["code"] == code, f"{files} ended with {told['code']}\n{told['out']}{told['err']}"
+        value: Json = json.loads(told["out"])
+        value["spark_started"] = self._claimed_by_drivers() > before
+        return value
+
+    def _told_by_lasting(self, arguments: list[str]) -> Json:
+        process = self._lasting or self._start_lasting()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(arguments).encode() + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        assert line, f"{arguments}: {(self.folder / 'lasting.log').read_text()}"
+        told: Json = json.loads(line)
+        return told
+
+    def _start_lasting(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.e2e.lasting", str(self.home)]
+        ours = {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        with (self.folder / "lasting.log").open("ab") as log:
+            self._lasting = self._process(command, ours, subprocess.PIPE, log)
+        return self._lasting
+
+    def end_lasting(self) -> None:
+        """In good order. The next run starts another one."""
+        process, self._lasting = self._lasting, None
+        if process is None:
+            return
+        with ended(process):
+            process.communicate(timeout=HANGS_S)
+        assert process.returncode == 0, (self.folder / "lasting.log").read_text()
+
+    def _claimed_by_drivers(self) -> int:
+        """Attempts of all drivers so far, of whatever kind."""
+        if not (self.home / "metadata.db").exists():
+            return 0
+        claims = self.query("SELECT body FROM events WHERE kind = 'task.claimed'")
+        return len([1 for (body,) in claims if json.loads(body)["driver"].startswith("driver-")])
 
     @contextmanager
     def serving(self, port: int = 0, **environment: str) -> Iterator[Service]:
@@ -131,6 +190,7 @@ class Workspace:
 
     def assert_alone(self) -> None:
         """No process of ours is left, at the latest after a moment."""
+        self.end_lasting()
         until(lambda: not self.processes(), lambda: f"still there: {self.processes()}")
 
     def end_all(self) -> None:
@@ -140,6 +200,9 @@ class Workspace:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             threading.Event().wait(LOOK_AGAIN_S)
+        if self._lasting is not None:
+            with ended(self._lasting):
+                self._lasting = None
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of the metadata database, for what no answer shows."""
@@ -248,7 +311,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 
 
 def _drain(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdout, process.stderr):
+    for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None and not pipe.closed:
             pipe.close()
 
@@ -271,10 +334,10 @@ def _environment() -> dict[str, str]:
 # --- the example's data ---------------------------------------------------------------------------
 
 
-def example(folder: Path, extra: str = "") -> Workspace:
+def example(folder: Path, extra: str = "", *, lasts: bool = False) -> Workspace:
     """The flights example without its data; `extra` is added to the blueprint's components."""
     shutil.copytree(demo.blueprint_folder(), folder, ignore=shutil.ignore_patterns("data", "out"), dirs_exist_ok=True)
-    workspace = Workspace(folder)
+    workspace = Workspace(folder, lasts=lasts)
     path = folder / "flights.yaml"
     path.write_text(path.read_text() + extra)
     return workspace

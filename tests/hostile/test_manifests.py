@@ -31,6 +31,7 @@ from tests.hostile.resting import PASSES, Resting
 from tests.property.engine import Engine, Fault, Lake
 from tests.property.model import Component, Copy, File, Grouped, Read, Total
 from tests.property.world import BRANCH, World
+from tests.slices import sliced
 from tests.unit.reconciler.nowhere import Nowhere
 
 SEEDS = 25
@@ -105,7 +106,7 @@ class Attacked(Resting):
             super()._check_cut(state)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", sliced(range(SEEDS), 5))  # each writes garbage by other dice at the same places
 def test_garbage_of_one_dataflow_stops_no_other(seed: int, tmp_path: Path) -> None:
     world = Attacked(tmp_path, f"sqlite:///{tmp_path}/metadata.db", seed)
     status = world.go_on()

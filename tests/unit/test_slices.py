@@ -31,11 +31,6 @@ def test_every_case_is_part_of_the_sweep() -> None:
     ]
 
 
-def test_a_test_has_its_turn() -> None:
-    turns = [[mark.name for mark in slices.at_turn(1, 3, now=now)] for now in range(3)]
-    assert turns == [["sweep", "soak"], ["sweep"], ["sweep", "soak"]]
-
-
 @pytest.mark.parametrize(("given", "number"), [("7", 7), ("0", 0)])
 def test_a_number_that_is_given_wins(monkeypatch: pytest.MonkeyPatch, given: str, number: int) -> None:
     monkeypatch.setenv(slices.NAME, given)
