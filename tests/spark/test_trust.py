@@ -15,6 +15,6 @@ def test_java_reads_the_store_and_finds_each_certificate(tmp_path: Path) -> None
     store = tmp_path / "store"
     store.write_bytes(key_store(given))
     keytool = Path(provide_java()).resolve().parent / "keytool"
-    command = [keytool, "-list", "-rfc", "-keystore", store, "-storepass", PASSWORD]
+    command = [str(keytool), "-list", "-rfc", "-keystore", str(store), "-storepass", PASSWORD]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert sorted(map(ssl.PEM_cert_to_DER_cert, PEM.findall(said))) == sorted(given)
