@@ -233,9 +233,13 @@ class Server:
             return reading.log(driver, lines)
 
     def _kubernetes(self, nudge: Callable[[], None] | None) -> DriverPool:
-        from controlplane.drivers.cluster import Api
-        from controlplane.drivers.kubernetes import KubernetesPool
+        try:
+            from controlplane.drivers.cluster import Api
+            from controlplane.drivers.kubernetes import KubernetesPool
+        except ModuleNotFoundError as e:
+            from controlplane.core.errors import MissingPackage
 
+            raise MissingPackage("a pool on Kubernetes", e.name, "kubernetes") from e
         cluster = _read_pools(self.settings)
         api = Api.open(cluster.namespace, self.settings.kubeconfig)
         named = replace(cluster, url=cluster.url or self.url)

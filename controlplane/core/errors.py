@@ -118,6 +118,15 @@ class CorruptNode(HeadgateError):
     code = "corrupt-node"
 
 
+class MissingPackage(HeadgateError):
+    """What was asked for needs a package that is not installed; the text has the line that installs it."""
+
+    code = "missing-package"
+
+    def __init__(self, what: str, package: str | None, extra: str) -> None:
+        super().__init__(f"{what} needs the package {package}: pip install 'headgate[{extra}]'")
+
+
 class BadHome(HeadgateError):
     """Something in the home folder is not as Headgate left it, or cannot be used. The message names file and remedy."""
 

@@ -6,8 +6,10 @@ Does not belong here: decisions. A start on a database that is up to date import
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from controlplane.core.errors import MissingPackage
 from controlplane.ports.store import Store
 
 HEAD = "0006"  # the newest migration
@@ -17,7 +19,7 @@ MEMORY = "memory:"
 def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
     """`sqlite:///path`, `postgresql+psycopg://...` or `memory:`. The database must be at HEAD (`upgrade`).
 
-    PostgreSQL goes by its own clock.
+    PostgreSQL goes by its own clock. MissingPackage where its client is not installed.
     """
     if url == MEMORY:
         from controlplane.store.memory.store import MemoryStore
@@ -25,16 +27,18 @@ def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:
         return MemoryStore(clock)
     from controlplane.store.sql.store import open_sql
 
-    return open_sql(url, clock)
+    with _with_its_packages():
+        return open_sql(url, clock)
 
 
 def version(url: str) -> str | None:
-    """The migration that the database is at; None if it is empty."""
+    """The migration that the database is at; None if it is empty. MissingPackage as `open_store`."""
     if url == MEMORY:
         return HEAD
     from controlplane.store.migrate import read_version
 
-    return read_version(url)
+    with _with_its_packages():
+        return read_version(url)
 
 
 def upgrade(url: str) -> None:
@@ -43,3 +47,12 @@ def upgrade(url: str) -> None:
         from controlplane.store.migrate import run_migrations
 
         run_migrations(url)
+
+
+@contextmanager
+def _with_its_packages() -> Iterator[None]:
+    """SQLAlchemy asks for a database's client when an engine is made."""
+    try:
+        yield
+    except ModuleNotFoundError as e:
+        raise MissingPackage("a database in PostgreSQL", e.name, "postgresql") from e

@@ -17,18 +17,26 @@ from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
 from dataplane.connectors.registry import OfUsersCode, SourceReader, reader
 from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_schema
+from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import nothing_written
 from dataplane.fragments.writing import Written
+from dataplane.spark.connector_jars import provide
 from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.jars import NoJars
 from dataplane.spark.session import reading_session
 
 
 @contextmanager
 def reading_of(attempt: Attempt) -> Iterator[SourceReader]:
     attempt.enter()
+    connector = attempt.job["connector"]
+    try:
+        provide(attempt.spark, connector)
+    except NoJars as e:
+        raise TaskFailure(e.condition, str(e), "infrastructure") from e
     session = reading_session(attempt.spark, attempt.job["timezone"])
-    with reader(attempt.job["connector"])(session, attempt.job) as source:
+    with reader(connector)(session, attempt.job) as source:
         yield source
 
 

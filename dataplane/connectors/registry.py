@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from functools import wraps
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskError, TaskSpec
 from dataplane.errors import TaskFailure
@@ -62,7 +63,29 @@ Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[Source
 # Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.
 Checker: TypeAlias = Callable[[Job], None]
 
+T = TypeVar("T")
+EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}  # by connector, what its packages are installed by
 
+
+def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
+    """TaskFailure with the line that installs a package, where a connector's module lacks it."""
+
+    @wraps(find)
+    def found(connector: str) -> T:
+        try:
+            return find(connector)
+        except ModuleNotFoundError as e:
+            if connector not in EXTRAS:
+                raise
+            message = (
+                f"the connector {connector} needs the package {e.name}: pip install 'headgate[{EXTRAS[connector]}]'"
+            )
+            raise TaskFailure("missing-package", message, "infrastructure") from e
+
+    return found
+
+
+@_with_its_packages
 def lister(connector: str) -> Lister:
     match connector:
         case "delta":
@@ -85,6 +108,7 @@ def lister(connector: str) -> Lister:
             raise _unknown(connector)
 
 
+@_with_its_packages
 def reader(connector: str) -> Reader:
     match connector:
         case "delta":
@@ -107,6 +131,7 @@ def reader(connector: str) -> Reader:
             raise _unknown(connector)
 
 
+@_with_its_packages
 def writer(connector: str) -> Writer:
     match connector:
         case "files":
@@ -129,6 +154,7 @@ def writer(connector: str) -> Writer:
             raise _unknown(connector)
 
 
+@_with_its_packages
 def checker(connector: str) -> Checker:
     match connector:
         case "files":

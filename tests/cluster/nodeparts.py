@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 
 from tests.cluster import debian
 from tests.cluster.binaries import SOURCES as PLANE
-from tests.cluster.binaries import VERSION_OF, MissingTool, cache, version
+from tests.cluster.binaries import VERSION_OF, cache, version
+from tests.tools import on_path
 
 SOURCES = Path(__file__).with_name("node")
 RUNTIME = ("containerd", "runc", "containernetworking-plugins", "iptables", "conntrack")
@@ -38,8 +39,7 @@ def node_binaries() -> Path:
 
 
 def _compile(folder: Path) -> None:
-    if shutil.which("go") is None:
-        raise MissingTool("no Go here: Kubernetes is compiled with Go 1.24 or newer (Debian: golang-go)")
+    on_path("go")
     major, minor, _ = version().removeprefix("v").split(".", 2)
     told = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X {VERSION_OF}.{name}={value}" for name, value in told.items())])

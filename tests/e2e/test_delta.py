@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
-from tests.e2e.foreign_delta import ForeignTable, spark_conf
+from tests.e2e.foreign_delta import ForeignTable
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 
@@ -85,7 +85,7 @@ def story(module_folder: Path) -> Iterator[Story]:
     table.show("created")
     with closing(Workspace(module_folder)) as workspace:
         workspace.write("lake.yaml", BLUEPRINT)
-        with workspace.serving(HEADGATE_SPARK_CONF=json.dumps(spark_conf(module_folder))) as service:
+        with workspace.serving() as service:
             workspace.ask("apply", "lake.yaml", "--wait")
             with service.client() as api:
                 yield Story(table, workspace, service, api)

@@ -13,7 +13,6 @@ import pytest
 
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
-from tests.jars import delta_classpath
 from tests.servers.postgres import Postgres
 from tests.servers.wire import Wire
 
@@ -157,7 +156,6 @@ def shop(module_folder: Path, server: Postgres, wire: Wire) -> Iterator[Shop]:
     logged = module_folder / "logged"
     logged.mkdir()
     conf = {
-        "spark.driver.extraClassPath": delta_classpath(),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": logged.as_uri(),
     }

@@ -20,7 +20,6 @@ from dataplane.connectors.kafka.server import look
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
-from tests.jars import kafka_classpath
 from tests.servers.kafka import PASSWORD, Kafka
 
 BLUEPRINT = """\
@@ -111,8 +110,7 @@ def story(module_folder: Path, kafka: Kafka) -> Iterator[Story]:
     text = BLUEPRINT.format(servers=kafka.servers, login=kafka.servers_with_login, plain=plain, scram=scram)
     with closing(Workspace(module_folder)) as workspace:
         workspace.write("shop.yaml", text)
-        conf = json.dumps({"spark.driver.extraClassPath": kafka_classpath()})
-        with workspace.serving(HEADGATE_SPARK_CONF=conf, HEADGATE_SECRET_KAFKA_PASSWORD=PASSWORD) as service:
+        with workspace.serving(HEADGATE_SECRET_KAFKA_PASSWORD=PASSWORD) as service:
             workspace.ask("apply", "shop.yaml", "--wait")
             with service.client() as api:
                 yield Story(kafka, workspace, service, api)

@@ -23,7 +23,6 @@ from controlplane.client import Headgate
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
-from tests.jars import kafka_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 
@@ -120,10 +119,9 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture(scope="module")
 def service(module_folder: Path) -> Iterator[Service]:
-    conf = json.dumps({"spark.driver.extraClassPath": kafka_classpath()})
     with (
         closing(Workspace(module_folder)) as workspace,
-        workspace.serving(HEADGATE_SPARK_CONF=conf, HEADGATE_SECRET_REGISTRY_PASSWORD=PASSWORD) as service,
+        workspace.serving(HEADGATE_SECRET_REGISTRY_PASSWORD=PASSWORD) as service,
     ):
         yield service
 

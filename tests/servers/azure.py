@@ -21,7 +21,8 @@ import pytest
 from obstore.store import AzureStore, ObjectStore
 
 from tests.servers.ports import free_port
-from tests.servers.programs import kept, require, wait_until_it_answers
+from tests.servers.programs import kept, wait_until_it_answers
+from tests.tools import on_path
 
 VERSION = "3.37.0"
 ACCOUNT = "shop"
@@ -32,7 +33,7 @@ def program() -> Path:
     """The server's script."""
 
     def install(folder: Path) -> None:
-        require("to run Azurite with", "npm", "node")
+        on_path("npm", "node")
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"azurite@{VERSION}"]
         subprocess.run([*command, "--prefix", str(folder)], check=True, stdout=subprocess.DEVNULL)
 
@@ -81,6 +82,7 @@ class Azure:
         obstore.put(self.objects(above), name, b"", use_multipart=False)
 
     def start(self) -> Azure:
+        on_path("node")
         command = ["node", str(program()), "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--silent"]
         command += ["--location", str(self.home / "data"), "--skipApiVersionCheck", "--disableTelemetry"]
         with (self.home / "log").open("ab") as log:

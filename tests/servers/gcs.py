@@ -22,7 +22,8 @@ from obstore.store import GCSStore, ObjectStore
 
 from tests.servers.gcs_front import Front
 from tests.servers.ports import free_port
-from tests.servers.programs import by_go, require, wait_until_it_answers
+from tests.servers.programs import by_go, wait_until_it_answers
+from tests.tools import on_path
 
 MODULE = "github.com/fsouza/fake-gcs-server@v1.56.1"
 HOST = "storage.googleapis.com"
@@ -42,7 +43,7 @@ class Gcs:
         self.port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self._front: Front | None = None
-        require("to make a certificate with", "openssl", "keytool")
+        on_path("openssl", "keytool")
         subject = ["-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"]
         self._run(
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", "key", "-out", "cert"

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyspark
 
 from dataplane.spark.jars import fetched
+from dataplane.spark.java import provide_java
 from tests.servers.ports import free_port
 
 POM = Path(__file__).with_name("hdfs.xml")
@@ -105,7 +106,7 @@ class Hdfs:
             *(j for p in OF_PYSPARK for j in jars.glob(f"{p}.jar")),
         ]
         own = (f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}", f"-Djava.io.tmpdir={self.home}")
-        return ["java", *JVM, *own, "-cp", os.pathsep.join(map(str, found)), *arguments]
+        return [provide_java(), *JVM, *own, "-cp", os.pathsep.join(map(str, found)), *arguments]
 
 
 def settings(file: Path, values: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from uuid import uuid4
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from dataplane.spark.jars import fetched
+from dataplane.spark.java import provide_java
 from tests.servers.ports import free_ports
 
 POM = Path(__file__).with_name("kafka.xml")
@@ -152,4 +153,4 @@ class Kafka:
 
     def _java(self, main: str, *arguments: object) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
-        return ["java", *JVM, logging, "-cp", f"{fetched(POM)}/*", main, *map(str, arguments)]
+        return [provide_java(), *JVM, logging, "-cp", f"{fetched(POM)}/*", main, *map(str, arguments)]

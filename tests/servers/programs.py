@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dataplane.spark.cache import cache_folder
+from tests.tools import on_path
 
 LOOK_AGAIN_S = 0.02
 
@@ -37,20 +37,13 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def require(what_for: str, *commands: str) -> None:
-    """RuntimeError that says what to install."""
-    for command in commands:
-        if shutil.which(command) is None:
-            raise RuntimeError(f"no `{command}` here {what_for}: apt-get install its package, or put it on PATH")
-
-
 def by_go(module: str) -> Path:
     """A program of a Go module with its version; minutes on two cores if it is not built yet."""
     path, _, version = module.partition("@")
     program = path.rpartition("/")[2]
 
     def build(folder: Path) -> None:
-        require(f"to build {program} with", "go")
+        on_path("go")
         environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-trimpath"}
         subprocess.run(["go", "install", module], check=True, env=environment, cwd=folder)
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import httpx2
 
 from dataplane.spark.cache import cache_folder
+from dataplane.spark.java import provide_java
 from tests.servers.ports import free_ports
 
 VERSION = "2.6.13.Final"
@@ -69,7 +70,7 @@ class SchemaRegistry:
         quiet = {"QUARKUS_HTTP_ACCESS_LOG_ENABLED": "false"}
         program = fetched() / f"apicurio-registry-app-{VERSION}-runner.jar"
         self._server = subprocess.Popen(
-            ["java", *JVM, "-jar", str(program)],
+            [provide_java(), *JVM, "-jar", str(program)],
             env={**os.environ, **place, **quiet},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,6 @@ from deltalake import DeltaTable
 
 from dataplane.connectors.kafka.client import messages
 from dataplane.connectors.kafka.server import look
-from tests.jars import delta_classpath, kafka_classpath
 from tests.servers.kafka import Kafka
 from tests.servers.postgres import Postgres
 from tests.servers.s3 import CREDENTIALS, S3
@@ -74,9 +72,7 @@ class Shop:
     @property
     def environment(self) -> dict[str, str]:
         """What Headgate is told besides the blueprint."""
-        jars = [delta_classpath(), kafka_classpath()]
         return {
-            "HEADGATE_SPARK_CONF": json.dumps({"spark.driver.extraClassPath": os.pathsep.join(jars)}),
             "HEADGATE_SECRET_SHOP_URL": f"jdbc:postgresql://127.0.0.1:{self.database.port}/{DATABASE}?user=test",
             "HEADGATE_SECRET_BUCKET_ID": CREDENTIALS["AWS_ACCESS_KEY_ID"],
             "HEADGATE_SECRET_BUCKET_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dataplane.spark.class_archive import FOLDER, UNUSED_S, archive, in_order, making, options
+from dataplane.spark.java import provide_java
 from dataplane.spark.session import jvm_options
 from dataplane.spark.warmup import meanwhile
 
@@ -80,7 +81,7 @@ def test_a_jvm_passes_over_what_is_no_archive(tmp_path: Path, environ: dict[str,
     assert found
     found.parent.mkdir()
     found.write_bytes(b"no archive at all" * 1000)
-    command = ["java", *(word.strip('"') for word in options({}, environ).split()), "-version"]
+    command = [provide_java(), *(word.strip('"') for word in options({}, environ).split()), "-version"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "error" not in ran.stdout + ran.stderr
 

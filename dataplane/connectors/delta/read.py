@@ -37,7 +37,7 @@ _UUID_TEXT = 20  # characters at the end of the name of a file of vectors
 def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[DeltaReading]:
     """TaskFailure where Spark cannot read Delta tables, or the table is not there."""
     if EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
-        message = "Spark has no Delta here: give drivers its jars and extension (docs/delta.md)"
+        message = "Spark has no Delta here: put its jars into the folder of HEADGATE_JARS (docs/delta.md)"
         raise TaskFailure("delta-missing", message)
     session.conf.set("spark.databricks.delta.snapshotPartitions", "1")  # a log of one commit
     root = root_of(job)

@@ -64,7 +64,7 @@ def _require_driver(session: SparkSession) -> None:
             _DRIVER, True, session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         )
     except Exception as e:  # whatever the JVM says, it has no such class
-        message = "the driver has no JDBC driver of PostgreSQL: put its jar on spark.driver.extraClassPath"
+        message = "Spark has no JDBC driver of PostgreSQL: put its jar into the folder of HEADGATE_JARS"
         raise TaskFailure("jdbc-driver-missing", message) from e
 
 

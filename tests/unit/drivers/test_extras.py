@@ -1,0 +1,37 @@
+"""Who lacks a package of an extra is told the line that installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1].split()))\n"
+JOB = {"settings": {"servers": "localhost:1", "topic": "t"}, "options": {}, "known": None}
+ASKED = {
+    "postgresql": [
+        ("psycopg", "from dataplane.connectors.registry import lister; lister('jdbc')"),
+        ("psycopg", "from dataplane.connectors.registry import reader; reader('jdbc')"),
+        ("psycopg", "from dataplane.connectors.registry import writer; writer('jdbc')"),
+        ("psycopg", "from dataplane.connectors.registry import checker; checker('jdbc')"),
+        ("psycopg", "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')"),
+        ("psycopg", "from controlplane.store import upgrade; upgrade('postgresql+psycopg://localhost:1/db')"),
+    ],
+    "kafka": [("confluent_kafka", f"from dataplane.connectors.registry import lister; list(lister('kafka')({JOB}))")],
+    "s3": [
+        ("obstore", "from dataplane.storage.lake import open_lake; open_lake('s3://bucket/x')"),
+        (
+            "obstore obstore.exceptions obstore.store",
+            "from dataplane.storage.source_stores import Access, open_root; open_root('s3://bucket', Access.of({}))",
+        ),
+    ],
+    "hdfs": [("hdfs_native", "from dataplane.storage.lake import open_lake; open_lake('hdfs://host:8020/x')")],
+}
+
+
+@pytest.mark.parametrize(("extra", "missing", "code"), [(e, *one) for e, some in ASKED.items() for one in some])
+def test_the_error_names_the_line(extra: str, missing: str, code: str) -> None:
+    told = subprocess.run([sys.executable, "-c", WITHOUT + code, missing], capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert f"pip install 'headgate[{extra}]'" in told.stderr.splitlines()[-1], told.stderr
