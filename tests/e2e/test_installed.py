@@ -28,7 +28,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [wheel] = folder.glob("*.whl")
     place = folder / "environment"
     subprocess.run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, place], check=True)
-    versions = ["--constraint", ROOT / "requirements.lock", "--build-constraints", ROOT / "requirements.lock"]
+    locked = str(ROOT / "requirements.lock")
+    versions = ["--constraint", locked, "--build-constraints", locked]
     environment = {**os.environ, "VIRTUAL_ENV": str(place)}
     subprocess.run([uv, "pip", "install", "--quiet", *versions, wheel], check=True, env=environment, cwd=folder)
     return place / "bin"
@@ -59,7 +60,7 @@ def test_the_command_is_there_and_what_is_fetched_later_is_named(installed: Path
 
 @pytest.mark.slow
 def test_the_demo_runs(installed: Path, bare: dict[str, str], tmp_path: Path) -> None:
-    command = [installed / "headgate", "demo", "--folder", tmp_path / "demo"]
+    command = [str(installed / "headgate"), "demo", "--folder", str(tmp_path / "demo")]
     said = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "The tables are Delta tables" in said.stdout
