@@ -28,8 +28,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [wheel] = folder.glob("*.whl")
     place = folder / "environment"
     subprocess.run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, place], check=True)
-    lock = str(ROOT / "requirements.lock")
-    versions = ["--constraint", lock, "--build-constraints", lock]
+    locked = str(ROOT / "requirements.lock")
+    versions = ["--constraint", locked, "--build-constraints", locked]
     environment = {**os.environ, "VIRTUAL_ENV": str(place)}
     subprocess.run([uv, "pip", "install", "--quiet", *versions, wheel], check=True, env=environment, cwd=folder)
     return place / "bin"

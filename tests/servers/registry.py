@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import subprocess
+import sys
+import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +27,27 @@ from dataplane.spark.java import provide_java
 from tests.servers.ports import free_ports
 
 VERSION = "2.6.13.Final"
-RELEASE = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
+GROUP, ARTIFACT = "io.apicurio", "apicurio-registry-app"
+RELEASE = f"{GROUP}:{ARTIFACT}:{VERSION}:tar.gz:all"
+IVY = f"""\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="headgate" module="tests" revision="1"/>
+  <dependencies>
+    <dependency org="{GROUP}" name="{ARTIFACT}" rev="{VERSION}" transitive="false">
+      <artifact name="{ARTIFACT}" type="tar.gz" ext="tar.gz" m:classifier="all"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+RESOLVE = """\
+import sys
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+jvm = launch_gateway(SparkConf()).jvm
+option, spark = jvm.scala.Option, jvm.org.apache.spark.util.MavenUtils
+settings = spark.buildIvySettings(option.empty(), option.apply(sys.argv[2]), False, jvm.System.err)
+jvm.org.apache.ivy.Ivy.newInstance(settings).resolve(jvm.java.io.File(sys.argv[1]))
+"""
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
 JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 READY = "Listening on:"
@@ -39,14 +62,29 @@ def fetched() -> Path:
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache) as scratch:
-            told = [f"-Dartifact={RELEASE}", f"-DoutputDirectory={scratch}/program"]
-            subprocess.run(["mvn", "-B", "-ntp", "-q", GOAL, *told], check=True, cwd=scratch)
+            (_by_maven if shutil.which("mvn") else _by_spark)(Path(scratch))
             try:
                 Path(scratch, "program").rename(folder)
             except OSError:
                 if not folder.is_dir():  # else another process was faster
                     raise
     return folder
+
+
+def _by_maven(scratch: Path) -> None:
+    told = [f"-Dartifact={RELEASE}", f"-DoutputDirectory={scratch}/program"]
+    subprocess.run(["mvn", "-B", "-ntp", "-q", GOAL, *told], check=True, cwd=scratch)
+
+
+def _by_spark(scratch: Path) -> None:
+    """By the resolver that Spark comes with, which has a wish with a classifier from a file only."""
+    provide_java()
+    scratch.joinpath("ivy.xml").write_text(IVY)
+    told = [str(scratch / "ivy.xml"), str(scratch / "ivy")]
+    subprocess.run([sys.executable, "-c", RESOLVE, *told], check=True, capture_output=True)
+    [found] = scratch.rglob("*.tar.gz")
+    with tarfile.open(found) as archive:
+        archive.extractall(scratch / "program", filter="data")
 
 
 class SchemaRegistry:
