@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
@@ -161,8 +162,10 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]
             return (task,), {task.job: job}
         case RunChecks(tasks, jobs):
             return tasks, jobs
-        case _:
+        case Keep() | Commit():
             return (), {}
+        case other:
+            assert_never(other)
 
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
@@ -280,8 +283,10 @@ def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes,
             known = set(tx.memos(keys) if any(t.kind == "index" for t in tasks) else tx.traces(keys))
         case Learn() | RunChecks():
             known = set(tx.memos(keys))
-        case _:
+        case Sync() | Keep() | Commit():  # what a copy holds is asked of its target
             known = set()
+        case other:
+            assert_never(other)
     wanted = [t for t in tasks if t.key not in known]
     tx.drop_demands(branch, decision.dataset, [t.key for t in wanted])
     if not wanted:
