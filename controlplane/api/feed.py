@@ -21,7 +21,7 @@ from controlplane import logs
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from dataplane.contract import Json
 
 STREAMS = 10_000  # of this process
@@ -113,7 +113,7 @@ class Feed:
         return await to_thread.run_sync(self._page, after, limiter=self._services.threads.events)
 
     def _page(self, after: int) -> tuple[bytes, int]:
-        found = look.events(self._context, after, BATCH)
+        found = overview.events(self._context, after, BATCH)
         return b"".join(map(_text, found)), found[-1]["id"] if found else after
 
     def _last(self) -> int:
@@ -143,7 +143,7 @@ class Feed:
         seen = self._services.wake.count
         if is_first:
             return self._last()
-        found = look.events(self._context, self._newest, BATCH)
+        found = overview.events(self._context, self._newest, BATCH)
         if not found:
             self._services.wake.wait(LOOK_AGAIN_S, seen)
         return [(event["id"], _text(event)) for event in found]

@@ -36,7 +36,7 @@ class RunRequest:
 def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations.desired import blueprints, controls
-    from controlplane.operations.inspect import look
+    from controlplane.operations.inspect import overview
 
     blueprints.require_main(wish.branch)
     context = server.context("run")
@@ -50,7 +50,7 @@ def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], 
     state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
         raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
-    value: dict[str, Any] = look.summary(context, wish.branch, flows, event)
+    value: dict[str, Any] = overview.summary(context, wish.branch, flows, event)
     value["spark_started"] = server.drivers_started > drivers
     value["wall_s"] = round(time.monotonic() - since, 3)
     return _ordered(value)

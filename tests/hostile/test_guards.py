@@ -14,7 +14,7 @@ from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.troubles import FIRST_S, LONGEST_S, STUCK_AFTER, Troubles
@@ -157,7 +157,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     assert world.state("good.y").generation == 2
     assert world.state("bad.x").generation == world.state("bad.y").generation == 1
     assert troubles.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
-    told = [e for e in look.events(world.ctx, 0, 10_000) if e["kind"] == "dataset.failing"]
+    told = [e for e in overview.events(world.ctx, 0, 10_000) if e["kind"] == "dataset.failing"]
     assert {e["dataset"] for e in told} == {"bad.x"}
     assert shown(world, troubles)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
     for _ in range(STUCK_AFTER - 1):
@@ -176,7 +176,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
 
 def shown(world: Guarded, troubles: Troubles) -> dict[str, dict[str, Any]]:
     """The datasets of `status`, by name, in the process that has the loop."""
-    status = look.status(replace(world.ctx, troubles=troubles), BRANCH)
+    status = overview.status(replace(world.ctx, troubles=troubles), BRANCH)
     return {dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]}
 
 
@@ -217,7 +217,7 @@ def test_a_stored_dataflow_that_does_not_compile_stops_no_other(world: Guarded) 
         left_out = desired(tx, BRANCH).left_out
     assert left_out.keys() == {"bad", "reader"}
     assert "no-format" in left_out["bad"]
-    status = look.status(world.ctx, BRANCH)
+    status = overview.status(world.ctx, BRANCH)
     assert status["state"] == "failed"
     assert {flow["name"] for flow in status["dataflows"] if "problem" in flow} == {"bad", "reader"}
 

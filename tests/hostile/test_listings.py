@@ -17,7 +17,7 @@ from controlplane.lake.objects import open_lake
 from controlplane.operations.context import Context
 from controlplane.operations.desired import controls
 from controlplane.operations.desired.blueprints import Source, apply
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from controlplane.operations.work import claims, reports
 from controlplane.ports.store import Store
 from controlplane.reconciler.fleet import Fleet
@@ -290,15 +290,17 @@ def test_status_tells_how_late_listings_are(tmp_path: Path) -> None:
     [first, *_] = place.claims()
     place.serve(first)
     place.now += 65
-    datasets = look.status(place.ctx, "main")["dataflows"][0]["datasets"]
+    datasets = overview.status(place.ctx, "main")["dataflows"][0]["datasets"]
     late = {d["name"]: d["listing"]["behind_s"] for d in datasets}
     served = first["dataset"]
     assert {name: late[name] for name in sorted(late)} == {n: 60.0 if n == served else 165.0 for n in sorted(late)}
-    lines = [line for part in views.status({**look.status(place.ctx, "main")}) for line in getattr(part, "lines", ())]
+    lines = [
+        line for part in views.status({**overview.status(place.ctx, "main")}) for line in getattr(part, "lines", ())
+    ]
     [other] = late.keys() - {served}
     assert any(f"late: {other}: its listing is 165 s behind; never listed; a worker is at it" in x for x in lines)
     controls.pause(place.ctx, "main", "flow")
-    datasets = look.status(place.ctx, "main")["dataflows"][0]["datasets"]
+    datasets = overview.status(place.ctx, "main")["dataflows"][0]["datasets"]
     assert [d["listing"]["behind_s"] for d in datasets] == [0.0, 0.0]
     place.store.close()
 

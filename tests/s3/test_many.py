@@ -17,7 +17,7 @@ from controlplane.bootstrap import ExternalPool
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import WINDOW, Reconciler
@@ -117,7 +117,7 @@ class Shop:
 
     def planned(self) -> Planned:
         before = self.ctx.store.statements
-        plan = look.plan(self.ctx, "main")
+        plan = overview.plan(self.ctx, "main")
         took = self.ctx.store.statements - before
         self.loop.tick()
         with self.ctx.store.read() as tx:

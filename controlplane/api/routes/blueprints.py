@@ -18,7 +18,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.blueprint import parse
 from controlplane.operations.desired import blueprints
 from controlplane.operations.desired import connections as connecting
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from dataplane.contract import Json
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
@@ -166,7 +166,7 @@ def plan(
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> Response:
     """What would run now, with causes. `next` is the `after` of the next page."""
-    whole = look.plan(call.context, branch, flows_of(dataflow))
+    whole = overview.plan(call.context, branch, flows_of(dataflow))
     items = whole["items"][after : after + limit]
     end = after + len(items)
     return answer({**whole, "items": items, "next": str(end) if end < len(whole["items"]) else None})

@@ -13,7 +13,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, answer, is_head, target_of
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import causes, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
@@ -31,31 +31,31 @@ router = auth.router()
 @router.get("/v1/branches/{branch}/status")
 def status(call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None) -> Response:
     """The state of everything, or of one dataflow or dataset."""
-    return answer(look.status(call.context, branch, target_of(target)))
+    return answer(overview.status(call.context, branch, target_of(target)))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}")
 def dataset(call: Called, branch: Branch, dataset: Dataset) -> Response:
     """State, schema, generation, totals and the published table of one dataset."""
-    return answer(look.dataset(call.context, branch, dataset))
+    return answer(datasets.dataset(call.context, branch, dataset))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
 def partitions(call: Called, branch: Branch, dataset: Dataset, after: Partition = None, limit: Limit = 100) -> Response:
     """Partitions in order of their keys; `next` is the `after` of the next page."""
-    return answer(look.partitions(call.context, branch, dataset, after=after, limit=limit))
+    return answer(datasets.partitions(call.context, branch, dataset, after=after, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")
 def history(call: Called, branch: Branch, dataset: Dataset, before: Number = None, limit: Limit = 100) -> Response:
     """Settled states, newest first; `next` is the `before` of the next page."""
-    return answer(look.history(call.context, branch, dataset, before=before, limit=limit))
+    return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
 def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Response:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
-    return answer(look.checks(call.context, branch, dataset, generation))
+    return answer(datasets.checks(call.context, branch, dataset, generation))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
@@ -73,7 +73,7 @@ def tasks(
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")
 def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Response:
     """The chain of causes of a dataset or of one partition of it."""
-    return answer(look.why(call.context, branch, dataset, partition))
+    return answer(causes.why(call.context, branch, dataset, partition))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/records")
@@ -87,7 +87,7 @@ def records(
     limit: Annotated[int | None, Query(ge=0, le=2**53)] = None,
 ) -> Response:
     """Records of one committed generation, streamed."""
-    found = look.records(call.context, branch, dataset, partition=partition, generation=generation)
+    found = datasets.records(call.context, branch, dataset, partition=partition, generation=generation)
     headers = {"X-Generation": str(found.generation), "X-Rows": str(found.rows)}
     if is_head(call.request):
         return Response(media_type=MEDIA_TYPES[format], headers=headers)

@@ -16,7 +16,7 @@ from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, is_head
 from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 
 STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -63,7 +63,7 @@ async def metrics(call: Called) -> Response:
 
 
 def _metrics(call: Call) -> bytes:
-    status = look.status(call.context, "main")
+    status = overview.status(call.context, "main")
     things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     states = Counter(thing["state"] for thing in things)
     late_s = max((t["listing"]["behind_s"] for t in things if "listing" in t), default=0.0)

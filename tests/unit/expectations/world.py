@@ -13,7 +13,7 @@ from controlplane.core import tree
 from controlplane.core.plan import EXACT, Decision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import datasets
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired, plan_now
@@ -117,7 +117,7 @@ class World:
 
     def dataset(self, name: str = "shop.orders") -> Any:
         """Without regard to its table, which nobody writes here."""
-        return {**look.dataset(self.ctx, BRANCH, name), "state": self.decision(name).status}
+        return {**datasets.dataset(self.ctx, BRANCH, name), "state": self.decision(name).status}
 
     def check_kept_plan(self) -> None:
         """A planner that looks at what was marked says what planning from nothing says."""
@@ -126,7 +126,7 @@ class World:
         assert kept.decisions == fresh.decisions
 
     def checks(self, name: str = "shop.orders", generation: int | None = None) -> Any:
-        return look.checks(self.ctx, BRANCH, name, generation)
+        return datasets.checks(self.ctx, BRANCH, name, generation)
 
     def rows(self, dataset: str = "shop.orders") -> list[tuple[Any, ...]]:
         with self.store.read() as tx:

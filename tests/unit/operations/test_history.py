@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import datasets
 from controlplane.store.memory.store import MemoryStore
 from tests.store.examples import state
 
@@ -27,7 +27,7 @@ def pages(ctx: Context, limit: int) -> Iterator[list[tuple[int, int]]]:
     """Of each generation the number that it was given with the oldest state that it has."""
     before: int | None = None
     while True:
-        found = look.history(ctx, "main", DAILY, before=before, limit=limit)
+        found = datasets.history(ctx, "main", DAILY, before=before, limit=limit)
         yield [(i["generation"], i["partitions"]) for i in found["items"]]
         before = found["next"]
         if before is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.operations.desired import controls
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import overview
 from tests.unit.expectations.world import BRANCH, World
 
 MORE = """\
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> World:
 
 
 def paused(world: World) -> set[str]:
-    (flow,) = look.status(world.ctx, BRANCH)["dataflows"]
+    (flow,) = overview.status(world.ctx, BRANCH)["dataflows"]
     return {d["name"] for d in flow["datasets"] if d["state"] == "paused"}
 
 

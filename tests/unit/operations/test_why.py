@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.retention import Expired
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import causes
 from dataplane.contract import Json
 from tests.unit.expectations.world import BRANCH, World
 
@@ -32,7 +32,7 @@ def world(tmp_path: Path) -> World:
 
 def why(world: World, target: str = "shop.many") -> Json:
     """With the causes that are told of the dataset itself."""
-    found = look.why(world.ctx, BRANCH, target)
+    found = causes.why(world.ctx, BRANCH, target)
     return {**found, "because": [b for b in found["because"] if b["dataset"] == target]}
 
 

@@ -14,7 +14,7 @@ from controlplane.core.model.scaling import Limits, Share
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, tokens
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import causes, overview
 from controlplane.operations.work import claims, reports
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
@@ -109,9 +109,9 @@ def driver(name: str, reason: str = "", fault: str = "") -> Driver:
 def test_a_dataset_whose_tasks_wait_says_what_its_drivers_wait_for(place: Place) -> None:
     place.pool.drivers = (driver("d", QUOTA), driver("works"))
     place.listed()
-    (shown,) = look.why(place.ctx, "main", "shop.orders")["drivers"]
+    (shown,) = causes.why(place.ctx, "main", "shop.orders")["drivers"]
     assert (shown["state"], shown["reason"]) == ("waiting", QUOTA)
-    assert [(d["state"], d["reason"]) for d in look.status(place.ctx, "main")["drivers"]] == [
+    assert [(d["state"], d["reason"]) for d in overview.status(place.ctx, "main")["drivers"]] == [
         ("waiting", QUOTA),
         ("running", ""),
     ]
@@ -143,9 +143,9 @@ def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: st
     place.loop.tick()
     place.loop.tick()
     assert [(e["driver"], e["reason"], e["fault"]) for e in place.told()] == [("d", reason, fault)]
-    (shown,) = look.status(place.ctx, "main")["drivers"]
+    (shown,) = overview.status(place.ctx, "main")["drivers"]
     assert (shown["state"], shown["reason"]) == ("ended", reason)
-    why = look.why(place.ctx, "main", "shop.orders")
+    why = causes.why(place.ctx, "main", "shop.orders")
     assert [d["reason"] for d in why["drivers"]] == [reason]
     assert why["error"]["message"] == f"its driver ended: {reason}"
 
@@ -187,7 +187,7 @@ def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Plac
     assert claims.claim(place.ctx, "d", CONTRACT, ["parse"]) is not None
     place.pool.drivers = ()
     place.loop.tick()
-    why = look.why(place.ctx, "main", "shop.orders")
+    why = causes.why(place.ctx, "main", "shop.orders")
     assert why["error"]["message"] == f"its driver ended: {ENDS[0][0]}"
     with place.ctx.store.read() as tx:
         assert tx.attempts() == {}

@@ -11,7 +11,7 @@ from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.states import PartialState
 from controlplane.core.plan import FEWEST, Compute
 from controlplane.operations.desired import controls
-from controlplane.operations.inspect import look
+from controlplane.operations.inspect import causes
 from controlplane.operations.planning.snapshot import plan_now
 from tests.property.engine import MERGED
 from tests.unit.expectations.world import BRANCH, World
@@ -104,7 +104,7 @@ def test_a_day_turns_by_itself(world: World) -> None:
     assert values(world, "shop.drawn").keys() == before.keys()
     assert not set(values(world, "shop.drawn").values()) & set(before.values())
     assert values(world, "shop.frozen") == frozen
-    assert look.why(world.ctx, BRANCH, "shop.drawn")["cause"] == "period"
+    assert causes.why(world.ctx, BRANCH, "shop.drawn")["cause"] == "period"
     assert not world.settle()
 
 

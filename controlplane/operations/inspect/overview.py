@@ -1,0 +1,159 @@
+"""How things stand: the plan, the status of dataflows, what a run did, events. Changes nothing.
+
+Does not belong here: one dataset (`datasets`), reasons (`causes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from controlplane.core.compile.nodes import Sink, Source
+from controlplane.core.errors import NotFound
+from controlplane.core.model.leases import LOOP
+from controlplane.core.model.projections import Publication
+from controlplane.core.model.revisions import Revision
+from controlplane.core.model.states import State
+from controlplane.core.plan import Decision
+from controlplane.core.plan.values import INTERNAL
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import lateness, views
+from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
+from controlplane.operations.projections.publish import is_published
+from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
+from controlplane.ports.store import Tx
+from dataplane.contract import Json, infrastructure_error
+
+COUNTERS = {
+    "executed": "task.executed",
+    "adopted": "partitions.adopted",
+    "written": "partitions.written",
+    "retried": "task.retried",
+    "failed": "task.failed",
+    "other": "task.other",
+}
+
+
+ENDS_SHOWN = 10  # of drivers
+
+
+NOT_LISTED: Mapping[str, Json] = MappingProxyType({})
+
+
+def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
+    """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
+    with ctx.looking(branch, flows) as (plan, facts):
+        known = facts.tx.revisions(branch, flows) if flows else {}
+        if missing := sorted({*(flows or ())} - {*known}):
+            raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
+        return views.plan(branch, plan, facts)
+
+
+def status(ctx: Context, branch: str, target: str | None = None) -> Json:
+    """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop."""
+    with ctx.looking(branch) as (plan, facts):
+        tx = facts.tx
+        wanted = set(targeted(facts.desired, target))
+        chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
+        revisions = tx.revisions(branch)
+        listed = _listed(tx, facts, chosen, revisions)
+        by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
+        for decision in chosen:
+            by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
+        flows = [
+            {
+                "name": name,
+                "branch": branch,
+                "revision": revisions[name].number,
+                "state": "failed" if name in facts.desired.left_out else views.state_of(decisions),
+                **_problem(facts.desired.left_out.get(name)),
+                **_parts(ctx, tx, facts, decisions, listed),
+            }
+            for name, decisions in sorted(by_flow.items())
+        ]
+        drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
+        leader = views.leader(tx.lease(LOOP), tx.now())
+    is_broken = any("problem" in flow for flow in flows)
+    state = "failed" if is_broken else views.state_of(chosen)
+    return {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+
+
+def _problem(reason: str | None) -> Json:
+    """Of a stored dataflow that does not compile: nothing of it is computed until it is applied anew."""
+    if reason is None:
+        return {}
+    return {"problem": f"this dataflow does not compile and is left out until it is applied anew: {reason}"}
+
+
+def _listed(
+    tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
+) -> dict[str, Json]:
+    """How late the listings of sources are, by dataset."""
+    sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
+    return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
+
+
+def _parts(
+    ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], listed: Mapping[str, Json] = NOT_LISTED
+) -> Json:
+    publications = tx.publications(facts.branch)
+    datasets, targets = [], []
+    for decision in decisions:
+        node = facts.desired.nodes[decision.dataset]
+        if isinstance(node, Sink):
+            targets.append(views.target(decision, facts.target(decision.dataset), node))
+        else:
+            state, published = facts.state(decision.dataset), publications.get(decision.dataset)
+            shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+            late = listed.get(decision.dataset)
+            datasets.append(shown if late is None else {**shown, "listing": late})
+    return {"datasets": datasets, "targets": targets}
+
+
+def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> Json:
+    """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
+    with ctx.looking(branch, flows) as (plan, facts):
+        tx = facts.tx
+        decisions = as_known(ctx, tx, facts, plan.decisions)
+        counts = tx.count_events(since_event)
+        return {
+            "state": views.state_of(decisions),
+            "tasks": {name: counts.get(kind, 0) for name, kind in COUNTERS.items()},
+            **_parts(ctx, tx, facts, decisions),
+            "errors": views.problems(decisions, facts.desired.nodes),
+        }
+
+
+def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
+    """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
+    published = tx.publications(facts.branch)
+    failing = ctx.troubles.units
+    known = (_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions)
+    return [_with_trouble(d, failing) for d in known] if failing else list(known)
+
+
+def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decision:
+    """What failed so often in a row is shown as failed until it succeeds: once or twice may be a moment's trouble."""
+    trouble = failing.get(of_dataset(decision.dataset)) or failing.get(of_listing(decision.dataset))
+    if trouble is None or trouble.failures < STUCK_AFTER:
+        return decision
+    error = infrastructure_error(INTERNAL, f"{trouble.message} (failed {trouble.failures} times in a row)")
+    return replace(decision, status="failed", reason="it is planned, and that failed; it is tried again", error=error)
+
+
+def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
+    if decision.status != "up_to_date" or state is None or is_published(state, publication):
+        return decision
+    if publication is None or publication.error is None:
+        return replace(decision, status="stale", reason="its table has not followed yet")
+    error = infrastructure_error("cannot-publish", publication.error)
+    return replace(decision, status="failed", reason="its table could not follow", error=error)
+
+
+def events(ctx: Context, after: int, limit: int = 500) -> list[Json]:
+    with ctx.store.read(ctx.namespace) as tx:
+        return [
+            {"id": e.id, "at": views.when(e.at), "kind": e.kind, "dataset": e.dataset, "n": e.n, **e.body}
+            for e in tx.events(after, limit)
+        ]
