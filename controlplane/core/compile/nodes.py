@@ -48,7 +48,7 @@ class Slot:
     is_proven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A read component."""
 
@@ -85,7 +85,7 @@ class Source:
         return expectations.with_reason(whole) if self.output else whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
     """A SQL or Python component. Exactly one of `query` and `bundle` is there."""
 
@@ -144,7 +144,7 @@ class Transform:
         return select_columns(schema, [*names, *filter(None, keys)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
     """A write component: an external copy of one dataset."""
 

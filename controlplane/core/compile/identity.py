@@ -1,0 +1,188 @@
+"""Third step of compiling: nodes with their identities. Whatever decides which rows come out goes into `logic`.
+
+Nothing is refused here. Does not belong here: how an identity is computed (`ids`), what is wrong with a blueprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.core import sql
+from controlplane.core.blueprint import Component, PythonTransform, Read, SqlTransform, Write
+from controlplane.core.compile import checks as of_checks
+from controlplane.core.compile import connectors, fold, ids
+from controlplane.core.compile.checks import Check
+from controlplane.core.compile.modes import Modes
+from controlplane.core.compile.nodes import Node, NodeText, Sink, Slot, Source, Transform
+from controlplane.core.python import code
+from dataplane.contract import Json, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A component with the names that it goes by, and what all components of its dataflow share."""
+
+    dataset: str
+    component: Component
+    text: NodeText
+    namespace: str
+    semantics: int
+
+    @property
+    def uid(self) -> str:
+        """Stays as it is when a component is edited, and is another one for one that comes back under its name."""
+        return self.text.revision.uids.get(self.component.name, self.component.name)
+
+    @property
+    def revision(self) -> int:
+        return self.text.revision.number
+
+    @property
+    def timezone(self) -> str:
+        return self.text.blueprint.timezone
+
+    @property
+    def spark(self) -> dict[str, Json]:
+        """Settings of Spark that decide about rows."""
+        spark = self.text.blueprint.spark
+        return {"ansi": spark.ansi, "case_sensitive": spark.case_sensitive, "timezone": self.timezone}
+
+
+def source(named: Named, read: Read, location: str, declared: Schema | None, checks: tuple[Check, ...]) -> Source:
+    options = connectors.logic_options(read)
+    unfiltered = ids.parse_logic(
+        read.format, options, tuple(read.metadata), read.on_bad_record, named.timezone, named.semantics
+    )
+    parse = of_checks.filtered_logic(unfiltered, checks)
+    logic = ids.read_logic(parse, declared, read.schema_change)
+    listing = connectors.listing_id(read, location)
+    return Source(
+        dataset=named.dataset,
+        uid=named.uid,
+        component=named.component,
+        read=read,
+        revision=named.revision,
+        location=location,
+        listing=listing,
+        parse=parse,
+        logic=logic,
+        lineage=ids.lineage_id(logic, {"": listing}),
+        declared=declared,
+        timezone=named.timezone,
+        spark=named.spark,
+        reading=ids.read_logic(unfiltered, declared, read.schema_change),
+        checks=checks,
+    )
+
+
+def sink(named: Named, write: Write, path: str, source: str, maker: Node | None) -> Sink:
+    """`maker` makes the dataset `source`; None where that could not be compiled."""
+    keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
+    return Sink(
+        dataset=named.dataset,
+        uid=named.uid,
+        component=named.component,
+        write=write,
+        revision=named.revision,
+        source=source,
+        path=path,
+        identity=connectors.target_id(named.namespace, named.dataset, named.uid, write, path, keyed),
+        keyed=keyed,
+    )
+
+
+def sql_transform(
+    named: Named,
+    body: SqlTransform,
+    query: sql.Query,
+    modes: Modes,
+    checks: tuple[Check, ...],
+    nodes: Mapping[str, Node],
+) -> Transform:
+    is_volatile = bool(named.component.volatile or query.volatile)
+    own = _transform_logic(named, body, "sql", query.digest, modes)
+    return _transform(named, body, modes, checks, nodes, own, is_volatile=is_volatile, query=query)
+
+
+def python_transform(
+    named: Named,
+    body: PythonTransform,
+    bundle: code.Bundle,
+    modes: Modes,
+    checks: tuple[Check, ...],
+    nodes: Mapping[str, Node],
+) -> Transform:
+    is_volatile = bool(named.component.volatile or bundle.volatile)
+    own = _transform_logic(named, body, "python", bundle.digest, modes)
+    return _transform(named, body, modes, checks, nodes, own, is_volatile=is_volatile, bundle=bundle)
+
+
+def _transform_logic(
+    named: Named, body: SqlTransform | PythonTransform, language: str, digest: bytes, modes: Modes
+) -> bytes:
+    """Of the code, before checks and volatility have their say."""
+    by_slot = {slot.name: slot.mode for slot in modes.slots}
+    if modes.fold is not None:
+        by_slot[modes.fold.name] = fold.MODE
+    return ids.transform_logic(
+        language,
+        digest,
+        dict(body.params),
+        by_slot,
+        named.spark,
+        named.semantics,
+        entrypoint=body.entrypoint if isinstance(body, PythonTransform) else "",
+        keyed=_keyed(body, modes.slots),
+        requirements=body.requirements if isinstance(body, PythonTransform) else (),
+        fold=modes.fold.logic if modes.fold else None,
+    )
+
+
+def _transform(
+    named: Named,
+    body: SqlTransform | PythonTransform,
+    modes: Modes,
+    checks: tuple[Check, ...],
+    nodes: Mapping[str, Node],
+    code_logic: bytes,
+    *,
+    is_volatile: bool,
+    query: sql.Query | None = None,
+    bundle: code.Bundle | None = None,
+) -> Transform:
+    own = of_checks.filtered_logic(code_logic, checks)
+    if is_volatile:
+        own = ids.volatile_logic(own, named.uid)
+    logic = bytes.fromhex(named.component.pin) or own
+    upstream = {slot.name: _lineage(nodes[slot.dataset]) for slot in modes.slots}
+    return Transform(
+        dataset=named.dataset,
+        uid=named.uid,
+        component=named.component,
+        body=body,
+        revision=named.revision,
+        logic=logic,
+        lineage=ids.lineage_id(logic, upstream),
+        slots=modes.slots,
+        spark=named.spark,
+        query=query,
+        bundle=bundle,
+        is_volatile=is_volatile,
+        checks=checks,
+        semantics=named.semantics,
+        own=b"" if own == logic else own,
+        fold=modes.fold,
+    )
+
+
+def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> Json:
+    """How rows are told apart by keys, as part of the logic; None where they are not."""
+    if not body.partition_by:
+        return None
+    parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]
+    return {"parts": parts, "columns": {slot.name: list(slot.columns) for slot in slots if slot.columns}}
+
+
+def _lineage(node: Node) -> bytes:
+    return b"" if isinstance(node, Sink) else node.lineage

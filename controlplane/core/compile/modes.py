@@ -1,0 +1,180 @@
+"""Second step of compiling: how each input of a transform is read (each, by, all, previous), and whether these agree.
+
+Does not belong here: what is proven about a query (`sql.input_modes`), what a mode does to plans (`plan.transform`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from controlplane.core import sql
+from controlplane.core.blueprint import Component, KeyColumn, PythonTransform, SqlTransform
+from controlplane.core.blueprint.model import Position
+from controlplane.core.compile import fold, names
+from controlplane.core.compile.fold import Fold
+from controlplane.core.compile.nodes import Node, Slot, Source
+from controlplane.core.errors import Problem
+from controlplane.core.partitioning import named
+from controlplane.core.python import code
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far."""
+
+    datasets: Mapping[str, str]
+    nodes: Mapping[str, Node]
+    case_sensitive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """How a transform reads its inputs, and, where it reads its own partition before, as what."""
+
+    slots: tuple[Slot, ...]
+    fold: Fold | None
+    problems: tuple[Problem, ...]
+
+
+def of_sql(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> Modes:
+    slots = _sql_slots(component, body, query, inputs)
+    unread = [_unread(hint.place, hint.name) for hint in body.inputs if hint.name not in {s.name for s in slots}]
+    folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
+    return Modes(slots, folded, (*unread, *_unset(component, body, query), *wrong, *_conflicts(component, body, slots)))
+
+
+def of_python(component: Component, body: PythonTransform, bundle: code.Bundle, inputs: Inputs) -> Modes:
+    """Each input is read as it is declared; `all` where that is left out."""
+    slots = tuple(_python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs)
+    unnamed = _unnamed(component, body, bundle)
+    folded, wrong = _folded(component, body, slots, None)
+    return Modes(slots, folded, (*unnamed, *wrong, *_conflicts(component, body, slots)))
+
+
+# --- slots --------------------------------------------------------------------------------------
+
+
+def _sql_slots(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> tuple[Slot, ...]:
+    declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
+    parts = [
+        sql.KeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets)) for key in body.partition_by
+    ]
+    found = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
+    found.pop(fold.name_of(component), None)
+    renamed = names.renamed(component)
+    datasets = {name: inputs.datasets[renamed.get(name, name)] for name in found}
+    keyed = {} if declared else _proven_keys(found, datasets, inputs)
+    slots = []
+    for name, mode, reason in _chosen({name: verdict.planned for name, verdict in found.items()}, declared):
+        if name in keyed:
+            slots.append(Slot(name, datasets[name], "by", found[name].reason, keyed[name], is_proven=True))
+        else:
+            slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode)))
+    return tuple(slots)
+
+
+def _granule(key: KeyColumn) -> str:
+    """Of days, months, years or buckets; empty where each value is a key."""
+    if key.buckets:
+        return f"bucket {key.buckets}"
+    return key.granule
+
+
+def _python_slot(component: Component, body: PythonTransform, name: str, mode: str, inputs: Inputs) -> Slot:
+    dataset = inputs.datasets[names.renamed(component).get(name, name)]
+    return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode))
+
+
+def _proven_keys(
+    found: Mapping[str, sql.Verdict], datasets: Mapping[str, str], inputs: Inputs
+) -> dict[str, tuple[str, ...]]:
+    """The columns of the key in inputs that are proven to be read by it. Of several, only if these have the same
+    declared types: else a key might have another text in each."""
+    by = {name: tuple(k.column for k in verdict.keys) for name, verdict in found.items() if verdict.mode == "by"}
+    if not all(all(columns) for columns in by.values()):
+        return {}
+    if len(by) == 1:
+        return by
+    types = {tuple(_type(datasets[name], column, inputs) for column in columns) for name, columns in by.items()}
+    is_same = len(types) == 1 and None not in next(iter(types))
+    return by if is_same else {}
+
+
+def _type(dataset: str, column: str, inputs: Inputs) -> str | None:
+    """As a read component declares it; None where that is not known before its data is."""
+    node = inputs.nodes.get(dataset)
+    if not isinstance(node, Source) or node.declared is None:
+        return None
+    name = named(node.declared, column, case_sensitive=inputs.case_sensitive)
+    return next((str(f["type"]) for f in node.declared["fields"] if f["name"] == name), None)
+
+
+def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise, none of them is."""
+    other = [n for n, m in inferred.items() if m.mode == "each" and hints.get(n, "each") != "each"]
+    for name, found in inferred.items():
+        hint = hints.get(name)
+        if hint is not None and hint != found.mode:
+            yield name, hint, f"declared {hint}; inferred {found.reason}"
+        elif hint is None and found.mode == "each" and other:
+            yield name, "all", f"`all`: {other[0]} is declared `{hints[other[0]]}`; inferred {found.reason}"
+        else:
+            yield name, found.mode, found.reason
+
+
+def _columns(body: SqlTransform | PythonTransform, mode: str) -> tuple[str, ...]:
+    """A declared `by` input has the columns of the output's key under the same names."""
+    return tuple(part.column for part in body.partition_by) if mode == "by" else ()
+
+
+def _folded(
+    component: Component, body: SqlTransform | PythonTransform, slots: tuple[Slot, ...], read: set[str] | None
+) -> tuple[Fold | None, tuple[Problem, ...]]:
+    if body.previous is None:
+        return None, ()
+    found, problems = fold.fold(component, body.previous, ((s.name, s.mode) for s in slots), read)
+    return found, tuple(problems)
+
+
+# --- problems -----------------------------------------------------------------------------------
+
+
+def _unread(place: Position, name: str) -> Problem:
+    return problem_at(place, "unused-input", f"the SQL does not read {name!r}", "remove it")
+
+
+def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterator[Problem]:
+    """Parameters that the text uses and nobody sets."""
+    for name in sorted(query.parameters - dict(body.params).keys()):
+        hint = f"add it below params of {component.name}"
+        yield problem_at(component.place, "missing-parameter", f"the SQL uses :{name}", hint)
+
+
+def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -> Iterator[Problem]:
+    """Arguments of the function that are neither inputs nor what Headgate hands in."""
+    given = {hint.name for hint in body.inputs} | {"params", "spark", fold.name_of(component)}
+    for name in bundle.arguments:
+        if name not in given:
+            yield problem_at(component.place, "missing-input", f"the function takes {name!r}", "name it under inputs")
+
+
+def _conflicts(
+    component: Component, body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]
+) -> Iterator[Problem]:
+    """Modes that do not go together, or not with the output's key."""
+    modes = {slot.mode: slot.name for slot in slots}
+    place = component.place
+    if "by" in modes and not body.partition_by and body.previous is None:
+        message = f"{modes['by']} is read `by` a key, and no key is given"
+        yield problem_at(place, "missing-key", message, "name the columns of the key: partition_by: [...]")
+    if "by" in modes and "each" in modes:
+        message = f"{modes['each']} is read `each`, and {modes['by']} `by` a key"
+        yield problem_at(place, "conflicting-keys", message, "read one of them `all`, or both `by` the key")
+    if body.partition_by and "each" in modes and "by" not in modes:
+        message = f"{modes['each']} is read `each`: its partitions are those of the output"
+        yield problem_at(place, "conflicting-keys", message, "read it `by` the key or `all`, or remove partition_by")
+
+
+def problem_at(place: Position, code: str, message: str, hint: str = "") -> Problem:
+    return Problem(place.file, place.line, place.column, code, message, hint)
