@@ -1,4 +1,4 @@
-"""Packing as a habit: while nothing else is to be done, now and then. What is due is decided in operations.packing."""
+"""Packing as a habit: while nothing else is to be done, now and then. `projections.compaction` says what is due."""
 
 from __future__ import annotations
 
