@@ -276,7 +276,7 @@ def results_are_those_of_any_day() -> Patch:
 
 @mutation("timed")
 def nobody_looks_at_the_day() -> Patch:
-    return salts, "turned", lambda desired, before, now: set()
+    return salts, "period_changed", lambda desired, before, now: set()
 
 
 @mutation("timed")
