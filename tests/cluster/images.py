@@ -150,7 +150,9 @@ def _classes(below: tuple[Path, ...]) -> Path:
             for archive in made:
                 layer.content(archive.relative_to(root).as_posix(), archive.read_bytes())
 
-    makers = [(ROOT / "dataplane" / f"{name}.py").read_text() for name in ("classes", "prepare", "session")]
+    makers = [
+        (ROOT / "dataplane" / "spark" / f"{name}.py").read_text() for name in ("class_archive", "warmup", "session")
+    ]
     return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 
 
