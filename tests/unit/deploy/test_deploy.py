@@ -87,6 +87,15 @@ def test_a_base_image_is_named_by_its_content(image: str) -> None:
     assert re.search(r"@sha256:[0-9a-f]{64}$", bases.pop())
 
 
+@pytest.mark.parametrize("image", IMAGES)
+def test_what_an_image_is_built_of_is_there(image: str) -> None:
+    text = (DEPLOY / "images" / f"{image}.Containerfile").read_text()
+    copies = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ") and "--from=" not in line]
+    sources = [word for words in copies for word in words if not word.startswith("--")]
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
 @pytest.mark.parametrize("plane", ["controlplane", "dataplane"])
 def test_images_hold_the_versions_that_are_tested(plane: str) -> None:
     tested, held = (pinned(path) for path in (ROOT / "requirements.lock", DEPLOY / "images" / f"{plane}.lock"))
