@@ -99,10 +99,6 @@ class Client:
         """Calls under way, and later ones, raise Ended as soon as they would wait."""
         self._closed.set()
 
-    @property
-    def is_closed(self) -> bool:
-        return self._closed.is_set()
-
     def _post(self, call: str, body: dict[str, Any]) -> httpx2.Response:
         pause_s = FIRST_PAUSE_S
         while not self._closed.is_set():

@@ -140,7 +140,7 @@ class _Step:
         self._refuse_zone(query)
         if not self._is_sound(body, found, checks):
             return None
-        return identity.sql_transform(self.named, body, query, found, checks, self.nodes)
+        return identity.transform(self.named, body, query, found, checks, self.nodes)
 
     def _python(self, body: PythonTransform) -> Transform | None:
         component, bundle = self.named.component, self.named.text.bundles[self.named.component.name]
@@ -148,7 +148,7 @@ class _Step:
         self._refuse_zone(None)
         if not self._is_sound(body, found, checks):
             return None
-        return identity.python_transform(self.named, body, bundle, found, checks, self.nodes)
+        return identity.transform(self.named, body, bundle, found, checks, self.nodes)
 
     def _inputs(self) -> Inputs:
         return Inputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))

@@ -1,4 +1,4 @@
-"""Third step of compiling: nodes with their identities. Whatever decides which rows come out goes into `logic`.
+"""Third step of compiling: nodes with their identities. `logic` covers all that decides which rows come out.
 
 Nothing is refused here. Does not belong here: how an identity is computed (`ids`), what is wrong with a blueprint.
 """
@@ -92,66 +92,17 @@ def sink(named: Named, write: Write, path: str, source: str, maker: Node | None)
     )
 
 
-def sql_transform(
-    named: Named,
-    body: SqlTransform,
-    query: sql.Query,
-    modes: Modes,
-    checks: tuple[Check, ...],
-    nodes: Mapping[str, Node],
-) -> Transform:
-    is_volatile = bool(named.component.volatile or query.volatile)
-    own = _transform_logic(named, body, "sql", query.digest, modes)
-    return _transform(named, body, modes, checks, nodes, own, is_volatile=is_volatile, query=query)
-
-
-def python_transform(
-    named: Named,
-    body: PythonTransform,
-    bundle: code.Bundle,
-    modes: Modes,
-    checks: tuple[Check, ...],
-    nodes: Mapping[str, Node],
-) -> Transform:
-    is_volatile = bool(named.component.volatile or bundle.volatile)
-    own = _transform_logic(named, body, "python", bundle.digest, modes)
-    return _transform(named, body, modes, checks, nodes, own, is_volatile=is_volatile, bundle=bundle)
-
-
-def _transform_logic(
-    named: Named, body: SqlTransform | PythonTransform, language: str, digest: bytes, modes: Modes
-) -> bytes:
-    """Of the code, before checks and volatility have their say."""
-    by_slot = {slot.name: slot.mode for slot in modes.slots}
-    if modes.fold is not None:
-        by_slot[modes.fold.name] = fold.MODE
-    return ids.transform_logic(
-        language,
-        digest,
-        dict(body.params),
-        by_slot,
-        named.spark,
-        named.semantics,
-        entrypoint=body.entrypoint if isinstance(body, PythonTransform) else "",
-        keyed=_keyed(body, modes.slots),
-        requirements=body.requirements if isinstance(body, PythonTransform) else (),
-        fold=modes.fold.logic if modes.fold else None,
-    )
-
-
-def _transform(
+def transform(
     named: Named,
     body: SqlTransform | PythonTransform,
+    analysed: sql.Query | code.Bundle,
     modes: Modes,
     checks: tuple[Check, ...],
     nodes: Mapping[str, Node],
-    code_logic: bytes,
-    *,
-    is_volatile: bool,
-    query: sql.Query | None = None,
-    bundle: code.Bundle | None = None,
 ) -> Transform:
-    own = of_checks.filtered_logic(code_logic, checks)
+    """`analysed` is what its text was found to be; `nodes` holds its inputs."""
+    is_volatile = bool(named.component.volatile or analysed.volatile)
+    own = of_checks.filtered_logic(_code_logic(named, body, analysed, modes), checks)
     if is_volatile:
         own = ids.volatile_logic(own, named.uid)
     logic = bytes.fromhex(named.component.pin) or own
@@ -166,13 +117,34 @@ def _transform(
         lineage=ids.lineage_id(logic, upstream),
         slots=modes.slots,
         spark=named.spark,
-        query=query,
-        bundle=bundle,
+        query=analysed if isinstance(analysed, sql.Query) else None,
+        bundle=analysed if isinstance(analysed, code.Bundle) else None,
         is_volatile=is_volatile,
         checks=checks,
         semantics=named.semantics,
         own=b"" if own == logic else own,
         fold=modes.fold,
+    )
+
+
+def _code_logic(
+    named: Named, body: SqlTransform | PythonTransform, analysed: sql.Query | code.Bundle, modes: Modes
+) -> bytes:
+    """Of the code, before checks and volatility have their say."""
+    by_slot = {slot.name: slot.mode for slot in modes.slots}
+    if modes.fold is not None:
+        by_slot[modes.fold.name] = fold.MODE
+    return ids.transform_logic(
+        "sql" if isinstance(analysed, sql.Query) else "python",
+        analysed.digest,
+        dict(body.params),
+        by_slot,
+        named.spark,
+        named.semantics,
+        entrypoint=body.entrypoint if isinstance(body, PythonTransform) else "",
+        keyed=_keyed(body, modes.slots),
+        requirements=body.requirements if isinstance(body, PythonTransform) else (),
+        fold=modes.fold.logic if modes.fold else None,
     )
 
 

@@ -145,7 +145,7 @@ def _unread(place: Position, name: str) -> Problem:
 
 
 def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterator[Problem]:
-    """Parameters that the text uses and nobody sets."""
+    """Parameters of the SQL that `params` gives no value."""
     for name in sorted(query.parameters - dict(body.params).keys()):
         hint = f"add it below params of {component.name}"
         yield problem_at(component.place, "missing-parameter", f"the SQL uses :{name}", hint)

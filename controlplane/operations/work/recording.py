@@ -98,10 +98,10 @@ class Recording:
 
     def _memos(self, results: list[TaskResult]) -> None:
         self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in results})
-        if not KINDS[self.attempt.kind].has_manifest:
-            self._count("task.other", len(results))
-        else:
+        if KINDS[self.attempt.kind].has_manifest:  # users see it among the work on their data
             self._count_computed(len(results))
+        else:
+            self._count("task.other", len(results))
 
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
