@@ -70,7 +70,8 @@ class ProcessKubelet:
         config.load_kube_config(str(kubeconfig), client_configuration=settings)
         self._core: Any = client.CoreV1Api(client.ApiClient(settings))
         self._pods: dict[str, Running | None] = {}  # uid -> None while it is being started
-        self._imageless: set[str] = set()
+        self._processless: set[str] = set()  # uids of pods that are here and never had a process
+        self._leaving: set[str] = set()  # uids of pods that somebody deleted
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self._said = Said(self._log_of, kubeconfig.parent / "server.crt", kubeconfig.parent / "server.key")
@@ -168,7 +169,8 @@ class ProcessKubelet:
     def _see(self, pod: Json) -> None:
         uid = pod["metadata"]["uid"]
         if "deletionTimestamp" in pod["metadata"]:
-            if uid not in self._pods or uid in self._imageless:
+            self._leaving.add(uid)
+            if uid not in self._pods or uid in self._processless:
                 self._gone(pod)
             elif (running := self._pods[uid]) is not None:
                 threading.Thread(target=self._stop, args=(running, pod), daemon=True).start()
@@ -180,13 +182,14 @@ class ProcessKubelet:
         """From beginning to end."""
         (container,) = pod["spec"]["containers"]
         if container["image"] not in self._images:
-            self._imageless.add(pod["metadata"]["uid"])
+            self._processless.add(pod["metadata"]["uid"])
             words = f"nothing stands for image {container['image']}"
             self._tell(pod, "Pending", {"waiting": {"reason": "ErrImagePull", "message": words}})
             return
         try:
             running = self._start(pod, container, self._images[container["image"]])
         except (OSError, ApiException) as e:
+            self._processless.add(pod["metadata"]["uid"])
             self._tell(pod, "Failed", {"terminated": {"exitCode": 128, "reason": "StartError", "message": str(e)}})
             return
         with self._changed:
@@ -228,13 +231,14 @@ class ProcessKubelet:
         return found
 
     def _secret(self, pod: Json, name: str) -> dict[str, bytes]:
-        """A pod waits until its Secrets are there."""
+        """A pod waits until its Secrets are there, or it is deleted: its Job takes the Secret along."""
+        about = pod["metadata"]
         while True:
             try:
-                found = self._core.read_namespaced_secret(name, pod["metadata"]["namespace"])
+                found = self._core.read_namespaced_secret(name, about["namespace"])
                 return {k: base64.b64decode(v) for k, v in (found.data or {}).items()}
             except ApiException as e:
-                if e.status != 404 or self._closed.wait(AGAIN_S):
+                if e.status != 404 or about["uid"] in self._leaving or self._closed.wait(AGAIN_S):
                     raise
 
     def _environment(self, pod: Json, container: Json, mounts: Mapping[str, Path]) -> dict[str, str]:

@@ -119,6 +119,11 @@ class Site:
     def pods(self) -> list[str]:
         return sorted(p.metadata.name for p in self.core.list_namespaced_pod(self.namespace).items)
 
+    def scheduled(self) -> list[str]:
+        """Pods that have a node."""
+        found = self.core.list_namespaced_pod(self.namespace).items
+        return sorted(p.metadata.name for p in found if p.spec.node_name)
+
     def secrets(self) -> dict[str, str]:
         """Name -> token."""
         found = self.core.list_namespaced_secret(self.namespace).items

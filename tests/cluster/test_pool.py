@@ -68,6 +68,20 @@ def test_scaling_is_a_level(site: Site) -> None:
     assert (site.jobs(), site.pods(), site.secrets()) == ([], [], {})
 
 
+def test_a_pod_that_waits_for_its_secret_can_be_ended(site: Site) -> None:
+    def nobody(driver: str) -> str:
+        raise PoolUnavailable(f"no token for {driver}")
+
+    site.node()
+    pool = site.pool(mint_token=nobody)
+    with pytest.raises(PoolUnavailable):
+        pool.scale("driver", 1)
+    until(lambda: site.scheduled(), lambda: "no node takes the pod")
+    pool.scale("driver", 0)
+    drivers(pool, ended(1))
+    assert (site.jobs(), site.pods()) == ([], [])
+
+
 def test_after_a_job_that_was_deleted_by_hand_comes_one_of_another_name_with_a_token_of_its_own(site: Site) -> None:
     """The Secret of the one that has gone is still there for a moment."""
     site.node()
