@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from hdfs_native import Client, WriteOptions
 
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 from dataplane.storage.lake import PARQUET, TEMPORARY, fragment_folder
 from dataplane.storage.range_file import RangeFile
 

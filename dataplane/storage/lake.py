@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 from dataplane.errors import TaskFailure
 
 PARQUET = ".parquet"
