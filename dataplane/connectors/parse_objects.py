@@ -10,13 +10,12 @@ from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
 from dataplane.connectors.registry import OfUsersCode, SourceReader, reader
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
@@ -26,29 +25,32 @@ from dataplane.fragments.writing import Written
 from dataplane.spark.connector_jars import provide
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.jars import NoJars
+from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 
 
 @contextmanager
-def reading_of(attempt: Attempt) -> Iterator[SourceReader]:
+def reading_of(attempt: Attempt[SourceClaim]) -> Iterator[SourceReader]:
     attempt.enter()
-    connector = attempt.job["connector"]
+    connector = attempt.claim["job"]["connector"]
     try:
         provide(attempt.spark, connector)
     except NoJars as e:
         raise TaskFailure(e.condition, str(e), "infrastructure") from e
-    session = reading_session(attempt.spark, attempt.job["timezone"])
-    with reader(connector)(session, attempt.job) as source:
+    session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
+    with reader(connector)(session, attempt.claim["job"]) as source:
         yield source
 
 
-def schema_of(attempt: Attempt, task: TaskSpec) -> Schema:
+def schema_of(attempt: Attempt[InferClaim], task: ObjectsTask) -> Schema:
     """The `infer` kind of work."""
     with reading_of(attempt) as source:
         return source.schema(task["objects"])
 
 
-def parse_objects(attempt: Attempt, source: SourceReader) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
+def parse_objects(
+    attempt: Attempt[ParseClaim], source: SourceReader
+) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
     """A fragment or an error for each task, by label; and the tasks of which an object is not what was listed."""
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
@@ -58,16 +60,18 @@ def parse_objects(attempt: Attempt, source: SourceReader) -> tuple[dict[str, Wri
     return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
 
 
-def _void(source: SourceReader, tasks: Sequence[TaskSpec]) -> frozenset[str]:
+def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:
     changed = source.changed([found for task in tasks for found in task["objects"]])
     return frozenset(t["task"] for t in tasks if any(found["name"] in changed for found in t["objects"]))
 
 
-def _together(attempt: Attempt, source: SourceReader, tasks: Sequence[TaskSpec]) -> dict[str, Written | TaskError]:
+def _together(
+    attempt: Attempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
+) -> dict[str, Written | TaskError]:
     columns = canonical_schema(tasks[0]["columns"])
     lacking = tasks[0].get("lacking") or NO_COLUMNS
 
-    def run(some: Sequence[TaskSpec]) -> dict[str, Written]:
+    def run(some: Sequence[ParseTask]) -> dict[str, Written]:
         attempt.enter()
         labels = [task_label(t) for t in some]
         objects = [(task_label(t), found) for t in some for found in t["objects"]]
@@ -92,5 +96,5 @@ def told(source: SourceReader, error: BaseException) -> TaskError:
 def _typed(rows: DataFrame, columns: Schema) -> Iterator[Column]:
     """Columns as the dataset has them; that one is not there, Spark says."""
     found = {f.name: f.dataType for f in rows.schema}
-    for wanted in StructType.fromJson(columns):
+    for wanted in spark_type(columns):
         yield cast(wanted.name, found.get(wanted.name, wanted.dataType), wanted.dataType)

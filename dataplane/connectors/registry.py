@@ -11,25 +11,24 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob, WriteJob
 from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.results import TaskError, WriteAnswer
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.storage.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Job: TypeAlias = Mapping[str, Json]
-
 # Lists a place, in a worker: all partitions in order of their keys, whole or TaskFailure. A job with `known` (the last
 # key, and the objects behind it) asks only for what comes after; keys then ascend from there.
-Lister: TypeAlias = Callable[[Job], Iterator[ListedPartition]]
+Lister: TypeAlias = Callable[[ListJob], Iterator[ListedPartition]]
 
 # Opens a target for the tasks of one claim, in a worker; what it yields does one task, all or nothing, and may be
 # asked to do it again. TaskFailure where the target is another writer's.
-Writer: TypeAlias = Callable[[Job, Lake], AbstractContextManager[Callable[[TaskSpec], Json]]]
+Writer: TypeAlias = Callable[[WriteJob, Lake], AbstractContextManager[Callable[[WriteTask], WriteAnswer]]]
 
 
 class SourceReader(Protocol):
@@ -60,11 +59,11 @@ class OfUsersCode(Protocol):
 
 
 # Opens a source for one attempt, in a driver. The session has exact names and ANSI on.
-Reader: TypeAlias = "Callable[[SparkSession, Job], AbstractContextManager[SourceReader]]"
+Reader: TypeAlias = "Callable[[SparkSession, SourceJob], AbstractContextManager[SourceReader]]"
 
 
 # Tries a place without changing it; TaskFailure says in words what is in the way. `writes` in the job tells what for.
-Checker: TypeAlias = Callable[[Job], None]
+Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
 EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}  # by connector, what its packages are installed by

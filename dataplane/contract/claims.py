@@ -1,42 +1,176 @@
-"""What a driver or worker is given to do."""
+"""What a driver or worker is given to do: a claim has one job, and tasks of one kind."""
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
-from dataplane.contract.kinds import Kind
+from dataplane.contract.identity import Content, slot_id, task_key
+from dataplane.contract.jobs import (
+    AnalyseJob,
+    CheckJob,
+    ConnectJob,
+    IndexJob,
+    InferJob,
+    ListJob,
+    Logic,
+    PackJob,
+    ParseJob,
+    TransformJob,
+    WriteJob,
+)
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
 
 CONTRACT = 1
 
 
+# --- tasks --------------------------------------------------------------------------------------
+
+
 class TaskSpec(TypedDict):
-    """One task of a claim. Which of the optional fields are there depends on the job's kind."""
+    """What all tasks have: the key (hex), the epoch to report it under, the partition."""
 
     task: str
     epoch: int
     partition: str
-    objects: NotRequired[list[SourceObject]]  # parse
-    columns: NotRequired[Schema]  # parse: the objects' own columns, in dataset order
-    lacking: NotRequired[Schema]  # parse: columns that rows are dropped by, and that the objects do not have
-    slots: NotRequired[dict[str, list[str]]]  # transform: files of `each` and `by` inputs; index, check, pack: of ""
-    into: NotRequired[int]  # pack: the number of files
+
+
+class ObjectsTask(TaskSpec):
+    """Reads source objects."""
+
+    objects: list[SourceObject]
+
+
+class ParseTask(ObjectsTask):
+    columns: Schema  # the objects' own columns, in dataset order
+    lacking: NotRequired[Schema]  # columns that rows are dropped by, and that the objects do not have
+
+
+class FilesTask(TaskSpec):
+    """Reads files of the lake: by name of the input, or under the empty name."""
+
+    slots: dict[str, list[str]]
+
+
+class FollowingTask(TypedDict):
+    """A task after one of a fold: its key follows from what comes out before it. `ids`: what it reads besides."""
+
+    partition: str
+    slots: dict[str, list[str]]
+    ids: dict[str, str]
+    was: list[int] | None
+
+
+def next_key(job: Logic, ids: Mapping[str, str], before: Content) -> bytes:
+    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads besides."""
+    fold, returns = job["fold"], job["returns"]
+    slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **ids}.items()}
+    return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, returns)})
+
+
+class TransformTask(FilesTask):
     was: NotRequired[list[int] | None]  # of a fold: a content that ends the run, for the next task read it before
-    then: NotRequired[list[Json]]  # of a fold: tasks after this one, whose keys follow from what comes out
-    files: NotRequired[list[str]]  # write: the partition's files
-    remove: NotRequired[bool]  # write: the partition is to go
-    generation: NotRequired[int]  # write: of the dataset when it was asked for; never goes down
-    fragments: NotRequired[list[Json]]  # write of a whole generation: id, copies and files of each
+    then: NotRequired[list[FollowingTask]]
 
 
-class Claim(TypedDict):
+class PackTask(FilesTask):
+    into: int  # the number of files
+
+
+class WrittenFragment(TypedDict):
+    """A fragment of a generation that is written whole. `copies`: how many partitions have it."""
+
+    id: str
+    copies: int
+    files: list[FileEntry]
+
+
+class WriteTask(TaskSpec):
+    """One partition, or all of a generation where there are `fragments`."""
+
+    generation: int  # of the dataset when it was asked for; never goes down
+    files: NotRequired[list[str]]  # the partition's
+    remove: NotRequired[bool]  # the partition is to go
+    fragments: NotRequired[list[WrittenFragment]]
+
+
+# --- claims -------------------------------------------------------------------------------------
+
+
+class _Claim(TypedDict):
     contract: int
     attempt: str
     dataset: str
     prefix: str  # the only folder, relative to the lake, that the attempt may write to
     lake: str  # URI of the lake
     lease_s: float
-    kind: Kind
-    job: Json  # what all tasks share; docs/protocol.md gives the fields by kind
+
+
+class ListClaim(_Claim):
+    kind: Literal["list"]
+    job: ListJob
     tasks: list[TaskSpec]
+
+
+class ConnectClaim(_Claim):
+    kind: Literal["connect"]
+    job: ConnectJob
+    tasks: list[TaskSpec]
+
+
+class WriteClaim(_Claim):
+    kind: Literal["write"]
+    job: WriteJob
+    tasks: list[WriteTask]
+
+
+class InferClaim(_Claim):
+    kind: Literal["infer"]
+    job: InferJob
+    tasks: list[ObjectsTask]
+
+
+class ParseClaim(_Claim):
+    kind: Literal["parse"]
+    job: ParseJob
+    tasks: list[ParseTask]
+
+
+class AnalyseClaim(_Claim):
+    kind: Literal["analyse"]
+    job: AnalyseJob
+    tasks: list[TaskSpec]
+
+
+class TransformClaim(_Claim):
+    kind: Literal["transform"]
+    job: TransformJob
+    tasks: list[TransformTask]
+
+
+class IndexClaim(_Claim):
+    kind: Literal["index"]
+    job: IndexJob
+    tasks: list[FilesTask]
+
+
+class CheckClaim(_Claim):
+    kind: Literal["check"]
+    job: CheckJob
+    tasks: list[FilesTask]
+
+
+class PackClaim(_Claim):
+    kind: Literal["pack"]
+    job: PackJob
+    tasks: list[PackTask]
+
+
+WorkerClaim: TypeAlias = ListClaim | ConnectClaim | WriteClaim
+DriverClaim: TypeAlias = InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
+Claim: TypeAlias = WorkerClaim | DriverClaim
+SourceClaim: TypeAlias = InferClaim | ParseClaim  # of tasks that read source objects
+LogicClaim: TypeAlias = AnalyseClaim | TransformClaim  # of tasks that run users' code
+FragmentClaim: TypeAlias = ParseClaim | TransformClaim  # of tasks that write a dataset's fragments

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dataplane.contract.encoding import Encoded, digest
-from dataplane.contract.schemas import Json, Schema, encoded
+from dataplane.contract.schemas import Schema, encoded
 
 MASK = (1 << 64) - 1
 
@@ -48,13 +48,6 @@ def slot_id(content: Content, read_schema: Schema | Encoded) -> bytes:
 
 def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None) -> bytes:
     return digest("task/1", logic=logic, slots=slots, salt=salt)
-
-
-def next_key(job: Mapping[str, Json], task: Mapping[str, Json], before: Content) -> bytes:
-    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads besides."""
-    fold = job["fold"]
-    slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **task["ids"]}.items()}
-    return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, job["returns"])})
 
 
 def label_of(task: bytes) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.identity import Content
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.listings import ListingResult
+from dataplane.contract.schemas import Schema
 
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
 TARGET_GONE = "target-gone"  # a write found nothing where the copy has been: all of it is to be written again
@@ -23,7 +24,7 @@ class FileEntry(TypedDict):
     path: str
     size: int
     rows: int
-    stats: Json
+    stats: dict[str, Any]
 
 
 class Output(TypedDict):
@@ -32,6 +33,52 @@ class Output(TypedDict):
     files: list[FileEntry]
     content: list[int]
     schema: Schema
+
+
+class Metrics(TypedDict, total=False):
+    dropped_rows: int  # left out: malformed ones, and those that fail a condition
+    dropped: dict[str, int]  # of those that fail a condition, by its id
+
+
+class FollowingResult(Output):
+    """What came out of a task after one of a fold."""
+
+    task: str
+    partition: str
+    metrics: NotRequired[Metrics]
+    quarantine: NotRequired[Output]
+
+
+class SchemaAnswer(TypedDict):
+    """Of infer and analyse; and of a failed parse task, the types that its objects have. None: it cannot be told."""
+
+    schema: Schema | None
+
+
+class IndexAnswer(TypedDict):
+    keys: dict[str, list[int]]  # the content of the rows with each key
+
+
+class CheckAnswer(TypedDict):
+    rows: int
+    failing: int
+    examples: list[str]  # failing rows, as JSON
+
+
+class ConnectAnswer(TypedDict):
+    connector: str
+    place: str
+    error: TaskError | None
+
+
+class WriteAnswer(TypedDict):
+    rows: int
+    bytes: int
+    messages: NotRequired[int]  # that were sent to a topic
+    version: NotRequired[int]  # of a Delta table
+
+
+Answer: TypeAlias = SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | WriteAnswer | ListingResult
 
 
 class TaskResult(TypedDict):
@@ -44,11 +91,11 @@ class TaskResult(TypedDict):
     content: NotRequired[list[int]]
     schema: NotRequired[Schema]
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
-    then: NotRequired[list[Json]]  # of a fold: what came out of tasks after this one, in order
+    then: NotRequired[list[FollowingResult]]  # of a fold: in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
-    result: NotRequired[Json]  # of list, infer, analyse, index, check and write
+    result: NotRequired[Answer]  # of list, infer, analyse, index, check, connect and write
     error: NotRequired[TaskError]
-    metrics: NotRequired[Json]
+    metrics: NotRequired[Metrics]
 
 
 class TaskError(TypedDict):
@@ -89,7 +136,7 @@ class Manifest(TypedDict):
     contract: int
     attempt: str
     results: list[TaskResult]
-    versions: Json  # of Spark, Python and Headgate
+    versions: dict[str, str]  # of Spark, Python and Headgate
 
 
 def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list[FileEntry]]:

@@ -5,36 +5,75 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from dataplane.contract.encoding import Encoded, canonical
 
 Json: TypeAlias = Any  # a value that json.loads can return
-Schema: TypeAlias = dict[str, Json]  # Spark's JSON of a struct type, in canonical form
 
 
-def canonical_schema(schema: Mapping[str, Json]) -> Schema:
+class StructType(TypedDict):
+    type: Literal["struct"]
+    fields: list[Field]
+
+
+class ArrayType(TypedDict):
+    type: Literal["array"]
+    elementType: Type
+    containsNull: bool
+
+
+class MapType(TypedDict):
+    type: Literal["map"]
+    keyType: Type
+    valueType: Type
+    valueContainsNull: bool
+
+
+class UserType(TypedDict):
+    """A type of a user's own (`udt`); canonical as it is."""
+
+    type: Literal["udt"]
+
+
+Type: TypeAlias = str | StructType | ArrayType | MapType | UserType
+
+
+class Field(TypedDict):
+    name: str
+    type: Type
+    nullable: bool
+    metadata: Mapping[str, object]
+
+
+Schema: TypeAlias = StructType
+
+
+def field_of(name: str, kind: Type) -> Field:
+    """A column in canonical form: nullable, without metadata."""
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def struct_of(fields: Iterable[Field]) -> Schema:
+    return {"type": "struct", "fields": list(fields)}
+
+
+def canonical_schema(schema: Schema) -> Schema:
     """Spark's JSON of a struct type with all fields nullable and no metadata, nested types too."""
-    return {"type": "struct", "fields": [_field(f) for f in schema["fields"]]}
+    return struct_of(field_of(f["name"], _type(f["type"])) for f in schema["fields"])
 
 
-def _field(field: Mapping[str, Json]) -> Json:
-    return {"name": field["name"], "type": _type(field["type"]), "nullable": True, "metadata": {}}
-
-
-def _type(kind: Json) -> Json:
-    if not isinstance(kind, Mapping):
+def _type(kind: Type) -> Type:
+    if isinstance(kind, str):
         return kind
-    match kind["type"]:
-        case "struct":
-            return canonical_schema(kind)
-        case "array":
-            return {"type": "array", "elementType": _type(kind["elementType"]), "containsNull": True}
-        case "map":
-            key, value = _type(kind["keyType"]), _type(kind["valueType"])
-            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-        case _:
-            return dict(kind)
+    if kind["type"] == "struct":
+        return canonical_schema(kind)
+    if kind["type"] == "array":
+        return {"type": "array", "elementType": _type(kind["elementType"]), "containsNull": True}
+    if kind["type"] == "map":
+        key, value = _type(kind["keyType"]), _type(kind["valueType"])
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    return cast("UserType", dict(kind))
 
 
 def column_names(schema: Schema) -> tuple[str, ...]:
@@ -44,7 +83,7 @@ def column_names(schema: Schema) -> tuple[str, ...]:
 def select_columns(schema: Schema, names: Iterable[str]) -> Schema:
     """The fields of `schema` whose name is in `names`, in the schema's own order."""
     wanted = set(names)
-    return {"type": "struct", "fields": [f for f in schema["fields"] if f["name"] in wanted]}
+    return struct_of(f for f in schema["fields"] if f["name"] in wanted)
 
 
 def encoded(schema: Schema | Encoded) -> Encoded:

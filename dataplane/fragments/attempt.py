@@ -12,20 +12,21 @@ from concurrent.futures import Executor as Threads
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from pyspark.sql import SparkSession
 
-from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.claims import DriverClaim, TaskSpec
 from dataplane.contract.identity import label_of
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 from dataplane.errors import GONE
 from dataplane.fragments.links import Links, labels_in
 from dataplane.spark.session import claim_thread
 from dataplane.storage.lake import Lake
 
 T = TypeVar("T")
+Task = TypeVar("Task", bound=TaskSpec)
+C_co = TypeVar("C_co", bound=DriverClaim, covariant=True)  # an attempt is of one kind of task
 Explain: TypeAlias = Callable[[BaseException], TaskError]
 
 HINTS = 3  # how often an error's own words decide what is left out of the next try
@@ -44,10 +45,10 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Generic[C_co]):
     """`scratch` is a temporary folder of this attempt alone; `threads` run things for it that start no Spark job."""
 
-    claim: Claim
+    claim: C_co
     spark: SparkSession
     lake: Lake
     scratch: Path
@@ -55,11 +56,6 @@ class Attempt:
     cancelled: threading.Event
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _renaming: list[Callable[[str], str]] = field(default_factory=list)
-
-    @property
-    def job(self) -> Mapping[str, Json]:
-        job: Mapping[str, Json] = self.claim["job"]
-        return job
 
     @property
     def prefix(self) -> str:
@@ -97,9 +93,9 @@ def task_label(task: TaskSpec) -> str:
 
 
 def isolate(
-    attempt: Attempt,
-    tasks: Sequence[TaskSpec],
-    work: Callable[[Sequence[TaskSpec]], Mapping[str, T]],
+    attempt: Attempt[DriverClaim],
+    tasks: Sequence[Task],
+    work: Callable[[Sequence[Task]], Mapping[str, T]],
     explain: Explain,
     hints: int = HINTS,
 ) -> dict[str, T | TaskError]:

@@ -5,14 +5,14 @@ Does not belong here: what a failure leads to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.claims import CheckClaim, FilesTask
+from dataplane.contract.results import LABEL, CheckAnswer, TaskError
+from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import condition, explain_check
@@ -23,24 +23,24 @@ LONGEST = 500  # characters of an example
 _NULLS = {"ignoreNullFields": "false"}
 
 
-def check(attempt: Attempt) -> dict[str, Json | TaskError]:
+def check(attempt: Attempt[CheckClaim]) -> dict[str, CheckAnswer | TaskError]:
     """`{rows, failing, examples}`, or an error, for each task, by label."""
-    tasks, work = attempt.claim["tasks"], _unique if attempt.job["unique"] else _conditions
+    tasks, work = attempt.claim["tasks"], _unique if attempt.claim["job"]["unique"] else _conditions
     return isolate(attempt, tasks, lambda some: work(attempt, some), lambda e: _explain(attempt, e))
 
 
-def _explain(attempt: Attempt, error: BaseException) -> TaskError:
-    return explain_check(attempt.job, error, attempt.renamed)
+def _explain(attempt: Attempt[CheckClaim], error: BaseException) -> TaskError:
+    return explain_check(attempt.claim["job"], error, attempt.renamed)
 
 
 # --- conditions on rows ---------------------------------------------------------------------------
 
 
-def _conditions(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Json]:
+def _conditions(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
     """All these tasks as one job, and a second one over those with rows to show."""
     attempt.enter()
-    rows = _rows(attempt, tasks, attempt.job["schema"])
-    failing = ~condition(rows, attempt.job)
+    rows = _rows(attempt, tasks, attempt.claim["job"]["schema"])
+    failing = ~condition(rows, attempt.claim["job"])
     counted = rows.groupBy(LABEL).agg(F.count(F.lit(1)), F.count_if(failing)).collect()
     bad = {label for label, _, count in counted if count}
     shown = _examples(attempt, [t for t in tasks if task_label(t) in bad]) if bad else {}
@@ -48,10 +48,10 @@ def _conditions(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Json]:
     return nothing | {label: _answer(n, count, shown.get(label, ())) for label, n, count in counted}
 
 
-def _examples(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Sequence[str]]:
-    rows = _rows(attempt, tasks, attempt.job["shown"])
+def _examples(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, Sequence[str]]:
+    rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
     text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
-    failing = rows.filter(~condition(rows, attempt.job)).select(F.col(LABEL), text)
+    failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
     found = failing.groupBy(LABEL).agg(F.min("row"), F.max("row")).collect()
     return {label: [_without_label(row, label) for row in both] for label, *both in found}
 
@@ -61,8 +61,8 @@ def _without_label(row: str, label: str) -> str:
     return row.removesuffix(suffix) + "}" if row.endswith(suffix) else row
 
 
-def _rows(attempt: Attempt, tasks: Sequence[TaskSpec], schema: Schema) -> DataFrame:
-    session = query_session(attempt.spark, attempt.job["spark"])
+def _rows(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask], schema: Schema) -> DataFrame:
+    session = query_session(attempt.spark, attempt.claim["job"]["spark"])
     files = [(path, task_label(t)) for t in tasks for path in t["slots"][""]]
     return read_labelled(attempt, session, files, schema)
 
@@ -70,10 +70,10 @@ def _rows(attempt: Attempt, tasks: Sequence[TaskSpec], schema: Schema) -> DataFr
 # --- the dataset as a whole -----------------------------------------------------------------------
 
 
-def _unique(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Json]:
+def _unique(attempt: Attempt[CheckClaim], tasks: Sequence[FilesTask]) -> dict[str, CheckAnswer]:
     """Rows beyond the first with the same values; as in SQL, a row with a NULL among them is like no other."""
     attempt.enter()
-    job, names = attempt.job, attempt.job["unique"]
+    job, names = attempt.claim["job"], attempt.claim["job"]["unique"]
     rows = read_files(attempt, query_session(attempt.spark, job["spark"]), job["shared"][""], job["schema"])
     keys = rows.select(*(F.col(quoted(name)).alias(f"k{i}") for i, name in enumerate(names)))
     columns = [F.col(f"k{i}") for i in range(len(names))]
@@ -88,6 +88,6 @@ def _unique(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Json]:
     return {task_label(t): answer for t in tasks}
 
 
-def _answer(rows: int, failing: int, examples: Sequence[str]) -> Mapping[str, Json]:
+def _answer(rows: int, failing: int, examples: Sequence[str]) -> CheckAnswer:
     shown = dict.fromkeys(e if len(e) <= LONGEST else e[:LONGEST] + "..." for e in examples)
     return {"rows": rows, "failing": failing, "examples": list(shown)}

@@ -6,7 +6,7 @@ Does not belong here: which fragments are packed.
 
 from __future__ import annotations
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import PackClaim, PackTask
 from dataplane.contract.identity import pack_id
 from dataplane.contract.results import TaskError, infrastructure_error
 from dataplane.fragments.attempt import Attempt, task_label
@@ -16,12 +16,12 @@ from dataplane.fragments.writing import Fragment, Written, write_one
 from dataplane.spark.session import reading_session
 
 
-def pack_one(attempt: Attempt, task: TaskSpec) -> Written:
-    rows = read_files(attempt, reading_session(attempt.spark), task["slots"][""], attempt.job["schema"])
-    return write_one(attempt, gathered(rows, attempt.job, task["into"]), task_label(task))
+def pack_one(attempt: Attempt[PackClaim], task: PackTask) -> Written:
+    rows = read_files(attempt, reading_session(attempt.spark), task["slots"][""], attempt.claim["job"]["schema"])
+    return write_one(attempt, gathered(rows, attempt.claim["job"], task["into"]), task_label(task))
 
 
-def proven(task: TaskSpec, outcome: Fragment | TaskError) -> Fragment | TaskError:
+def proven(task: PackTask, outcome: Fragment | TaskError) -> Fragment | TaskError:
     """What was measured, if it is what was asked for."""
     if not isinstance(outcome, Fragment) or pack_id(outcome.schema, outcome.content).hex() == task["task"]:
         return outcome

@@ -54,7 +54,7 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
     fields = schema["fields"]
     if [(c.name, c.type) for c in rows.schema] != [(f["name"], _arrow_type(f["type"])) for f in fields]:
         return None
-    columns = [_column(f["type"], rows.column(i).combine_chunks()) for i, f in enumerate(fields)]
+    columns = [_column(str(f["type"]), rows.column(i).combine_chunks()) for i, f in enumerate(fields)]
     texts = [c.values for c in columns if isinstance(c.values, _Texts)]
     if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None

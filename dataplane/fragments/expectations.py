@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract.results import EXPECTATION, LABEL, REASON, TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.claims import FragmentClaim
+from dataplane.contract.jobs import CheckJob, DropRule, DropRules
+from dataplane.contract.results import EXPECTATION, LABEL, REASON, Metrics, TaskError
+from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.content import quoted
@@ -26,10 +29,11 @@ from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.plan_guard import check_condition, check_filter
 from dataplane.spark.session import closed, reading_session, under
 
+Condition: TypeAlias = DropRule | CheckJob
 TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
 
 
-def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
+def condition(rows: DataFrame, check: Condition) -> Column:
     """The condition of a check, found to be one over these rows. Raises Failed at its own place.
 
     The text is read as one expression, whatever is in it.
@@ -43,7 +47,7 @@ def condition(rows: DataFrame, check: Mapping[str, Json]) -> Column:
     return found
 
 
-def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
+def explain_check(check: Condition, error: BaseException, renamed: Callable[[str], str] = str) -> TaskError:
     text = check["check"]
     return {
         **explain(error, ErrorSource(sql=text, original=text, renamed=renamed)),
@@ -54,7 +58,7 @@ def explain_check(check: Mapping[str, Json], error: BaseException, renamed: Call
 # --- taking rows out ------------------------------------------------------------------------------
 
 
-def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
+def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
     """`rows` with other labels where they are to be taken out: that of the first check that a row fails."""
     with under(rows.sparkSession, closed(expect["spark"])):
         conditions = list(_conditions(rows, expect))
@@ -65,7 +69,7 @@ def sorted_out(rows: DataFrame, expect: Mapping[str, Json]) -> DataFrame:
         return rows.withColumn(LABEL, marked)
 
 
-def _conditions(rows: DataFrame, expect: Mapping[str, Json]) -> Iterator[Column]:
+def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
     for check in expect["drop"]:
         yield condition(rows, check)
         if check.get("quarantine") and REASON in rows.columns:
@@ -76,27 +80,27 @@ def _mark(number: int) -> str:
     return f"-{number}"
 
 
-def write_kept(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_kept(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """As `write_many`, without the rows that the job takes out."""
-    expect = attempt.job.get("expect")
+    expect = attempt.claim["job"].get("expect")
     if not expect:
-        return write_many(attempt, clustered_within(rows, attempt.job), labels)
+        return write_many(attempt, clustered_within(rows, attempt.claim["job"]), labels)
     return write_sorted_out(attempt, sorted_out(rows, expect), labels)
 
 
-def write_one_kept(attempt: Attempt, rows: DataFrame, label: str) -> Written:
+def write_one_kept(attempt: Attempt[FragmentClaim], rows: DataFrame, label: str) -> Written:
     """One task's rows, without those that the job takes out."""
-    if not attempt.job.get("expect"):
-        return write_one(attempt, clustered(rows, attempt.job), label)
+    if not attempt.claim["job"].get("expect"):
+        return write_one(attempt, clustered(rows, attempt.claim["job"]), label)
     return write_kept(attempt, rows.withColumn(LABEL, F.lit(label)), [label])[label]
 
 
-def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_sorted_out(attempt: Attempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or quarantined."""
-    expect = attempt.job["expect"]
+    expect = attempt.claim["job"]["expect"]
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
     every = [*labels, *(label + mark for label in labels for _, mark in checks)]
-    written = write_many(attempt, clustered_within(rows, attempt.job), every)
+    written = write_many(attempt, clustered_within(rows, attempt.claim["job"]), every)
     quarantined = _quarantined(attempt, written, labels)
     for label in labels:
         counts = {check["id"]: _taken_out(attempt, written[label + mark]) for check, mark in checks}
@@ -104,12 +108,12 @@ def write_sorted_out(attempt: Attempt, rows: DataFrame, labels: Sequence[str]) -
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
 
-def write_dealt(attempt: Attempt, rows: DataFrame) -> tuple[dict[str, Written], Mapping[str, Json]]:
+def write_dealt(attempt: Attempt[FragmentClaim], rows: DataFrame) -> tuple[dict[str, Written], Metrics]:
     """As `write_labelled`, without the rows that the job takes out; and metrics, of how many those were in all."""
-    expect = attempt.job.get("expect")
+    expect = attempt.claim["job"].get("expect")
     if not expect:
-        return write_labelled(attempt, clustered_within(rows, attempt.job)), {}
-    found = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.job))
+        return write_labelled(attempt, clustered_within(rows, attempt.claim["job"])), {}
+    found = write_labelled(attempt, clustered_within(sorted_out(rows, expect), attempt.claim["job"]))
     counts: Counter[str] = Counter()
     for number, check in enumerate(expect["drop"]):
         mine = [label for label in found if label.endswith(_mark(number))]
@@ -117,7 +121,7 @@ def write_dealt(attempt: Attempt, rows: DataFrame) -> tuple[dict[str, Written], 
     return found, _metrics({id: n for id, n in counts.items() if n})
 
 
-def _taken_out(attempt: Attempt, written: Written) -> int:
+def _taken_out(attempt: Attempt[FragmentClaim], written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
     count: int = sum(attempt.lake.footer(path, size).num_rows for path, size in written.files.items())
     attempt.lake.delete(written.files)
@@ -128,31 +132,33 @@ def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
     return replace(written, metrics=_metrics(dropped)) if dropped else written
 
 
-def _metrics(dropped: Mapping[str, int]) -> Mapping[str, Json]:
+def _metrics(dropped: Mapping[str, int]) -> Metrics:
     return {"dropped": dict(dropped), "dropped_rows": sum(dropped.values())} if dropped else {}
 
 
 # --- keeping them elsewhere -----------------------------------------------------------------------
 
 
-def nothing_written(attempt: Attempt, schema: Schema) -> Written:
+def nothing_written(attempt: Attempt[FragmentClaim], schema: Schema) -> Written:
     """The fragments of a task without a row."""
     second = Written(_with_reason(schema)) if _quarantining(attempt) else None
     return Written(schema, taken_out=second)
 
 
 def _with_reason(schema: Schema) -> Schema:
-    reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
-    return {**schema, "fields": [*schema["fields"], reason]}
+    return struct_of([*schema["fields"], field_of(REASON, "string")])
 
 
-def _quarantining(attempt: Attempt) -> dict[str, str]:
+def _quarantining(attempt: Attempt[FragmentClaim]) -> dict[str, str]:
     """The names of the checks whose rows are kept, by the mark of their labels."""
-    checks = (attempt.job.get("expect") or {"drop": ()})["drop"]
+    expect = attempt.claim["job"].get("expect")
+    checks = expect["drop"] if expect else ()
     return {_mark(i): check["name"] for i, check in enumerate(checks) if check.get("quarantine")}
 
 
-def _quarantined(attempt: Attempt, written: Mapping[str, Written], labels: Sequence[str]) -> dict[str, Written]:
+def _quarantined(
+    attempt: Attempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
+) -> dict[str, Written]:
     """The second fragments of tasks: what was written under other labels, once more, with the reason."""
     reasons = _quarantining(attempt)
     if not reasons:
@@ -176,7 +182,7 @@ def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -
     return rows.select(*columns, chosen.alias(REASON), label.alias(LABEL))
 
 
-def check_conditions(rows: DataFrame, expect: Mapping[str, Json] | None) -> None:
+def check_conditions(rows: DataFrame, expect: DropRules | None) -> None:
     """Raise Failed or TaskFailure where a condition by which rows are taken out cannot be one over these rows."""
     if not expect:
         return

@@ -14,13 +14,14 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
+from dataplane.contract.claims import DriverClaim
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Schema
 from dataplane.errors import GONE, MADE_AGAIN, TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import with_label
+from dataplane.spark.schemas import spark_type
 from dataplane.storage.lake import LocalLake
 
 # Thousands of paths are looked at by a Spark job rather than one after the other.
@@ -30,7 +31,7 @@ LISTING = {
 }
 
 
-def rows_of(attempt: Attempt, session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
+def rows_of(attempt: Attempt[DriverClaim], session: SparkSession, paths: Iterable[str], schema: Schema) -> DataFrame:
     """Rows of files, of one that is named twice twice; a column that a file lacks is NULL in its rows."""
     found = list(paths)
     if isinstance(attempt.lake, LocalLake):
@@ -43,7 +44,7 @@ def rows_of(attempt: Attempt, session: SparkSession, paths: Iterable[str], schem
 
 
 def labelled_rows(
-    attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+    attempt: Attempt[DriverClaim], session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
 ) -> DataFrame:
     """As `rows_of`, with the column `_fragment` at the end: the label that was given with each path."""
     if isinstance(attempt.lake, LocalLake):
@@ -52,7 +53,7 @@ def labelled_rows(
 
 
 def _linked(
-    attempt: Attempt,
+    attempt: Attempt[DriverClaim],
     lake: LocalLake,
     session: SparkSession,
     files: Sequence[tuple[str, str | None]] | Sequence[tuple[str, str]],
@@ -63,16 +64,18 @@ def _linked(
         if not os.path.exists(place := lake.place(path)):  # Spark passes over a link to nothing
             raise TaskFailure(GONE, f"{place} is not there: {MADE_AGAIN}", "infrastructure")
         links.add(place, label)
-    return session.read.schema(StructType.fromJson(schema)).parquet(str(links.folder))
+    return session.read.schema(spark_type(schema)).parquet(str(links.folder))
 
 
-def _scan(attempt: Attempt, session: SparkSession, paths: Sequence[str], schema: Schema) -> DataFrame:
+def _scan(attempt: Attempt[DriverClaim], session: SparkSession, paths: Sequence[str], schema: Schema) -> DataFrame:
     for name, value in LISTING.items():
         session.conf.set(name, value)
-    return session.read.schema(StructType.fromJson(schema)).parquet(*map(attempt.lake.place, paths))
+    return session.read.schema(spark_type(schema)).parquet(*map(attempt.lake.place, paths))
 
 
-def _labelled(attempt: Attempt, session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema) -> DataFrame:
+def _labelled(
+    attempt: Attempt[DriverClaim], session: SparkSession, files: Sequence[tuple[str, str]], schema: Schema
+) -> DataFrame:
     named = [(attempt.lake.place(path), (label,)) for path, label in files]
     scan = _scan(attempt, session, list(dict.fromkeys(path for path, _ in files)), schema)
     return joined_by_path(session, scan, named, f"{LABEL} STRING")

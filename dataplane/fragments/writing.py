@@ -12,17 +12,19 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
+from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.results import LABEL, FileEntry
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.results import LABEL, FileEntry, Metrics
+from dataplane.contract.schemas import Field, Schema, Type, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, unsupported
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.statistics import file_entry
+from dataplane.spark.schemas import schema_of, spark_type
+from dataplane.spark.schemas import written as schema_written
 from dataplane.spark.session import WRITING, reading_session
 from dataplane.storage.lake import fragment_folder
 
@@ -36,7 +38,7 @@ class Written:
 
     schema: Schema
     files: Mapping[str, int] = field(default_factory=dict)
-    metrics: Mapping[str, Json] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
     taken_out: Written | None = None  # the second fragment of the task
 
 
@@ -47,7 +49,7 @@ class Partitioned:
     schema: Schema
     keys: Mapping[str, str]
     written: Mapping[str, Written]
-    metrics: Mapping[str, Json] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
 
 
 Stored: TypeAlias = Written | Partitioned
@@ -60,7 +62,7 @@ class Fragment:
     schema: Schema
     files: tuple[FileEntry, ...]
     content: Content
-    metrics: Mapping[str, Json]
+    metrics: Metrics
     taken_out: Fragment | None = None
 
 
@@ -72,17 +74,17 @@ def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> 
 
     `labelled`: the last column is the label, and ours.
     """
-    schema = df.schema.jsonValue()
+    schema = schema_written(df)
     own, label = (schema["fields"][:-1], schema["fields"][-1:]) if labelled else (schema["fields"], [])
     _check_names([f["name"] for f in own], case_sensitive=case_sensitive)
-    typed = _without_void({**schema, "fields": own})
-    for column in typed["fields"]:
+    typed = [_typed(column) for column in own]
+    for column in typed:
         if "__COLLATIONS" in column["metadata"]:
             raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has a collation: cast it")
         if bad := unsupported(column["type"]):
             raise TaskFailure("UNSUPPORTED_OUTPUT_TYPE", f"column {column['name']!r} has type {bad}: cast it")
-    whole = {**typed, "fields": [*typed["fields"], *label]}
-    return df if whole == schema else df.to(StructType.fromJson(whole))
+    whole = struct_of([*typed, *label])
+    return df if whole == schema else df.to(spark_type(whole))
 
 
 def _check_names(names: Sequence[str], *, case_sensitive: bool) -> None:
@@ -98,43 +100,49 @@ def _check_names(names: Sequence[str], *, case_sensitive: bool) -> None:
         raise TaskFailure("RESERVED_COLUMN", f"a column may not be named {LABEL!r}")
 
 
-def _without_void(kind: Json) -> Json:
-    if not isinstance(kind, Mapping):
+def _typed(column: Field) -> Field:
+    """With texts in place of untyped NULLs."""
+    return {**column, "type": _without_void(column["type"])}
+
+
+def _without_void(kind: Type) -> Type:
+    if isinstance(kind, str):
         return "string" if kind == "void" else kind
-    fields = {"fields": [{**f, "type": _without_void(f["type"])} for f in kind["fields"]]} if "fields" in kind else {}
-    return {
-        **kind,
-        **fields,
-        **{k: _without_void(kind[k]) for k in ("elementType", "keyType", "valueType") if k in kind},
-    }
+    if kind["type"] == "struct":
+        return {**kind, "fields": [_typed(one) for one in kind["fields"]]}
+    if kind["type"] == "array":
+        return {**kind, "elementType": _without_void(kind["elementType"])}
+    if kind["type"] == "map":
+        return {**kind, "keyType": _without_void(kind["keyType"]), "valueType": _without_void(kind["valueType"])}
+    return kind
 
 
-def write_one(attempt: Attempt, df: DataFrame, label: str) -> Written:
+def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Written:
     """One task's rows."""
-    schema = canonical_schema(df.schema.jsonValue())
+    schema = schema_of(df)
     job = attempt.staging()
     found = _stored(attempt, job, fragment_folder(job, label), df)
     return Written(schema, found.get(label, {}))
 
 
-def write_many(attempt: Attempt, df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
+def write_many(attempt: Attempt[DriverClaim], df: DataFrame, labels: Sequence[str]) -> dict[str, Written]:
     """The rows of several tasks, told apart by the column `_fragment`, as one job without a shuffle."""
     found = write_labelled(attempt, df)
     if strangers := found.keys() - set(labels):
         raise AssertionError(f"rows of no task: {sorted(strangers)[:3]}")
-    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
+    schema = schema_of(df.drop(LABEL))
     return {label: found.get(label) or Written(schema) for label in labels}
 
 
-def write_labelled(attempt: Attempt, df: DataFrame) -> dict[str, Written]:
+def write_labelled(attempt: Attempt[DriverClaim], df: DataFrame) -> dict[str, Written]:
     """A fragment for each value of the column `_fragment`, which are texts that may stand in a path."""
-    schema = canonical_schema(df.drop(LABEL).schema.jsonValue())
+    schema = schema_of(df.drop(LABEL))
     job = attempt.staging()
     found = _stored(attempt, job, job, df, LABEL)
     return {label: Written(schema, files) for label, files in found.items()}
 
 
-def _stored(attempt: Attempt, job: str, target: str, df: DataFrame, *by: str) -> dict[str, dict[str, int]]:
+def _stored(attempt: Attempt[DriverClaim], job: str, target: str, df: DataFrame, *by: str) -> dict[str, dict[str, int]]:
     """Files by label. Each job has a folder of its own, so that no other job's commit sweeps it away."""
     try:
         _configure(df.sparkSession)
@@ -153,7 +161,7 @@ def _configure(session: SparkSession) -> None:
 # --- measuring ----------------------------------------------------------------------------------
 
 
-def measure(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, Fragment]:
+def measure(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, Fragment]:
     """Files and contents by label, from one pass per schema over the files as written.
 
     Raises if what is read back is not what was written; files without rows are deleted.
@@ -178,7 +186,7 @@ def by_schema(written: Mapping[str, Written]) -> Iterator[tuple[Schema, list[str
         yield written[labels[0]].schema, labels
 
 
-def _entries(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, list[FileEntry]]:
+def _entries(attempt: Attempt[DriverClaim], written: Mapping[str, Written]) -> dict[str, list[FileEntry]]:
     files = [(label, path, size) for label, one in written.items() for path, size in sorted(one.files.items())]
     entries = attempt.threads.map(lambda f: file_entry(attempt.lake, f[1], f[2], written[f[0]].schema), files)
     result: dict[str, list[FileEntry]] = {label: [] for label in written}
@@ -192,7 +200,9 @@ def _entries(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, list
     return result
 
 
-def _contents(attempt: Attempt, schema: Schema, files: Mapping[str, Sequence[FileEntry]]) -> dict[str, Content]:
+def _contents(
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]]
+) -> dict[str, Content]:
     entries = [entry for of_label in files.values() for entry in of_label]
     if not entries:
         return {}
@@ -203,7 +213,7 @@ def _contents(attempt: Attempt, schema: Schema, files: Mapping[str, Sequence[Fil
 
 
 def _of_few_rows(
-    attempt: Attempt, schema: Schema, files: Mapping[str, Sequence[FileEntry]]
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]]
 ) -> dict[str, Content] | None:
     """None if it takes Spark to tell."""
     every = [(label, entry) for label, entries in files.items() for entry in entries]
@@ -216,14 +226,14 @@ def _of_few_rows(
     return found
 
 
-def _table(attempt: Attempt, entry: FileEntry) -> pa.Table:
+def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
     source = attempt.lake.open(entry["path"], entry["size"])
     with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
         return file.read(use_threads=False)
 
 
 def _by_spark(
-    attempt: Attempt, schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, is_small: bool
+    attempt: Attempt[DriverClaim], schema: Schema, files: Mapping[str, Sequence[FileEntry]], *, is_small: bool
 ) -> dict[str, Content]:
     """`is_small`: one Spark task does it all, so that nothing is shuffled."""
     session = reading_session(attempt.spark)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
@@ -19,8 +19,8 @@ from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 from dataplane.contract.globs import fixed_folder
+from dataplane.contract.jobs import ConnectJob, ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, is_of_bytes, source_of
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing import unchanged
 from dataplane.listing.bounds import Bounds
@@ -39,9 +39,7 @@ SHARE = 50  # files that one thread reads in a row
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-def list_files(
-    job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None = None, lake: str = ""
-) -> ListingResult:
+def list_files(job: ListJob, cache: Versions, place: Callable[[], Path] | None = None, lake: str = "") -> ListingResult:
     """The result of a `list` task. TaskFailure if anything at all cannot be read.
 
     Memory holds some thousand files at a time. A listing that is too large for a report becomes the file that `place`
@@ -53,7 +51,7 @@ def list_files(
 
 
 def _looking(
-    job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds
+    job: ListJob, cache: Versions, places: Places, bounds: Bounds
 ) -> AbstractContextManager[LocationFingerprint]:
     if not is_remote(job["location"]):
         return nullcontext(
@@ -64,7 +62,7 @@ def _looking(
     return object_store.looking(job, cache, places, bounds)
 
 
-def _looks(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> str:
+def _looks(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> str:
     """A digest over names and stamps of all files as they are found. It may be remembered, as a file may, if all have
     been at rest for a while; empty otherwise, and where anything is in the way, which the listing will tell."""
     if not cache.remembers:
@@ -89,7 +87,7 @@ def _found(pattern: str, places: Places, bounds: Bounds) -> Iterator[str]:
     return places.of_files(find(pattern, folder, bounds.count))
 
 
-def partitions(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[ListedPartition]:
+def partitions(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[ListedPartition]:
     """What is found at the job's location, in order of keys. TaskFailure for what cannot be read, or has no key."""
     pattern = local_path(job["location"])
     folder = base_folder(pattern)
@@ -122,7 +120,7 @@ def base_folder(pattern: str) -> str:
     return fixed_folder(pattern.partition("{")[0] + "*" if "{" in pattern else pattern)
 
 
-def check_folder(job: Mapping[str, Json]) -> None:
+def check_folder(job: ConnectJob) -> None:
     """Whether a location can be looked at, or written to. TaskFailure says why not."""
     places = Places.of(os.environ)
     if is_remote(job["place"]):
@@ -147,7 +145,7 @@ def check_folder(job: Mapping[str, Json]) -> None:
     return None
 
 
-def keys_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
+def keys_for(job: ListJob) -> Callable[[str], str | None]:
     """What gives a file's partition key by its name below the fixed folder; None where it is not asked for.
     TaskFailure for a name that has no key."""
     regex, key_of = (job.get("settings") or {}).get("regex"), key_for(job)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.keys import encode_segment, key_of
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Json
@@ -19,7 +20,7 @@ LARGEST = 4  # times the limit, at which a group ends in any case
 TOP = "."  # the key of files that are in no folder
 
 
-def key_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
+def key_for(job: ListJob) -> Callable[[str], str | None]:
     """What gives a file's partition key by its name below the fixed folder; None where it has none."""
     if _settings(job).get("group.by") == "folder":
         return _folder
@@ -27,13 +28,13 @@ def key_for(job: Mapping[str, Json]) -> Callable[[str], str | None]:
     return lambda name: key_of(name, template)
 
 
-def grouped(found: Iterator[tuple[str, SourceObject]], job: Mapping[str, Json]) -> Iterator[tuple[str, SourceObject]]:
+def grouped(found: Iterator[tuple[str, SourceObject]], job: ListJob) -> Iterator[tuple[str, SourceObject]]:
     """Files with keys, in their order, under the keys of their groups: of each the key of its first file."""
     settings = _settings(job)
     return _by_size(found, settings["group.bytes"]) if settings.get("group.by") == "size" else found
 
 
-def _settings(job: Mapping[str, Json]) -> Mapping[str, Json]:
+def _settings(job: ListJob) -> Mapping[str, Json]:
     return job.get("settings") or {}
 
 

@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from dataplane.contract.globs import GLOB_CHARACTERS
+from dataplane.contract.jobs import ConnectJob, ConnectorJob, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
 from dataplane.listing.external_sort import Record, sorted_unique
@@ -63,7 +63,7 @@ class StorePlace:
     access: Access
 
     @staticmethod
-    def of(job: Mapping[str, Json], location: str) -> StorePlace:
+    def of(job: ConnectorJob, location: str) -> StorePlace:
         root = root_of(location)
         return StorePlace(root, location.removeprefix(root).lstrip("/"), Access.of(job))
 
@@ -85,7 +85,7 @@ class StorePlace:
 
 
 @contextmanager
-def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bounds) -> Iterator[LocationFingerprint]:
+def looking(job: ListJob, cache: Versions, places: Places, bounds: Bounds) -> Iterator[LocationFingerprint]:
     """All that the server tells of a location, then what is listed. Memory holds a few pages of the server, what is
     being sorted, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
@@ -102,7 +102,7 @@ def looking(job: Mapping[str, Json], cache: Versions, places: Places, bounds: Bo
 
 
 def _partitions(
-    objects: Iterable[Told], place: StorePlace, job: Mapping[str, Json], cache: Versions, places: Places
+    objects: Iterable[Told], place: StorePlace, job: ListJob, cache: Versions, places: Places
 ) -> Iterator[ListedPartition]:
     reading = FileReading(job["format"], job["options"])
     try:
@@ -113,7 +113,7 @@ def _partitions(
         raise TaskFailure("bad-glob", f"{job['location']}: {e}") from e
 
 
-def check(job: Mapping[str, Json], places: Places) -> None:
+def check(job: ConnectJob, places: Places) -> None:
     """Whether a place can be listed, and, to read from it, what is found first be read. TaskFailure says why not."""
     place = StorePlace.of(job, job["place"])
     if job["writes"]:
@@ -134,7 +134,7 @@ def check(job: Mapping[str, Json], places: Places) -> None:
 # --- which there are ------------------------------------------------------------------------------
 
 
-def _records(objects: Iterable[Told], place: StorePlace, job: Mapping[str, Json], places: Places) -> Iterator[Record]:
+def _records(objects: Iterable[Told], place: StorePlace, job: ListJob, places: Places) -> Iterator[Record]:
     """Key, name, size, time and version of all that are asked for."""
     is_found, key_of, folder = matcher(place.path.removeprefix(place.folder)), keys_for(job), place.folder
     count = 0

@@ -8,14 +8,14 @@ or held there is told in full again. Does not belong here: looking.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult
-from dataplane.contract.schemas import Json
 from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions
 
@@ -28,9 +28,7 @@ class LocationFingerprint:
     partitions: Callable[[], Iterator[ListedPartition]]
 
 
-def result(
-    look: LocationFingerprint, job: Mapping[str, Json], cache: Versions, place: Callable[[], Path] | None
-) -> ListingResult:
+def result(look: LocationFingerprint, job: ListJob, cache: Versions, place: Callable[[], Path] | None) -> ListingResult:
     """What is listed; without the partitions where the control plane has just these."""
     way = _way(job)
     known: ListingResult | None = cache.listing(way, look.text) if look.text and "was" in job else None
@@ -45,7 +43,7 @@ def result(
     return found
 
 
-def _way(job: Mapping[str, Json]) -> str:
+def _way(job: ListJob) -> str:
     """Where and how it is listed. Another number in the tag forgets all, when listings are to come out otherwise."""
     asked = {name: job.get(name) for name in ("location", "format", "options", "partition", "metadata", "settings")}
     return digest("listed/1", asked=json.dumps(asked, sort_keys=True)).hex()

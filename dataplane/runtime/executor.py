@@ -10,14 +10,14 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
-from typing import assert_never, cast
+from typing import TypeVar, cast
 
 from pyspark.sql import SparkSession
 
@@ -28,12 +28,28 @@ from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.files.verify import are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
 from dataplane.connectors.registry import SourceReader
-from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.claims import (
+    AnalyseClaim,
+    CheckClaim,
+    Claim,
+    DriverClaim,
+    IndexClaim,
+    InferClaim,
+    PackClaim,
+    ParseClaim,
+    ParseTask,
+    SourceClaim,
+    TaskSpec,
+    TransformClaim,
+    TransformTask,
+    WorkerClaim,
+)
 from dataplane.contract.identity import EMPTY, Content
-from dataplane.contract.results import QUARANTINED, Output, TaskError, TaskResult
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ParseJob
+from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, TaskError, TaskResult
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure, error_of
-from dataplane.fragments.attempt import Attempt, Cancelled, Failed, task_label
+from dataplane.fragments.attempt import Attempt, Cancelled, Explain, Failed, task_label
 from dataplane.fragments.checks import check
 from dataplane.fragments.compaction import pack_one, proven
 from dataplane.fragments.expectations import TAKEN_OUT
@@ -51,6 +67,8 @@ from dataplane.transform.keyed import foreign_keys, is_by_key
 from dataplane.transform.python import python_one
 from dataplane.transform.sql import explain_sql, sql_batches, sql_one
 
+Task = TypeVar("Task", bound=TaskSpec)
+C = TypeVar("C", bound=DriverClaim)
 PARALLEL = 4  # single jobs of one attempt at a time
 VOID = "void"
 
@@ -76,31 +94,30 @@ class Executor:
         if not refused:
             return self._run_claim(claim)
         allowed = [task for task in claim["tasks"] if task["task"] not in refused]
-        done = self._run_claim({**claim, "tasks": allowed}) if allowed else []
+        done = self._run_claim(cast("Claim", {**claim, "tasks": allowed})) if allowed else []
         results = refused | {result["task"]: result for result in done}
         return [results[task["task"]] for task in claim["tasks"]]
 
     def _run_claim(self, claim: Claim) -> list[TaskResult]:
+        if claim["kind"] == "parse":
+            return self._with_attempt(claim, self._parse)
+        if claim["kind"] == "index":
+            return self._with_attempt(claim, _indexed)
+        if claim["kind"] == "transform":
+            return self._with_attempt(claim, self._transform)
+        if claim["kind"] == "pack":
+            return self._with_attempt(claim, self._pack)
+        if claim["kind"] == "infer":
+            return self._with_attempt(claim, _inferred)
+        if claim["kind"] == "analyse":
+            return self._with_attempt(claim, _analysed)
+        if claim["kind"] == "check":
+            return self._with_attempt(claim, _checked)
+        raise _not_mine(claim)
+
+    def _with_attempt(self, claim: C, work: Callable[[Attempt[C]], list[TaskResult]]) -> list[TaskResult]:
         with self._attempt(claim) as attempt:
-            match claim["kind"]:
-                case "parse":
-                    return self._parse(attempt)
-                case "index":
-                    return _indexed(attempt)
-                case "transform":
-                    return self._transform(attempt)
-                case "pack":
-                    return self._pack(attempt)
-                case "infer":
-                    return _inferred(attempt)
-                case "analyse":
-                    return _analysed(attempt)
-                case "check":
-                    return _checked(attempt)
-                case "list" | "write" | "connect":
-                    raise ValueError(f"not the work of a driver: {claim['kind']}")
-                case other:
-                    assert_never(other)
+            return work(attempt)
 
     def cancel(self, attempt: str) -> None:
         """Stop an attempt if it runs here. What it wrote stays."""
@@ -115,7 +132,7 @@ class Executor:
         self._looks.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
-    def _attempt(self, claim: Claim) -> Iterator[Attempt]:
+    def _attempt(self, claim: C) -> Iterator[Attempt[C]]:
         scratch = self._scratch / f"attempt-{next(self._numbers)}"
         cancelled = threading.Event()
         with self._lock:
@@ -141,8 +158,8 @@ class Executor:
 
     # fragments
 
-    def _parse(self, attempt: Attempt) -> list[TaskResult]:
-        if "connector" in attempt.job:
+    def _parse(self, attempt: Attempt[ParseClaim]) -> list[TaskResult]:
+        if "connector" in attempt.claim["job"]:
             return _parsed(attempt)
         began = datetime.now(UTC)
         outcomes = parse(attempt)
@@ -158,56 +175,71 @@ class Executor:
         tasks = attempt.claim["tasks"]
         return [_with_types(attempt, t, _result(t, seen[task_label(t)] or measured[task_label(t)])) for t in tasks]
 
-    def _transform(self, attempt: Attempt) -> list[TaskResult]:
-        tasks, job = attempt.claim["tasks"], attempt.job
+    def _transform(self, attempt: Attempt[TransformClaim]) -> list[TaskResult]:
+        tasks, job = attempt.claim["tasks"], attempt.claim["job"]
         if "fold" in job:
             return [self._run(attempt, task) for task in tasks]
-        if job["language"] == "sql" and (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
+        if job["language"] == "python":
+            outcomes = self._singly(attempt, tasks, partial(python_one, attempt), explain)
+        elif (job["batch_sql"] or job.get("together")) and len(tasks) > 1:
             outcomes = sql_batches(attempt)
-        elif job["language"] == "sql":
-            outcomes = self._singly(attempt, lambda task: sql_one(attempt, task))
         else:
-            outcomes = self._singly(attempt, lambda task: python_one(attempt, task))
+            outcomes = self._singly(attempt, tasks, partial(sql_one, attempt), partial(explain_sql, attempt))
         if "key" in job and is_by_key(job):
             outcomes = _kept_keys(attempt, outcomes)
         measured = _measured(attempt, outcomes)
         return [_stored(t, outcomes[task_label(t)], measured) for t in tasks]
 
-    def _pack(self, attempt: Attempt) -> list[TaskResult]:
-        measured = _measured(attempt, self._singly(attempt, lambda task: pack_one(attempt, task)))
-        return [_result(t, proven(t, measured[task_label(t)])) for t in attempt.claim["tasks"]]
+    def _pack(self, attempt: Attempt[PackClaim]) -> list[TaskResult]:
+        tasks = attempt.claim["tasks"]
+        measured = _measured(attempt, self._singly(attempt, tasks, partial(pack_one, attempt), explain))
+        return [_result(t, proven(t, measured[task_label(t)])) for t in tasks]
 
-    def _run(self, attempt: Attempt, task: TaskSpec) -> TaskResult:
+    def _run(self, attempt: Attempt[TransformClaim], task: TransformTask) -> TaskResult:
         """A task of a fold, and those after it."""
-        work = sql_one if attempt.job["language"] == "sql" else python_one
-        steps = run(attempt, task, lambda t: _one(attempt, t, work), lambda outcomes: _measured(attempt, outcomes))
+        is_sql = attempt.claim["job"]["language"] == "sql"
+        work = partial(sql_one if is_sql else python_one, attempt)
+        told: Explain = partial(explain_sql, attempt) if is_sql else explain
+        steps = run(attempt, task, lambda t: _one(attempt, t, work, told), partial(_measured, attempt))
         head, *then = [_result(spec, outcome) for spec, outcome in steps]
-        return with_run(attempt.job, head, task, then)
+        return with_run(attempt.claim["job"], head, task, then)
 
-    def _singly(self, attempt: Attempt, work: Callable[[TaskSpec], Stored | TaskError]) -> Outcomes:
+    def _singly(
+        self,
+        attempt: Attempt[DriverClaim],
+        tasks: Sequence[Task],
+        work: Callable[[Task], Stored | TaskError],
+        told: Explain,
+    ) -> Outcomes:
         """Each task as a job of its own, some at a time."""
 
-        def one(task: TaskSpec) -> Stored | TaskError:
-            return _one(attempt, task, lambda _, t: work(t))
+        def one(task: Task) -> Stored | TaskError:
+            return _one(attempt, task, work, told)
 
-        tasks = attempt.claim["tasks"]
         if len(tasks) == 1:
             return {task_label(tasks[0]): one(tasks[0])}
         return dict(zip(map(task_label, tasks), self._jobs.map(one, tasks), strict=True))
 
 
+def _not_mine(claim: WorkerClaim) -> ValueError:
+    """mypy names the kind of a driver that `_run_claim` has forgotten."""
+    return ValueError(f"not the work of a driver: {claim['kind']}")
+
+
 def _refused(claim: Claim) -> dict[str, TaskResult]:
     """Results of tasks with source objects that may not be read: a listing may be older than an allow list."""
+    if claim["kind"] not in ("parse", "infer"):
+        return {}
     places, refused = Places.of(os.environ, claim["lake"]), dict[str, TaskResult]()
     for task in claim["tasks"]:
         try:
-            places.check_objects(task.get("objects") or ())
+            places.check_objects(task["objects"])
         except TaskFailure as e:
             refused[task["task"]] = _result(task, error_of(e))
     return refused
 
 
-def _parsed(attempt: Attempt) -> list[TaskResult]:
+def _parsed(attempt: Attempt[ParseClaim]) -> list[TaskResult]:
     """Objects of a connector other than `files`."""
     try:
         with reading_of(attempt) as source:
@@ -220,7 +252,7 @@ def _parsed(attempt: Attempt) -> list[TaskResult]:
         return [_result(t, error) for t in attempt.claim["tasks"]]
 
 
-def _parsed_from(attempt: Attempt, source: SourceReader) -> list[TaskResult]:
+def _parsed_from(attempt: Attempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
     """What has changed since it was listed gives no fragment."""
     outcomes, void = parse_objects(attempt, source)
     measured = _measured(attempt, outcomes)
@@ -234,7 +266,7 @@ def _parsed_from(attempt: Attempt, source: SourceReader) -> list[TaskResult]:
     return results
 
 
-def _typed(attempt: Attempt, source: SourceReader, task: TaskSpec, result: TaskResult) -> TaskResult:
+def _typed(attempt: Attempt[ParseClaim], source: SourceReader, task: ParseTask, result: TaskResult) -> TaskResult:
     """A failed result with the types that its objects have: that these are others may be why."""
     if result["state"] != "failed" or result["error"]["kind"] != "user":
         return result
@@ -246,48 +278,54 @@ def _typed(attempt: Attempt, source: SourceReader, task: TaskSpec, result: TaskR
 
 
 def _one(
-    attempt: Attempt, task: TaskSpec, work: Callable[[Attempt, TaskSpec], Stored | TaskError]
+    attempt: Attempt[DriverClaim], task: Task, work: Callable[[Task], Stored | TaskError], told: Explain
 ) -> Stored | TaskError:
     """One task as a job of its own."""
     try:
         attempt.enter()
-        return work(attempt, task)
+        return work(task)
     except Cancelled:
         raise
     except Failed as e:
         return e.error
     except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
         attempt.check()
-        return explain_sql(attempt, e) if attempt.job.get("language") == "sql" else explain(e)
+        return told(e)
 
 
-def _explain_reading(attempt: Attempt, error: BaseException) -> TaskError:
+def _explain_reading(attempt: Attempt[SourceClaim], error: BaseException) -> TaskError:
     return explain(error, ErrorSource(reads="sources", renamed=attempt.renamed))
 
 
-def _with_types(attempt: Attempt, task: TaskSpec, result: TaskResult) -> TaskResult:
+def _with_types(attempt: Attempt[ParseClaim], task: ParseTask, result: TaskResult) -> TaskResult:
     """A failed result with the types that its files have: that these are others may be why."""
-    if result["state"] != "failed" or result["error"]["kind"] != "user" or attempt.job["on_bad_record"] != "fail":
+    if (
+        result["state"] != "failed"
+        or result["error"]["kind"] != "user"
+        or attempt.claim["job"]["on_bad_record"] != "fail"
+    ):
         return result
     try:
         found = infer(attempt, task)
-        return {**result, "result": {"schema": found}} if are_unchanged(attempt.job, task["objects"]) else result
+        return (
+            {**result, "result": {"schema": found}} if are_unchanged(attempt.claim["job"], task["objects"]) else result
+        )
     except Exception:  # noqa: BLE001  # so nothing is known of them; why they cannot be read is told already
         attempt.check()
         return result
 
 
-def _look(attempt: Attempt, task: TaskSpec) -> TaskError | str | None:
+def _look(attempt: Attempt[ParseClaim], task: ParseTask) -> TaskError | str | None:
     """After the read: VOID if an object is not what was listed, an error if Spark has misread it."""
     try:
-        return _looked_at(attempt.job, task)
+        return _looked_at(attempt.claim["job"], task)
     except Moved:
         return VOID
     except TaskFailure as e:
         return error_of(e)
 
 
-def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | None:
+def _looked_at(job: ParseJob, task: ParseTask) -> TaskError | str | None:
     if not are_unchanged(job, task["objects"]):
         return VOID
     encoding = encoding_of(job["format"], job["options"])
@@ -296,9 +334,9 @@ def _looked_at(job: Mapping[str, Json], task: TaskSpec) -> TaskError | str | Non
     return next(filter(None, (misread(job, found, encoding) for found in task["objects"])), None)
 
 
-def _misdated(attempt: Attempt, measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
+def _misdated(attempt: Attempt[ParseClaim], measured: Mapping[str, Fragment], began: datetime) -> dict[str, TaskError]:
     """Errors of fragments that are of today because they were read today, by label."""
-    job, doubtful = attempt.job, []
+    job, doubtful = attempt.claim["job"], []
     for task in attempt.claim["tasks"]:
         if found := measured.get(task_label(task)):
             files = [*found.files, *(found.taken_out.files if found.taken_out else ())]
@@ -312,7 +350,9 @@ def _misdated(attempt: Attempt, measured: Mapping[str, Fragment], began: datetim
         return {task_label(t): fault for t in doubtful}
 
 
-def _measured(attempt: Attempt, outcomes: Mapping[str, Stored | TaskError]) -> dict[str, Fragment | TaskError]:
+def _measured(
+    attempt: Attempt[DriverClaim], outcomes: Mapping[str, Stored | TaskError]
+) -> dict[str, Fragment | TaskError]:
     """Contents of what was written. A fragment that cannot be read back is no result."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     dealt = [found for found in outcomes.values() if isinstance(found, Partitioned)]
@@ -345,10 +385,10 @@ def _stored(task: TaskSpec, outcome: Stored | TaskError, measured: Mapping[str, 
     files = [file for output in outputs.values() for file in output["files"]]
     content = reduce(Content.plus, (Content(*output["content"]) for output in outputs.values()), EMPTY)
     base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "schema": outcome.schema}
-    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": dict(outcome.metrics)}
+    return {**base, "content": list(content), "files": files, "outputs": outputs, "metrics": outcome.metrics}
 
 
-def _kept_keys(attempt: Attempt, outcomes: Outcomes) -> Outcomes:
+def _kept_keys(attempt: Attempt[TransformClaim], outcomes: Outcomes) -> Outcomes:
     """A task that gave rows of another key than its own has failed."""
     written = {label: w for label, w in outcomes.items() if isinstance(w, Written)}
     attempt.enter()
@@ -365,8 +405,7 @@ def _result(task: TaskSpec, outcome: Fragment | TaskError | str) -> TaskResult:
     if not isinstance(outcome, Fragment):
         return cast("TaskResult", {**base, "state": "failed", "error": outcome})
     second = {QUARANTINED: _output(outcome.taken_out)} if outcome.taken_out else {}
-    metrics = dict(outcome.metrics)
-    return cast("TaskResult", {**base, "state": "done", **_output(outcome), **second, "metrics": metrics})
+    return cast("TaskResult", {**base, "state": "done", **_output(outcome), **second, "metrics": outcome.metrics})
 
 
 def _output(fragment: Fragment) -> Output:
@@ -376,18 +415,19 @@ def _output(fragment: Fragment) -> Output:
 # --- work without fragments ---------------------------------------------------------------------
 
 
-def _inferred(attempt: Attempt) -> list[TaskResult]:
+def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
-    if "connector" in attempt.job:
-        return _without_files(attempt, lambda t: schema_of(attempt, t), lambda e: _explain_reading(attempt, e))
-    found = _without_files(attempt, lambda t: infer(attempt, t), lambda e: _explain_reading(attempt, e))
+    tasks = attempt.claim["tasks"]
+    if "connector" in attempt.claim["job"]:
+        return _without_files(attempt, tasks, partial(schema_of, attempt), partial(_explain_reading, attempt))
+    found = _without_files(attempt, tasks, partial(infer, attempt), partial(_explain_reading, attempt))
     return [
-        result if are_unchanged(attempt.job, task["objects"]) else _result(task, VOID)
-        for task, result in zip(attempt.claim["tasks"], found, strict=True)
+        result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
+        for task, result in zip(tasks, found, strict=True)
     ]
 
 
-def _indexed(attempt: Attempt) -> list[TaskResult]:
+def _indexed(attempt: Attempt[IndexClaim]) -> list[TaskResult]:
     held = index(attempt)
     return [_index_result(t, held[task_label(t)]) for t in attempt.claim["tasks"]]
 
@@ -398,30 +438,35 @@ def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
     return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
 
 
-def _analysed(attempt: Attempt) -> list[TaskResult]:
-    if attempt.job["language"] == "sql":
-        return _without_files(attempt, lambda _: analyse_sql(attempt), lambda e: explain_sql(attempt, e))
-    return _without_files(attempt, lambda _: analyse_python(attempt), explain)
+def _analysed(attempt: Attempt[AnalyseClaim]) -> list[TaskResult]:
+    tasks = attempt.claim["tasks"]
+    if attempt.claim["job"]["language"] == "sql":
+        return _without_files(attempt, tasks, lambda _: analyse_sql(attempt), partial(explain_sql, attempt))
+    return _without_files(attempt, tasks, lambda _: analyse_python(attempt), explain)
 
 
-def _checked(attempt: Attempt) -> list[TaskResult]:
+def _checked(attempt: Attempt[CheckClaim]) -> list[TaskResult]:
     found = check(attempt)
     return [_answered(task, found[task_label(task)]) for task in attempt.claim["tasks"]]
 
 
-def _answered(task: TaskSpec, answer: Json) -> TaskResult:
+def _answered(task: TaskSpec, answer: CheckAnswer | TaskError) -> TaskResult:
     told = {"state": "failed", "error": answer} if "condition" in answer else {"state": "done", "result": answer}
     return cast("TaskResult", {"task": task["task"], "epoch": task["epoch"], **told})
 
 
 def _without_files(
-    attempt: Attempt, work: Callable[[TaskSpec], Json], told: Callable[[BaseException], TaskError]
+    attempt: Attempt[DriverClaim],
+    tasks: Sequence[Task],
+    work: Callable[[Task], Schema | None],
+    told: Callable[[BaseException], TaskError],
 ) -> list[TaskResult]:
+    """A schema for each task, or the error that it came to."""
     results: list[TaskResult] = []
-    for task in attempt.claim["tasks"]:
+    for task in tasks:
         base = {"task": task["task"], "epoch": task["epoch"]}
         try:
-            found: Mapping[str, Json] = {"state": "done", "result": {"schema": work(task)}}
+            found: Mapping[str, object] = {"state": "done", "result": {"schema": work(task)}}
         except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
             attempt.check()
             found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}

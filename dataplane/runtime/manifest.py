@@ -14,7 +14,6 @@ import pyspark
 
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.results import MANIFEST, Manifest, TaskResult
-from dataplane.contract.schemas import Json
 from dataplane.secrets import without_secrets
 from dataplane.storage.lake import Lake
 
@@ -30,7 +29,7 @@ def write_manifest(lake: Lake, claim: Claim, results: Sequence[TaskResult]) -> b
     return lake.put_if_absent(f"{claim['prefix']}/{MANIFEST}", json.dumps(manifest).encode())
 
 
-def versions() -> Json:
+def versions() -> dict[str, str]:
     try:
         headgate = version("headgate")
     except PackageNotFoundError:  # run from a source tree that is not installed

@@ -10,19 +10,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar
 
 from dataplane.connectors.registry import checker, lister, writer
-from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClaim, TaskSpec
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import Json
+from dataplane.contract.results import Answer, ConnectAnswer, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter
@@ -36,6 +36,8 @@ from dataplane.storage.lake import open_lake
 
 LOOKS: frozenset[Kind] = frozenset({"list", "connect"})
 WRITES = WORKER_KINDS - LOOKS
+FILES = "files"  # the connector of jobs that name none
+Task = TypeVar("Task", bound=TaskSpec)
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
 
@@ -122,13 +124,33 @@ def perform(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
 def perform_here(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
     """The same, in this process whatever it is."""
     try:
-        with _work(claim, cache) as work:
-            return [result_of(task, work) for task in claim["tasks"] if not orders.fenced]
+        return _performed(claim, cache, orders)
     except Exception as e:  # noqa: BLE001  # what cannot be opened is the result of all tasks
         return [_failed(task, e) for task in claim["tasks"]]
 
 
-def result_of(task: TaskSpec, work: Callable[[TaskSpec], Json]) -> TaskResult:
+def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
+    if claim["kind"] == "list":
+        return _each(claim["tasks"], partial(_listed, claim, cache), orders)
+    if claim["kind"] == "connect":
+        return _each(claim["tasks"], partial(_tried, claim), orders)
+    if claim["kind"] == "write":
+        connector = claim["job"].get("connector", FILES)
+        with writer(connector)(claim["job"], open_lake(claim["lake"])) as write:
+            return _each(claim["tasks"], write, orders)
+    raise _not_mine(claim)
+
+
+def _not_mine(claim: DriverClaim) -> ValueError:
+    """mypy names the kind of a worker that `_performed` has forgotten."""
+    return ValueError(f"not the work of a worker: {claim['kind']}")
+
+
+def _each(tasks: Sequence[Task], work: Callable[[Task], Answer], orders: Orders) -> list[TaskResult]:
+    return [result_of(task, work) for task in tasks if not orders.fenced]
+
+
+def result_of(task: Task, work: Callable[[Task], Answer]) -> TaskResult:
     try:
         return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": work(task)}
     except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result
@@ -139,48 +161,32 @@ def _failed(task: TaskSpec, error: BaseException) -> TaskResult:
     return {"task": task["task"], "epoch": task["epoch"], "state": "failed", "error": error_of(error)}
 
 
-def _work(claim: Claim, cache: Versions) -> AbstractContextManager[Callable[[TaskSpec], Json]]:
+def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
+    """What is at the place. A listing that is too large for a report goes to a file of the attempt."""
     job = claim["job"]
-    connector = job.get("connector", "files")
-    match claim["kind"]:
-        case "list" if connector == "files":
-            return nullcontext(
-                lambda task: _placed(claim, task, lambda place: list_files(job, cache, place, claim["lake"]))
-            )
-        case "list":
-            return nullcontext(lambda task: _placed(claim, task, lambda place: _listed(claim, connector, place)))
-        case "connect":
-            return nullcontext(lambda _: _tried(job, connector))
-        case "write":
-            return writer(connector)(job, open_lake(claim["lake"]))
-        case "infer" | "analyse" | "check" | "index" | "parse" | "transform" | "pack":
-            raise ValueError(f"not the work of a worker: {claim['kind']}")
-        case other:
-            assert_never(other)
+    connector = job.get("connector", FILES)
+    path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
+    with open_lake(claim["lake"]).new_file(path) as file:
+        if connector == FILES:
+            return list_files(job, cache, lambda: file, claim["lake"])
+        return _listed_by(connector, job, lambda: file)
 
 
-def _listed(claim: Claim, connector: str, place: Callable[[], Path]) -> ListingResult:
+def _listed_by(connector: str, job: ListJob, place: Callable[[], Path]) -> ListingResult:
     """What a connector other than `files` finds. Where the job tells what is known, that much is only added to."""
-    job = claim["job"]
     with closing(ListingWriter(place)) as sheet:
         for partition in lister(connector)(job):
             sheet.add(partition)
         found = sheet.result()
-    return {**found, "after": job["known"]["key"]} if "known" in job else found
+    known = job.get("known")
+    return found if known is None else {**found, "after": known["key"]}
 
 
-def _tried(job: Json, connector: str) -> Json:
+def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG001  # there is one task, and no spec
     """What is in the way of a connection, if anything is: an answer, not a failure that would be tried again."""
-    error = None
+    job, error = claim["job"], None
     try:
-        checker(connector)(job)
+        checker(job["connector"])(job)
     except Exception as e:  # noqa: BLE001  # whatever it is, it is the answer
         error = without_secrets_in(error_of(e))
-    return {"connector": connector, "place": job["place"], "error": error}
-
-
-def _placed(claim: Claim, task: TaskSpec, work: Callable[[Callable[[], Path]], ListingResult]) -> ListingResult:
-    """A listing that is too large for a report goes to a file of the attempt."""
-    path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
-    with open_lake(claim["lake"]).new_file(path) as file:
-        return work(lambda: file)
+    return {"connector": job["connector"], "place": job["place"], "error": error}

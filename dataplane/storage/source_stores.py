@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
+from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
 from dataplane.spark.s3a import endpoint_of
@@ -75,7 +75,7 @@ class Access:
     session_token: str = ""
 
     @staticmethod
-    def of(job: Mapping[str, Json]) -> Access:
+    def of(job: ConnectorJob) -> Access:
         """As a read component declares it. TaskFailure for a secret without a value."""
         given = job.get("settings") or {}
         return Access(**{k.removeprefix(PREFIX): resolved(v) for k, v in given.items() if k.startswith(PREFIX)})

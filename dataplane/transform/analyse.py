@@ -5,16 +5,19 @@ Does not belong here: running tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.claims import AnalyseClaim
+from dataplane.contract.jobs import AnalyseJob
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.expectations import check_conditions
 from dataplane.fragments.inputs import empty
+from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import query_session
 from dataplane.transform.bundle import opened
 from dataplane.transform.environment import seeing
@@ -23,21 +26,24 @@ from dataplane.transform.result import result_of
 from dataplane.transform.sql import run_query
 
 
-def analyse_sql(attempt: Attempt) -> Schema:
+def analyse_sql(attempt: Attempt[AnalyseClaim]) -> Schema:
     attempt.enter()
-    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
-    rows = result_of(run_query(attempt, session, _inputs(session, job)), job)
+    job = attempt.claim["job"]
+    assert job["language"] == "sql"
+    session = query_session(attempt.spark, job["spark"])
+    rows = result_of(run_query(job, session, _inputs(session, job)), job)
     check_conditions(rows, job.get("expect"))
-    return canonical_schema(rows.schema.jsonValue())
+    return schema_of(rows)
 
 
-def analyse_python(attempt: Attempt) -> Schema | None:
+def analyse_python(attempt: Attempt[AnalyseClaim]) -> Schema | None:
     """None where the code looks at data before it has a result: on no data it may come to another one, or to none.
 
     Raises Failed for what no data would mend.
     """
     attempt.enter()
-    job = attempt.job
+    job = attempt.claim["job"]
+    assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
@@ -48,24 +54,24 @@ def analyse_python(attempt: Attempt) -> Schema | None:
             raise Failed(explain_python(attempt, bundle, e)) from e
 
 
-def _on_no_data(attempt: Attempt, transform: Callable[[], DataFrame]) -> Schema | None:
+def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> Schema | None:
     try:
         rows = transform()
-        check_conditions(rows, attempt.job.get("expect"))
+        check_conditions(rows, attempt.claim["job"].get("expect"))
     except (AnalysisException, TaskFailure, Failed):
         if _ran_jobs(attempt):
             return None
         raise
     except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
         return None
-    return None if _ran_jobs(attempt) else canonical_schema(rows.schema.jsonValue())
+    return None if _ran_jobs(attempt) else schema_of(rows)
 
 
-def _inputs(session: SparkSession, job: Mapping[str, Json]) -> dict[str, DataFrame]:
+def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:
     return {name: empty(session, one["schema"]) for name, one in job["inputs"].items()}
 
 
-def _ran_jobs(attempt: Attempt) -> bool:
+def _ran_jobs(attempt: Attempt[AnalyseClaim]) -> bool:
     context = attempt.spark.sparkContext
     context._jsc.sc().listenerBus().waitUntilEmpty()
     return bool(context.statusTracker().getJobIdsForGroup(attempt.claim["attempt"]))

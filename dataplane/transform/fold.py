@@ -10,22 +10,22 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.identity import Content, next_key
-from dataplane.contract.results import TaskError, TaskResult
-from dataplane.contract.schemas import Json
+from dataplane.contract.claims import TransformClaim, TransformTask, next_key
+from dataplane.contract.identity import Content
+from dataplane.contract.jobs import Logic
+from dataplane.contract.results import FollowingResult, TaskError, TaskResult
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.writing import Fragment, Stored, Written
 
-Compute: TypeAlias = Callable[[TaskSpec], Stored | TaskError]
+Compute: TypeAlias = Callable[[TransformTask], Stored | TaskError]
 Measure: TypeAlias = Callable[[Mapping[str, Stored | TaskError]], Mapping[str, Fragment | TaskError]]
-Step: TypeAlias = tuple[TaskSpec, Fragment | TaskError]
+Step: TypeAlias = tuple[TransformTask, Fragment | TaskError]
 
 
-def run(attempt: Attempt, task: TaskSpec, compute: Compute, measure: Measure) -> Iterator[Step]:
+def run(attempt: Attempt[TransformClaim], task: TransformTask, compute: Compute, measure: Measure) -> Iterator[Step]:
     """The task's outcome, and those of the tasks after it as far as each has a fragment; one that fails is left to be
     asked for by itself."""
-    specs: list[TaskSpec] = []
+    specs: list[TransformTask] = []
     found: dict[str, Fragment | TaskError] = {}
     waiting: dict[str, Stored | TaskError] = {}
     for spec in _specs(attempt, task, waiting):
@@ -44,21 +44,23 @@ def run(attempt: Attempt, task: TaskSpec, compute: Compute, measure: Measure) ->
     yield from _unbroken((spec, found[task_label(spec)]) for spec in specs)
 
 
-def _specs(attempt: Attempt, task: TaskSpec, written: Mapping[str, Stored | TaskError]) -> Iterator[TaskSpec]:
+def _specs(
+    attempt: Attempt[TransformClaim], task: TransformTask, written: Mapping[str, Stored | TaskError]
+) -> Iterator[TransformTask]:
     """One after the other; each but the first reads the files of what was written last."""
     yield task
-    name, before = attempt.job["fold"]["name"], task
+    name, before = attempt.claim["job"]["fold"]["name"], task
     for one in task.get("then", ()):
         last = written[task_label(before)]
         assert isinstance(last, Written)
         files = sorted(last.files)
         label = hashlib.sha256(f"{task['task']} {one['partition']}".encode()).hexdigest()  # its key is not known yet
         spec = {**one, "task": label, "epoch": task["epoch"], "slots": {**one["slots"], name: files}}
-        before = cast("TaskSpec", spec)
+        before = cast("TransformTask", spec)
         yield before
 
 
-def _goes_on(found: Fragment | TaskError, spec: TaskSpec) -> bool:
+def _goes_on(found: Fragment | TaskError, spec: TransformTask) -> bool:
     return isinstance(found, Fragment) and list(found.content) != spec["was"]
 
 
@@ -73,11 +75,12 @@ def _unbroken(steps: Iterator[Step]) -> Iterator[Step]:
         before = found
 
 
-def with_run(job: Json, result: TaskResult, task: TaskSpec, then: Sequence[TaskResult]) -> TaskResult:
+def with_run(job: Logic, result: TaskResult, task: TransformTask, then: Sequence[TaskResult]) -> TaskResult:
     """A task's result with those of the tasks after it, under their own keys."""
-    keyed, before = [], result
+    keyed: list[FollowingResult] = []
+    before = result
     for asked, found in zip(task.get("then", ()), then, strict=False):
-        key = next_key(job, asked, Content(*before["content"]))
-        keyed.append({**found, "task": key.hex(), "partition": asked["partition"]})
+        key = next_key(job, asked["ids"], Content(*before["content"]))
+        keyed.append(cast("FollowingResult", {**found, "task": key.hex(), "partition": asked["partition"]}))
         before = found
     return {**result, "then": keyed} if keyed else result

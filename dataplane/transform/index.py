@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import FilesTask, IndexClaim
 from dataplane.contract.identity import Content
 from dataplane.contract.keys import column_key
-from dataplane.contract.results import TaskError
+from dataplane.contract.results import IndexAnswer, TaskError
 from dataplane.contract.schemas import Json
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import content_of, content_query, physical
@@ -29,32 +29,32 @@ class Held:
     keys: dict[str, Content] = field(default_factory=dict)
 
     @property
-    def result(self) -> Json:
+    def result(self) -> IndexAnswer:
         return {"keys": {key: list(content) for key, content in self.keys.items()}}
 
 
-def index(attempt: Attempt) -> Mapping[str, Held | TaskError]:
+def index(attempt: Attempt[IndexClaim]) -> Mapping[str, Held | TaskError]:
     """By label."""
     tasks = attempt.claim["tasks"]
     return isolate(attempt, tasks, lambda some: _index(attempt, some), lambda e: _explain(attempt, e))
 
 
-def _explain(attempt: Attempt, error: BaseException) -> TaskError:
+def _explain(attempt: Attempt[IndexClaim], error: BaseException) -> TaskError:
     return explain(error, ErrorSource(renamed=attempt.renamed))
 
 
-def _index(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Held]:
+def _index(attempt: Attempt[IndexClaim], tasks: Sequence[FilesTask]) -> dict[str, Held]:
     attempt.enter()
     held = {task_label(t): Held() for t in tasks}
-    names = [part["name"] for part in attempt.job["key"]]
+    names = [part["name"] for part in attempt.claim["job"]["key"]]
     for label, *row in _rows(attempt, tasks):
         texts, sums = row[: len(names)], row[len(names) :]
         held[label].keys[column_key(names, texts)] = content_of(*sums)
     return held
 
 
-def _rows(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Sequence[Sequence[Json]]:
-    job = attempt.job
+def _rows(attempt: Attempt[IndexClaim], tasks: Sequence[FilesTask]) -> Sequence[Sequence[Json]]:
+    job = attempt.claim["job"]
     files = [(path, task_label(task)) for task in tasks for path in task["slots"][""]]
     if not files:
         return []

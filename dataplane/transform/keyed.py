@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import TransformClaim, TransformTask
+from dataplane.contract.jobs import Logic
 from dataplane.contract.keys import KeyPart, column_key
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema, select_columns
+from dataplane.contract.schemas import Schema, select_columns
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.expectations import write_dealt, write_one_kept
@@ -22,21 +23,24 @@ from dataplane.fragments.key_columns import exact, key_texts, spelled
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.writing import Partitioned, Stored, Written, by_schema
 from dataplane.spark.errors import explain
+from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import reading_session
 
 
-def store(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Stored:
+def store(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Stored:
     """A task's result where it belongs."""
-    is_one = "key" not in attempt.job or is_by_key(attempt.job)
+    is_one = "key" not in attempt.claim["job"] or is_by_key(attempt.claim["job"])
     return write_one_kept(attempt, rows, task_label(task)) if is_one else _deal(attempt, rows, task)
 
 
-def is_by_key(job: Mapping[str, Json]) -> bool:
+def is_by_key(job: Logic) -> bool:
     """A task reads the rows of one key."""
     return any(one["mode"] == "by" for one in job["inputs"].values())
 
 
-def store_together(attempt: Attempt, rows: DataFrame, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+def store_together(
+    attempt: Attempt[TransformClaim], rows: DataFrame, tasks: Sequence[TransformTask]
+) -> dict[str, Written]:
     """The results of several tasks by key, told apart by the keys of their rows. TaskFailure if one is nobody's."""
     dealt = _deal(attempt, rows, tasks[0])
     wanted = {t["partition"]: task_label(t) for t in tasks}
@@ -46,8 +50,8 @@ def store_together(attempt: Attempt, rows: DataFrame, tasks: Sequence[TaskSpec])
     return {label: found.get(label) or Written(dealt.schema) for label in wanted.values()}
 
 
-def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Partitioned:
-    schema = canonical_schema(rows.schema.jsonValue())
+def _deal(attempt: Attempt[TransformClaim], rows: DataFrame, task: TransformTask) -> Partitioned:
+    schema = schema_of(rows)
     texts = key_texts(schema, _parts(attempt, schema))
     with exact(rows.sparkSession):
         label = F.expr(f"left(sha2(concat('{task['task']}', to_json(array({', '.join(texts)}))), 256), 32)")
@@ -56,11 +60,11 @@ def _deal(attempt: Attempt, rows: DataFrame, task: TaskSpec) -> Partitioned:
     return Partitioned(schema, dict(_keys(attempt, schema, written)), written, metrics)
 
 
-def _parts(attempt: Attempt, schema: Schema) -> list[KeyPart]:
-    return spelled(schema, attempt.job["key"], case_sensitive=attempt.job["spark"]["case_sensitive"])
+def _parts(attempt: Attempt[TransformClaim], schema: Schema) -> list[KeyPart]:
+    return spelled(schema, attempt.claim["job"]["key"], case_sensitive=attempt.claim["job"]["spark"]["case_sensitive"])
 
 
-def foreign_keys(attempt: Attempt, written: Mapping[str, Written]) -> dict[str, TaskError]:
+def foreign_keys(attempt: Attempt[TransformClaim], written: Mapping[str, Written]) -> dict[str, TaskError]:
     """By label, what is wrong with tasks that wrote rows of another key than their own."""
     own = {task_label(t): t["partition"] for t in attempt.claim["tasks"]}
     found: dict[str, TaskError] = {}
@@ -79,14 +83,16 @@ def _stray(own: str, key: str) -> TaskFailure:
     return TaskFailure("KEY_MISMATCH", message)
 
 
-def _keys(attempt: Attempt, schema: Schema, written: Mapping[str, Written]) -> Iterator[tuple[str, str]]:
+def _keys(
+    attempt: Attempt[TransformClaim], schema: Schema, written: Mapping[str, Written]
+) -> Iterator[tuple[str, str]]:
     """The keys of the rows that were written, with their labels."""
     parts = _parts(attempt, schema)
     texts = key_texts(schema, parts)
     files = [(path, label) for label, one in written.items() for path in one.files]
     if not files:
         return
-    session = reading_session(attempt.spark, attempt.job["spark"]["timezone"])
+    session = reading_session(attempt.spark, attempt.claim["job"]["spark"]["timezone"])
     columns = {part["column"] for part in parts}
     found = labelled_rows(attempt, session, files, select_columns(schema, columns))
     rows = found.selectExpr(LABEL, *texts).distinct().collect()

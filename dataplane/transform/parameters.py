@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import _to_java_column
 from pyspark.sql.functions import lit
 
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import Parameters
 from dataplane.spark.plan_guard import check_analysed, check_parsed
 from dataplane.spark.session import active
 
 _OWN = "org.apache.spark.sql.execution.SparkSqlParser"
 
 
-def sql(session: SparkSession, text: str, params: Mapping[str, Json], views: Mapping[str, DataFrame]) -> DataFrame:
+def sql(session: SparkSession, text: str, params: Parameters, views: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a query over views of this session. Raises TaskFailure for a query that reads anything else.
 
     What ran is what was looked at: the text is parsed once.
@@ -35,7 +35,7 @@ def sql(session: SparkSession, text: str, params: Mapping[str, Json], views: Map
     return rows
 
 
-def _parsed(session: SparkSession, text: str, params: Mapping[str, Json]) -> JavaObject:
+def _parsed(session: SparkSession, text: str, params: Parameters) -> JavaObject:
     """Spark 4.1 and later bind parameters while they parse, and a parser of an extension that knows nothing of it
     forgets them (Delta 4.4.0: https://github.com/delta-io/delta/issues/7640). Spark's own parser binds them then. Its
     setting for binding later is none: `GROUP BY :n` would be another thing, and `DECIMAL(:n, 0)` none, beside the

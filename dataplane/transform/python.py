@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
+from dataplane.contract.jobs import PythonLogic
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.inputs import inputs_of
@@ -27,9 +27,10 @@ from dataplane.transform.keyed import store
 from dataplane.transform.result import result_of
 
 
-def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
+def python_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored | TaskError:
     """One task as one call."""
-    job = attempt.job
+    job = attempt.claim["job"]
+    assert job["language"] == "python"
     with opened(job["modules"], job["main"]) as bundle:
         try:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
@@ -41,13 +42,13 @@ def python_one(attempt: Attempt, task: TaskSpec) -> Stored | TaskError:
             return explain_python(attempt, bundle, e)
 
 
-def explain_python(attempt: Attempt, bundle: Bundle, error: BaseException) -> TaskError:
+def explain_python(attempt: Attempt[LogicClaim], bundle: Bundle, error: BaseException) -> TaskError:
     if isinstance(error, Failed):
         return error.error
     return explain(error, ErrorSource(files=bundle.files, renamed=attempt.renamed))
 
 
-def user_session(spark: SparkSession, job: Mapping[str, Json]) -> SparkSession:
+def user_session(spark: SparkSession, job: PythonLogic) -> SparkSession:
     """A fresh session that cannot end the driver's own."""
     session = task_session(spark, job["spark"])
     session.stop = _refuse_stop  # type: ignore[method-assign]  # this one session's
@@ -59,7 +60,7 @@ def _refuse_stop() -> NoReturn:
     raise TaskFailure("SESSION_STOPPED", "the session is not the transform's to stop")
 
 
-def call(bundle: Bundle, job: Mapping[str, Json], session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
+def call(bundle: Bundle, job: PythonLogic, session: SparkSession, inputs: Mapping[str, DataFrame]) -> DataFrame:
     """The entry point's result, as it can be stored. Arguments are bound by name."""
     entry = getattr(bundle.load(), job["entrypoint"], None)
     if not callable(entry):
@@ -72,7 +73,7 @@ def call(bundle: Bundle, job: Mapping[str, Json], session: SparkSession, inputs:
     return result_of(result, job)
 
 
-def _bound(entry: Any, given: Mapping[str, Any], job: Mapping[str, Json]) -> dict[str, Any]:
+def _bound(entry: Any, given: Mapping[str, Any], job: PythonLogic) -> dict[str, Any]:
     named = inspect.signature(entry).parameters.values()
     if any(p.kind == p.VAR_KEYWORD for p in named):
         return dict(given)

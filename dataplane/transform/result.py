@@ -5,21 +5,20 @@ Does not belong here: running it, writing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.jobs import Logic
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.writing import storable
+from dataplane.spark.schemas import schema_of, spark_type
 
 
-def result_of(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:
+def result_of(rows: DataFrame, job: Logic) -> DataFrame:
     """Raises TaskFailure for columns that cannot be stored, or that are not those that the job `returns`."""
     found = storable(rows, case_sensitive=job["spark"]["case_sensitive"])
-    wanted: Schema | None = job.get("returns")
-    schema = canonical_schema(found.schema.jsonValue())
+    wanted = job.get("returns")
+    schema = schema_of(found)
     if wanted is not None and schema != wanted:
         message = f"the columns of the result are {_in_words(schema)}; `schema` says {_in_words(wanted)}"
         raise TaskFailure("SCHEMA_DIFFERS", message)
@@ -27,5 +26,5 @@ def result_of(rows: DataFrame, job: Mapping[str, Json]) -> DataFrame:
 
 
 def _in_words(schema: Schema) -> str:
-    fields = StructType.fromJson(schema).fields
+    fields = spark_type(schema).fields
     return ", ".join(f"{f.name} {f.dataType.simpleString().upper()}" for f in fields)

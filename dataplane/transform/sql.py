@@ -6,10 +6,12 @@ Does not belong here: editing queries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import LogicClaim, TransformClaim, TransformTask
+from dataplane.contract.jobs import SqlJob, SqlLogic
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import write_kept
@@ -17,7 +19,7 @@ from dataplane.fragments.inputs import add_views, inputs_of, inputs_of_batch, in
 from dataplane.fragments.writing import Stored, Written, storable
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.session import query_session
-from dataplane.spark.sql_positions import Edit, unedited
+from dataplane.spark.sql_positions import unedited
 from dataplane.transform.keyed import store, store_together
 from dataplane.transform.parameters import sql
 from dataplane.transform.result import result_of
@@ -25,28 +27,38 @@ from dataplane.transform.result import result_of
 LARGEST_BATCH = 500  # tasks in one plan
 
 
-def run_query(
-    attempt: Attempt, session: SparkSession, inputs: Mapping[str, DataFrame], which: str = "sql"
-) -> DataFrame:
+Which: TypeAlias = Literal["sql", "batch_sql"]
+
+
+def run_query(job: SqlLogic, session: SparkSession, inputs: Mapping[str, DataFrame], which: Which = "sql") -> DataFrame:
     """The result of a query of the job, over views of these inputs.
 
     Where a time was put into the text, columns without an alias keep the names that the user's own text gives them.
     """
-    job = attempt.job
+    text = job[which]
+    assert text is not None, "a job without such a query"
     views = add_views(inputs, job)
-    rows = sql(session, job[which], job["params"], views)
-    named = (job.get("named") or {}).get(which)
+    rows = sql(session, text, job["params"], views)
+    named = job["named"][which] if "named" in job else None
     return rows if named is None else rows.toDF(*sql(session, named, job["params"], views).columns)
 
 
-def sql_one(attempt: Attempt, task: TaskSpec) -> Stored:
+def sql_job(attempt: Attempt[TransformClaim]) -> SqlJob:
+    """The job of an attempt whose language is SQL."""
+    job = attempt.claim["job"]
+    assert job["language"] == "sql"
+    return job
+
+
+def sql_one(attempt: Attempt[TransformClaim], task: TransformTask) -> Stored:
     """One task as one job."""
-    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
-    rows = run_query(attempt, session, inputs_of(attempt, session, task))
+    job = sql_job(attempt)
+    session = query_session(attempt.spark, job["spark"])
+    rows = run_query(job, session, inputs_of(attempt, session, task))
     return store(attempt, result_of(rows, job), task)
 
 
-def sql_batches(attempt: Attempt) -> dict[str, Stored | TaskError]:
+def sql_batches(attempt: Attempt[TransformClaim]) -> dict[str, Stored | TaskError]:
     """All tasks of the attempt in as few jobs as possible."""
     outcomes: dict[str, Stored | TaskError] = {}
     for tasks in _chunks(attempt.claim["tasks"]):
@@ -54,27 +66,29 @@ def sql_batches(attempt: Attempt) -> dict[str, Stored | TaskError]:
     return outcomes
 
 
-def _chunks(tasks: Sequence[TaskSpec]) -> Iterator[Sequence[TaskSpec]]:
+def _chunks(tasks: Sequence[TransformTask]) -> Iterator[Sequence[TransformTask]]:
     for start in range(0, len(tasks), LARGEST_BATCH):
         yield tasks[start : start + LARGEST_BATCH]
 
 
-def _run(attempt: Attempt, tasks: Sequence[TaskSpec]) -> Mapping[str, Stored]:
+def _run(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> Mapping[str, Stored]:
     attempt.enter()
     if len(tasks) == 1:  # also the last resort: only the user's own text gives places in it
         return {task_label(tasks[0]): sql_one(attempt, tasks[0])}
-    if attempt.job.get("together"):
+    job = sql_job(attempt)
+    if job.get("together"):
         return _together(attempt, tasks)
-    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
-    found = run_query(attempt, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
+    session = query_session(attempt.spark, job["spark"])
+    found = run_query(job, session, inputs_of_batch(attempt, session, tasks), "batch_sql")
     rows = _labelled(found, case_sensitive=job["spark"]["case_sensitive"])
     return write_kept(attempt, rows, [task_label(t) for t in tasks])
 
 
-def _together(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+def _together(attempt: Attempt[TransformClaim], tasks: Sequence[TransformTask]) -> dict[str, Written]:
     """Tasks by key of a query that says of many keys at once what it says of each."""
-    job, session = attempt.job, query_session(attempt.spark, attempt.job["spark"])
-    found = run_query(attempt, session, inputs_of_keys(attempt, session, tasks))
+    job = sql_job(attempt)
+    session = query_session(attempt.spark, job["spark"])
+    found = run_query(job, session, inputs_of_keys(attempt, session, tasks))
     rows = storable(found, case_sensitive=job["spark"]["case_sensitive"])
     return store_together(attempt, rows, tasks)
 
@@ -88,14 +102,15 @@ def _labelled(rows: DataFrame, *, case_sensitive: bool) -> DataFrame:
     return storable(kept, case_sensitive=case_sensitive, labelled=True)
 
 
-def explain_sql(attempt: Attempt, error: BaseException) -> TaskError:
+def explain_sql(attempt: Attempt[LogicClaim], error: BaseException) -> TaskError:
     return explain(error, source_of(attempt))
 
 
-def source_of(attempt: Attempt) -> ErrorSource:
-    job = attempt.job
+def source_of(attempt: Attempt[LogicClaim]) -> ErrorSource:
+    job = attempt.claim["job"]
+    assert job["language"] == "sql"
     views = {one["view"]: name for name, one in job["inputs"].items()}
-    edits: Sequence[Edit] = job.get("edits") or ()
+    edits = job["edits"]
     return ErrorSource(
         sql=job["sql"], edits=edits, original=unedited(edits, job["sql"]), views=views, renamed=attempt.renamed
     )

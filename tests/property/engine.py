@@ -26,8 +26,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.lake import ObjectStore
 from dataplane.connectors.files.marker import gone
-from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
-from dataplane.contract.identity import MASK, Content, label_of, next_key
+from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, next_key
+from dataplane.contract.identity import MASK, Content, label_of
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.results import MANIFEST, REASON, FileEntry, Output, TaskError, TaskResult
 from dataplane.contract.schemas import Json, Schema, column_names
@@ -298,7 +298,7 @@ class Engine:
         for one in head.get("then", ()):
             if result["content"] == spec["was"]:
                 return
-            key = next_key(claim["job"], one, Content(*result["content"])).hex()
+            key = next_key(claim["job"], one["ids"], Content(*result["content"])).hex()
             files = [f["path"] for f in result["files"]]
             spec = {**one, "task": key, "slots": {**one["slots"], claim["job"]["fold"]["name"]: files}}
             result = {"task": key, "epoch": head["epoch"], "state": "done"}

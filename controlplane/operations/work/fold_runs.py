@@ -13,7 +13,8 @@ from typing import cast
 from controlplane.core.compile import ids
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports.store import Tx
-from dataplane.contract.identity import Content, next_key
+from dataplane.contract.claims import next_key
+from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 
@@ -28,7 +29,7 @@ def proven(job: Json, tasks: Mapping[bytes, Task], results: Sequence[TaskResult]
 def _proven(job: Json, head: Task, result: TaskResult) -> Iterator[TaskResult]:
     before = Content(*result["content"])
     for asked, found in zip(head.spec.get("then", ()), result["then"], strict=False):
-        if found["task"] != next_key(job, asked, before).hex():
+        if found["task"] != next_key(job, asked["ids"], before).hex():
             return
         yield cast("TaskResult", {**found, "epoch": result["epoch"], "state": "done"})
         before = Content(*found["content"])

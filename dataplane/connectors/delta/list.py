@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from dataplane.connectors.delta.log import LOG, Head, TableSnapshot, head, local_place, snapshot, vector_id
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
 from dataplane.contract.keys import key_of
 from dataplane.contract.listings import NESTED, ListedPartition, SourceObject
 from dataplane.contract.schemas import Json
@@ -35,7 +36,7 @@ PHYSICAL = "delta.columnMapping.physicalName"
 _SHARE = 500  # files whose footers are read before they are remembered
 
 
-def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """Each file of the table is a partition; its key is the path below the table's folder."""
     places = Places.of(os.environ)
     places.check_source(str(root_of(job)))
@@ -48,7 +49,7 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
         yield listed(key, [source], ())
 
 
-def check(job: Mapping[str, Json]) -> None:
+def check(job: ConnectJob) -> None:
     """Whether there is a table to read, or none in the way of one to write. TaskFailure says what is in the way."""
     root = Path(local_path(job["place"]))
     places = Places.of(os.environ)
@@ -59,7 +60,7 @@ def check(job: Mapping[str, Json]) -> None:
         raise TaskFailure("target-occupied", f"there is a Delta table in {root} that nothing here has written")
 
 
-def root_of(job: Mapping[str, Json]) -> Path:
+def root_of(job: ListJob | SourceJob) -> Path:
     """The folder of the table that a job of any kind is about."""
     return Path(local_path(job["location"]))
 

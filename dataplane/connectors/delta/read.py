@@ -23,9 +23,10 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.connectors.delta.list import PHYSICAL, root_of, version_of
 from dataplane.connectors.delta.log import LOG, Head, head
 from dataplane.connectors.files.verify import local_file
+from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import NESTED, SourceObject
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema, canonical_schema, struct_of
 from dataplane.errors import TaskFailure
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -36,7 +37,7 @@ _UUID_TEXT = 20  # characters at the end of the name of a file of vectors
 
 
 @contextmanager
-def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[DeltaReading]:
+def reading(session: SparkSession, job: SourceJob) -> Iterator[DeltaReading]:
     """TaskFailure where Spark cannot read Delta tables, or the table is not there."""
     if EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
         message = "Spark has no Delta here: put its jars into the folder of HEADGATE_JARS (docs/delta.md)"
@@ -60,7 +61,7 @@ class DeltaReading:
     def schema(self, objects: Sequence[SourceObject]) -> Schema:
         """The table's columns, as far as one of these has them; of no file at all, all of them."""
         have = {name for found in objects for name in found["columns"] or ()}
-        return canonical_schema({"fields": [f for f in self.head.fields if not objects or f["name"] in have]})
+        return canonical_schema(struct_of(f for f in self.head.fields if not objects or f["name"] in have))
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Files that are gone, and those whose columns have other names by now."""

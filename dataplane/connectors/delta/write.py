@@ -23,10 +23,11 @@ from uuid import uuid4
 
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.files.marker import MARKER, TEMPORARY, take
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
-from dataplane.contract.results import FileEntry
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.jobs import WriteJob
+from dataplane.contract.results import FileEntry, WriteAnswer
+from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import check_whole
 from dataplane.listing.files import local_path
@@ -43,7 +44,7 @@ _COPY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """What does the `write` tasks of a claim."""
     Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
@@ -80,7 +81,7 @@ class DeltaTarget:
         take(self.root, self.owner)
         sweep_unfinished(self.root, time() - ABANDONED_S)
 
-    def sync(self, task: TaskSpec) -> Json:
+    def sync(self, task: WriteTask) -> WriteAnswer:
         """Bring the table to a generation. Result: `{rows, bytes, version}`."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 

@@ -5,20 +5,21 @@ Does not belong here: what a dataset makes of it (pinning, appending).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.options import has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_times
 from dataplane.connectors.files.verify import open_source, plain
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import ObjectsTask, SourceClaim
+from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Schema, Type, canonical_schema, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
+from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
@@ -27,44 +28,46 @@ _LADDER = ("byte", "short", "integer", "long", "float", "double")  # each holds 
 _HEADER = 1 << 22
 
 
-def infer(attempt: Attempt, task: TaskSpec) -> Schema:
+def infer(attempt: Attempt[SourceClaim], task: ObjectsTask) -> Schema:
     """The union of the files' columns, in order of first appearance."""
     attempt.enter()
-    job, objects = attempt.job, task["objects"]
+    job, objects = attempt.claim["job"], task["objects"]
     if job["format"] in _FIXED:
         return _struct(dict(_FIXED[job["format"]]))
     session = reading_session(attempt.spark, job["timezone"])
-    types: dict[str, Json] = {}
+    types: dict[str, Type] = {}
     for some in _alike(job, objects):
         types = merged(types, _inferred(attempt, session, some))
     order = dict.fromkeys(name for o in objects for name in o["columns"] or ())
     return _struct({name: types[name] for name in dict.fromkeys([*order, *types]) if name in types})
 
 
-def _inferred(attempt: Attempt, session: SparkSession, objects: Sequence[SourceObject]) -> dict[str, Json]:
-    job = attempt.job
+def _inferred(attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject]) -> dict[str, Type]:
+    job = attempt.claim["job"]
     source = reader(session, job["format"], job["options"]).option("inferSchema", "true").option("mergeSchema", "true")
-    schema = canonical_schema(loaded(attempt, session, source, objects).schema.jsonValue())
+    schema = schema_of(loaded(attempt, session, source, objects))
     types = {f["name"]: _without_void(f["type"]) for f in schema["fields"]}
     return types | dict.fromkeys(_of_day(attempt, session, objects, schema), "string")
 
 
-def _of_day(attempt: Attempt, session: SparkSession, objects: Sequence[SourceObject], schema: Schema) -> Iterator[str]:
+def _of_day(
+    attempt: Attempt[SourceClaim], session: SparkSession, objects: Sequence[SourceObject], schema: Schema
+) -> Iterator[str]:
     """Columns that Spark takes for times, and have times of day."""
-    job = attempt.job
+    job = attempt.claim["job"]
     columns = clock_columns(job["format"], job["options"], schema)
     if columns:
         source = reader(session, job["format"], job["options"]).option("mode", "PERMISSIVE")
-        rows = loaded(attempt, session, source.schema(StructType.fromJson(as_texts(schema))), objects)
+        rows = loaded(attempt, session, source.schema(spark_type(as_texts(schema))), objects)
         [found] = first_times(rows, columns).collect()
         yield from (name for name, value in zip(columns, found, strict=True) if value is not None)
 
 
-def _without_void(kind: Json) -> Json:
+def _without_void(kind: Type) -> Type:
     return "string" if kind == "void" else kind
 
 
-def _alike(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> Iterator[list[SourceObject]]:
+def _alike(job: SourceJob, objects: Sequence[SourceObject]) -> Iterator[list[SourceObject]]:
     """Files that Spark may infer together. It takes the first CSV file's header line for that of all."""
     groups: dict[object, list[SourceObject]] = {}
     for found in objects:
@@ -74,7 +77,7 @@ def _alike(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> Iterator
     yield from groups.values()
 
 
-def _first_line(job: Mapping[str, Json], found: SourceObject) -> bytes:
+def _first_line(job: SourceJob, found: SourceObject) -> bytes:
     """As bytes; only to be compared with that of another file."""
     try:
         with open_source(job, found, BUFFER_BYTES) as file:
@@ -83,13 +86,13 @@ def _first_line(job: Mapping[str, Json], found: SourceObject) -> bytes:
         return found["uri"].encode()  # alike to no other; Spark will say what is wrong
 
 
-def merged(left: Mapping[str, Json], right: Mapping[str, Json]) -> dict[str, Json]:
+def merged(left: Mapping[str, Type], right: Mapping[str, Type]) -> dict[str, Type]:
     """The columns of both; a column of both gets a type that holds both."""
     both = {n: wider(left[n], right[n]) for n in left if n in right}
     return {**left, **right, **both}
 
 
-def wider(one: Json, other: Json) -> Json:
+def wider(one: Type, other: Type) -> Type:
     """The least simple type that holds values of both; text if there is none."""
     if one == other:
         return one
@@ -101,6 +104,5 @@ def wider(one: Json, other: Json) -> Json:
     return "string"
 
 
-def _struct(types: Mapping[str, Json]) -> Schema:
-    fields: Iterable[Json] = ({"name": n, "type": t} for n, t in types.items())
-    return canonical_schema({"fields": fields})
+def _struct(types: Mapping[str, Type]) -> Schema:
+    return canonical_schema(struct_of(field_of(n, t) for n, t in types.items()))

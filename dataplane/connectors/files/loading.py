@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.remote import Remote
 from dataplane.connectors.files.verify import local_file
+from dataplane.contract.claims import SourceClaim
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT, with_label
+from dataplane.spark.schemas import spark_type
 
 _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata": {}}
 
 
 def loaded(
-    attempt: Attempt, session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
+    attempt: Attempt[SourceClaim], session: SparkSession, source: DataFrameReader, objects: Sequence[SourceObject]
 ) -> DataFrame:
     """All that these have, to be looked at."""
     if remote := Remote.of(attempt, objects):
@@ -33,7 +34,7 @@ def loaded(
 
 
 def loaded_labelled(
-    attempt: Attempt,
+    attempt: Attempt[SourceClaim],
     session: SparkSession,
     source: DataFrameReader,
     objects: Sequence[tuple[str, SourceObject]],
@@ -44,7 +45,7 @@ def loaded_labelled(
     """The columns of `schema` (None: what the format fixes), the label that stands before each object; with `numbered`
     its place in the sequence, too."""
     if remote := Remote.of(attempt, [found for _, found in objects]):
-        source = remote.reader(session, source if schema is None else source.schema(StructType.fromJson(schema)))
+        source = remote.reader(session, source if schema is None else source.schema(spark_type(schema)))
         rows = source.load(remote.paths(found for _, found in objects))
         return remote.labelled(session, rows, objects, numbered=numbered)
     links = attempt.links()
@@ -53,5 +54,5 @@ def loaded_labelled(
     if schema is not None:
         named = with_label(schema)
         fields = [*named["fields"], *([_NUMBER] if numbered else [])]
-        source = source.schema(StructType.fromJson({**named, "fields": fields}))
+        source = source.schema(spark_type({**named, "fields": fields}))
     return source.load(str(links.folder))

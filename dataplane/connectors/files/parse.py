@@ -13,23 +13,23 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.loading import loaded, loaded_labelled
 from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.orc import check_orc
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.connectors.files.verify import open_source, told_path
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema, column_names
+from dataplane.contract.results import LABEL, Metrics, TaskError
+from dataplane.contract.schemas import Field, Json, Schema, canonical_schema, column_names, field_of, struct_of
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out
 from dataplane.fragments.links import OBJECT
 from dataplane.fragments.writing import Written
 from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.schemas import spark_type
 from dataplane.spark.session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 
@@ -46,7 +46,7 @@ class Scan:
     objects: list[tuple[str, SourceObject]] = field(default_factory=list)
 
 
-def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
+def parse(attempt: Attempt[ParseClaim]) -> dict[str, Written | TaskError]:
     """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
     for tasks in alike(attempt.claim["tasks"]):
@@ -58,7 +58,7 @@ def parse(attempt: Attempt) -> dict[str, Written | TaskError]:
     return outcomes
 
 
-def times_of_day(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+def times_of_day(attempt: Attempt[ParseClaim], tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
     """Errors of tasks whose files have times without a day, by label. Reads the files once more."""
     found: dict[str, TaskError] = {}
     for some in alike(tasks):
@@ -68,10 +68,10 @@ def times_of_day(attempt: Attempt, tasks: Sequence[TaskSpec]) -> dict[str, TaskE
 
 
 def as_expected(
-    attempt: Attempt, rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
+    attempt: Attempt[ParseClaim], rows: DataFrame, labels: Sequence[str], result: Schema, lacking: Schema
 ) -> dict[str, Written]:
     """The fragments of labelled rows, of which those are left out that are not as they are expected to be."""
-    expect = attempt.job.get("expect")
+    expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_kept(attempt, rows, labels)
     kept = sorted_out(rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect)
@@ -79,9 +79,9 @@ def as_expected(
     return write_sorted_out(attempt, own, labels)
 
 
-def alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
+def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
     """Tasks whose fragments have the same columns."""
-    groups: dict[str, list[TaskSpec]] = {}
+    groups: dict[str, list[ParseTask]] = {}
     for task in tasks:
         groups.setdefault(json.dumps([task["columns"], task.get("lacking")]), []).append(task)
     yield from groups.values()
@@ -90,31 +90,31 @@ def alike(tasks: Sequence[TaskSpec]) -> Iterator[list[TaskSpec]]:
 class _Batch:
     """Work on tasks whose own columns are `schema`; rows are dropped by columns that they lack, too."""
 
-    def __init__(self, attempt: Attempt, schema: Schema, lacking: Schema) -> None:
+    def __init__(self, attempt: Attempt[ParseClaim], schema: Schema, lacking: Schema) -> None:
         self._attempt, self._schema, self._lacking = attempt, schema, lacking
-        self._format, self._options = attempt.job["format"], attempt.job["options"]
-        self._result = _with_metadata(schema, attempt.job["metadata"])
+        self._format, self._options = attempt.claim["job"]["format"], attempt.claim["job"]["options"]
+        self._result = _with_metadata(schema, attempt.claim["job"]["metadata"])
 
     def explain(self, error: BaseException) -> TaskError:
         return explain(error, ErrorSource(reads="sources", renamed=self._attempt.renamed))
 
-    def refused(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+    def refused(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         """Errors of tasks whose files Spark would misread without a word."""
         found: dict[str, TaskError] = {}
         for task in tasks if self._format == "orc" else ():
             try:
                 for one in task["objects"]:
-                    with open_source(self._attempt.job, one, BUFFER_BYTES) as file:
+                    with open_source(self._attempt.claim["job"], one, BUFFER_BYTES) as file:
                         check_orc(file, told_path(one), self._schema)
             except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
                 found[task_label(task)] = self.explain(e)
         return found
 
-    def run(self, tasks: Sequence[TaskSpec]) -> dict[str, Written]:
+    def run(self, tasks: Sequence[ParseTask]) -> dict[str, Written]:
         """All these tasks as one job."""
         attempt, labels = self._attempt, [task_label(t) for t in tasks]
         attempt.enter()
-        session = reading_session(attempt.spark, attempt.job["timezone"])
+        session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
         scans = self._scans(session, tasks)
         if not scans or not self._result["fields"]:
             return {label: nothing_written(attempt, self._result) for label in labels}
@@ -123,10 +123,10 @@ class _Batch:
         written = as_expected(attempt, rows, labels, self._result, self._lacking)
         return with_dropped(written, read) if self._drops else written
 
-    def times_of_day(self, tasks: Sequence[TaskSpec]) -> dict[str, TaskError]:
+    def times_of_day(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         attempt = self._attempt
         attempt.enter()
-        session = reading_session(attempt.spark, attempt.job["timezone"])
+        session = reading_session(attempt.spark, attempt.claim["job"]["timezone"])
         found: dict[str, TaskError] = {}
         for scan in self._scans(session, tasks):
             columns = [c for c in clock_columns(self._format, self._options, self._schema) if c in scan.columns]
@@ -145,11 +145,11 @@ class _Batch:
 
     @property
     def _drops(self) -> bool:
-        return self._attempt.job["on_bad_record"] == "drop" and self._format in ("csv", "json")
+        return self._attempt.claim["job"]["on_bad_record"] == "drop" and self._format in ("csv", "json")
 
     # what is read together
 
-    def _scans(self, session: SparkSession, tasks: Sequence[TaskSpec]) -> list[Scan]:
+    def _scans(self, session: SparkSession, tasks: Sequence[ParseTask]) -> list[Scan]:
         scans: dict[tuple[str, ...], Scan] = {}
         for task in tasks:
             for found in task["objects"]:
@@ -174,7 +174,7 @@ class _Batch:
 
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, if asked for, what is known of the file."""
-        metadata = self._attempt.job["metadata"]
+        metadata = self._attempt.claim["job"]["metadata"]
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
@@ -187,14 +187,14 @@ class _Batch:
         kinds = {f["name"]: f["type"] for f in self._schema["fields"]}
         extra = {CORRUPT: "string"} if self._drops else {}
         columns = {name: kinds.get(name, "string") for name in scan.columns} | extra
-        return canonical_schema({"fields": [{"name": n, "type": t} for n, t in columns.items()]})
+        return canonical_schema(struct_of(field_of(n, t) for n, t in columns.items()))
 
     def _shaped(self, rows: DataFrame, scan: Scan) -> DataFrame:
         """The columns of the fragments, and the label; malformed rows left out if they are to be dropped."""
         kept = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
         return kept.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
-    def _column(self, column: Json, scan: Scan) -> Column:
+    def _column(self, column: Field, scan: Scan) -> Column:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return F.col(quoted(column["name"]))
         return _absent(column)
@@ -205,8 +205,8 @@ def _one_of(objects: Sequence[SourceObject]) -> str:
     return first if len(objects) == 1 else f"{first} or one of {len(objects) - 1} files beside it"
 
 
-def _absent(column: Json) -> Column:
-    kind = StructType.fromJson({"type": "struct", "fields": [column]})[0].dataType
+def _absent(column: Field) -> Column:
+    kind = spark_type({"type": "struct", "fields": [column]})[0].dataType
     return F.lit(None).cast(kind).alias(column["name"])
 
 
@@ -218,8 +218,8 @@ def _objects(session: SparkSession, scan: Scan) -> DataFrame:
 
 
 def _with_metadata(schema: Schema, metadata: Sequence[str]) -> Schema:
-    extra = [{"name": n, "type": t} for key, (n, t) in _METADATA.items() if key in metadata]
-    return canonical_schema({"fields": [*schema["fields"], *extra]})
+    extra = [field_of(n, t) for key, (n, t) in _METADATA.items() if key in metadata]
+    return canonical_schema(struct_of([*schema["fields"], *extra]))
 
 
 def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> dict[str, Written]:
@@ -234,5 +234,5 @@ def with_dropped(written: Mapping[str, Written], read: Sequence[DataFrame]) -> d
     return {k: replace(w, metrics=_plus(w.metrics, counted.get(k, 0))) for k, w in written.items()}
 
 
-def _plus(metrics: Mapping[str, Json], malformed: int) -> dict[str, Json]:
+def _plus(metrics: Metrics, malformed: int) -> Metrics:
     return {**metrics, "dropped_rows": metrics.get("dropped_rows", 0) + malformed}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from dataplane.contract.claims import SourceClaim
 from dataplane.contract.encoding import digest
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL
@@ -38,7 +39,7 @@ class Remote:
     options: Mapping[str, str]
 
     @staticmethod
-    def of(attempt: Attempt, objects: Sequence[SourceObject]) -> Remote | None:
+    def of(attempt: Attempt[SourceClaim], objects: Sequence[SourceObject]) -> Remote | None:
         """None where they are local files. Spark is made ready for them."""
         if not objects or not is_remote(objects[0]["uri"]):
             return None
@@ -47,7 +48,7 @@ class Remote:
             return Remote("", {})
         _provide(attempt.spark, way)
         is_s3 = objects[0]["uri"].startswith("s3:")
-        found = _of_s3(Access.of(attempt.job)) if is_s3 else Remote("", way.of_source(os.environ))
+        found = _of_s3(Access.of(attempt.claim["job"])) if is_s3 else Remote("", way.of_source(os.environ))
         attempt.rename(found.renamed)
         return found
 

@@ -12,7 +12,7 @@ import codecs
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -20,9 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.files.json_values import ValueLook
 from dataplane.connectors.files.options import users_options
+from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 
@@ -40,7 +40,7 @@ def local_file(uri: str) -> str:
     return unquote(uri.removeprefix("file:").removeprefix("//"))
 
 
-def open_source(job: Mapping[str, Json], found: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
+def open_source(job: SourceJob, found: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
     if is_remote(found["uri"]):
         return open_object(open_root(root_of(found["uri"]), Access.of(job)), found, buffer_bytes)
@@ -52,7 +52,7 @@ def told_path(found: SourceObject) -> str:
     return found["uri"] if is_remote(found["uri"]) else local_file(found["uri"])
 
 
-def are_unchanged(job: Mapping[str, Json], objects: Sequence[SourceObject]) -> bool:
+def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
     """Whether all source files of a task still are those that were listed."""
     if objects and is_remote(objects[0]["uri"]):
         return not moved(Access.of(job), objects)
@@ -74,7 +74,7 @@ def is_unchanged(found: SourceObject) -> bool:
         return False
 
 
-def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> TaskError | None:
+def misread(job: SourceJob, found: SourceObject, encoding: str) -> TaskError | None:
     """The first place of a text file that its encoding does not allow; or where values are that Spark passes over."""
     path, look = told_path(found), ValueLook(users_options(job["options"])) if job["format"] == "json" else None
     if path.endswith(_OPAQUE):
@@ -105,7 +105,7 @@ def misread(job: Mapping[str, Json], found: SourceObject, encoding: str) -> Task
     return None
 
 
-def _lines_in(job: Mapping[str, Json], found: SourceObject, chunks: int) -> int:
+def _lines_in(job: SourceJob, found: SourceObject, chunks: int) -> int:
     """Line breaks in so many chunks: to count them takes longer than to decode, and nearly all files are text."""
     with open_source(job, found) as file:
         return sum(chunk.count(b"\n") for chunk in islice(_chunks(plain(file, told_path(found))), chunks))

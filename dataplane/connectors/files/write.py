@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from dataplane.connectors.files.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.jobs import Options, WriteJob
 from dataplane.contract.keys import encode_key
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.results import WriteAnswer
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.listing.files import local_path
@@ -51,7 +53,7 @@ class WriteOptions:
     compression: str
 
     @staticmethod
-    def of(format: str, options: Mapping[str, Json]) -> WriteOptions:
+    def of(format: str, options: Options) -> WriteOptions:
         given = {key.lower(): str(value) for key, value in options.items()}
         if unknown := sorted(set(given) - _KNOWN[format]):
             raise TaskFailure("not-supported", f"unknown option of a {format} target: {unknown[0]}")
@@ -90,7 +92,7 @@ def file_name(format: str, options: WriteOptions) -> str:
 class FilesTarget:
     """One target folder, owned. Every method may be repeated."""
 
-    def __init__(self, job: Mapping[str, Json]) -> None:
+    def __init__(self, job: WriteJob) -> None:
         self.format: str = check_format(job["format"])
         self.root = Path(local_path(job["path"]))
         self.options = WriteOptions.of(job["format"], job["options"])
@@ -110,7 +112,7 @@ class FilesTarget:
                 if folder.stat().st_mtime < now_s - ABANDONED_S:
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         final = self._folder(partition)
         with self._fresh() as fresh:
@@ -120,7 +122,7 @@ class FilesTarget:
             self._swap(final, fresh, final, [file.name], generation)
         return {"rows": rows, "bytes": size}
 
-    def remove(self, partition: str, generation: int) -> Json:
+    def remove(self, partition: str, generation: int) -> WriteAnswer:
         final = self._folder(partition)
         with self._fresh() as fresh:
             self._swap(final, fresh, self._past(final), [], generation)
@@ -192,12 +194,12 @@ class FilesTarget:
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """What does the `write` tasks of a claim."""
     yield lambda task: write_tasks(job, lake, task)
 
 
-def opened(job: Mapping[str, Json]) -> FilesTarget | RemoteTarget:
+def opened(job: WriteJob) -> FilesTarget | RemoteTarget:
     """The target, wherever it lies."""
     if not is_remote(job["path"]):
         return FilesTarget(job)
@@ -206,7 +208,7 @@ def opened(job: Mapping[str, Json]) -> FilesTarget | RemoteTarget:
     return RemoteTarget(job)
 
 
-def write_tasks(job: Mapping[str, Json], lake: Lake, task: TaskSpec) -> Json:
+def write_tasks(job: WriteJob, lake: Lake, task: WriteTask) -> WriteAnswer:
     """The result of one `write` task."""
     Places.of(os.environ, lake.place("")).check_target(job["path"])
     target = opened(job)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +23,9 @@ from uuid import uuid4
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
 from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
+from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches
@@ -44,7 +46,7 @@ class Found:
 class RemoteTarget:
     """One prefix, owned. Every method may be repeated."""
 
-    def __init__(self, job: Mapping[str, Json]) -> None:
+    def __init__(self, job: WriteJob) -> None:
         self.format: str = check_format(job["format"])
         self.options = WriteOptions.of(self.format, job["options"])
         self.owner: str = job["owner"]
@@ -77,7 +79,7 @@ class RemoteTarget:
                     raise TaskFailure("target-owned", told) from None
         failpoint("files-taken")
 
-    def replace(self, partition: str, files: Iterable[Any], generation: int) -> Json:
+    def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
         """Write one partition's rows in place of what it held. Result: `{rows, bytes}`."""
         folder = self._folder(partition)
         found = self._found(folder, generation)
@@ -96,7 +98,7 @@ class RemoteTarget:
         failpoint("files-written")
         return {"rows": rows, "bytes": size}
 
-    def remove(self, partition: str, generation: int) -> Json:
+    def remove(self, partition: str, generation: int) -> WriteAnswer:
         folder = self._folder(partition)
         found = self._found(folder, generation)
         self._mark(folder, found, [], generation)

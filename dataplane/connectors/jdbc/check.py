@@ -5,11 +5,9 @@ Does not belong here: rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dataplane.connectors.jdbc.list import columns_of, require_ascending
 from dataplane.connectors.jdbc.server import connected, names_of
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ConnectJob
 from dataplane.errors import TaskFailure
 
 # Without a schema in the name, the first of the search path that is there.
@@ -17,7 +15,7 @@ _TARGET = """SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CR
 FROM (SELECT coalesce(%s, current_schema())) AS given (s)"""
 
 
-def check(job: Mapping[str, Json]) -> None:
+def check(job: ConnectJob) -> None:
     """TaskFailure says what is in the way. Nothing is changed."""
     settings = job["settings"]
     with connected(job) as connection:

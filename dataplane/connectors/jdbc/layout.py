@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from psycopg import Connection, sql
 
+from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 
@@ -43,7 +43,7 @@ class Layout:
     key: tuple[str, ...]
 
     @staticmethod
-    def of(job: Mapping[str, Json]) -> Layout:
+    def of(job: WriteJob) -> Layout:
         schema, key = job["schema"], job["settings"]["key"]
         columns = tuple((f["name"], type_of(f["name"], f["type"])) for f in schema["fields"])
         keyed = () if key else tuple(_named(schema, name) for name in job["keyed"])

@@ -6,7 +6,7 @@ belong here: reading rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -16,9 +16,9 @@ from urllib.parse import parse_qsl, urlencode
 from psycopg import Connection, sql
 
 from dataplane.connectors.jdbc.server import connected, identifier
+from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.keys import column_key, encode_segment
 from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import listed
 
@@ -93,7 +93,7 @@ class Slice:
         return sql.SQL(" AND ").join([*parts, sql.SQL("{} IS NOT NULL").format(column)])
 
 
-def source_of(settings: Mapping[str, Json]) -> sql.Composable:
+def source_of(settings: ConnectorSettings) -> sql.Composable:
     """The table or query with a name for its rows."""
     if settings["table"]:
         return sql.SQL("{} AS {}").format(identifier(settings["table"]), ROW)
@@ -104,7 +104,7 @@ def source_of(settings: Mapping[str, Json]) -> sql.Composable:
 # --- listing ------------------------------------------------------------------------------------
 
 
-def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """The `list` kind of work: everything is known before anything is told."""
     with connected(job) as connection, connection.transaction():
         snapshot(connection)
@@ -116,7 +116,7 @@ def snapshot(connection: Connection[Any]) -> None:
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
-def _listed(connection: Connection[Any], job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def _listed(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
     if job["settings"]["by"] == "incremental":
         yield from _added(connection, job)
         return
@@ -125,9 +125,7 @@ def _listed(connection: Connection[Any], job: Mapping[str, Json]) -> Iterator[Li
         yield listed(found["name"], [found], ())
 
 
-def objects(
-    connection: Connection[Any], settings: Mapping[str, Json], only: Sequence[Slice] = ()
-) -> list[SourceObject]:
+def objects(connection: Connection[Any], settings: ConnectorSettings, only: Sequence[Slice] = ()) -> list[SourceObject]:
     """All slices that have rows, as they are in this transaction; or these, as far as they have some. All rows as one
     slice are there without rows, too."""
     columns = columns_of(connection, settings)
@@ -152,7 +150,7 @@ FROM (SELECT {labels} AS label, {row}::text COLLATE "C" AS told FROM {source} WH
 )
 
 
-def columns_of(connection: Connection[Any], settings: Mapping[str, Json]) -> list[tuple[str, str]]:
+def columns_of(connection: Connection[Any], settings: ConnectorSettings) -> list[tuple[str, str]]:
     """Name and type in order. TaskFailure where one has the name that rows have."""
     found = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(source_of(settings))).description or ()
     if any(c.name == OURS for c in found):
@@ -160,7 +158,7 @@ def columns_of(connection: Connection[Any], settings: Mapping[str, Json]) -> lis
     return [(c.name, c.type_display) for c in found]
 
 
-def require_ascending(connection: Connection[Any], settings: Mapping[str, Json]) -> None:
+def require_ascending(connection: Connection[Any], settings: ConnectorSettings) -> None:
     """TaskFailure where a bound is below the one before, as the server compares them: slices would share rows."""
     pairs = list(pairwise(settings.get("bounds", ())))
     if not pairs:
@@ -174,7 +172,7 @@ def require_ascending(connection: Connection[Any], settings: Mapping[str, Json])
         raise TaskFailure("bounds-not-ascending", told)
 
 
-def _labels(settings: Mapping[str, Json]) -> sql.Composable:
+def _labels(settings: ConnectorSettings) -> sql.Composable:
     """What tells rows of different slices apart: the text of the value, or the number of bounds up to it."""
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     if not settings["bounds"]:
@@ -187,7 +185,7 @@ def _labels(settings: Mapping[str, Json]) -> sql.Composable:
     return sql.SQL("CASE WHEN {} IS NULL THEN NULL {} ELSE {} END").format(column, sql.SQL(" ").join(cases), end)
 
 
-def _namer(settings: Mapping[str, Json], columns: Iterable[tuple[str, str]]) -> Callable[[str | None], Slice]:
+def _namer(settings: ConnectorSettings, columns: Iterable[tuple[str, str]]) -> Callable[[str | None], Slice]:
     column, bounds = settings["column"], settings["bounds"]
     is_exact = next((kind.partition("(")[0] in _EXACT for name, kind in columns if name == column), False)
 
@@ -204,14 +202,14 @@ def _namer(settings: Mapping[str, Json], columns: Iterable[tuple[str, str]]) -> 
 
 
 def _object(
-    settings: Mapping[str, Json], one: Slice, columns: Sequence[tuple[str, str]], seen: Sequence[Any]
+    settings: ConnectorSettings, one: Slice, columns: Sequence[tuple[str, str]], seen: Sequence[Any]
 ) -> SourceObject:
     rows, size, *sums = map(int, seen)
     return described(settings, one, one.key, size, (columns, rows, size, sums), columns)
 
 
 def described(
-    settings: Mapping[str, Json], one: Slice, name: str, size: int, seen: object, columns: Sequence[tuple[str, str]]
+    settings: ConnectorSettings, one: Slice, name: str, size: int, seen: object, columns: Sequence[tuple[str, str]]
 ) -> SourceObject:
     uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{one.told}"
     return {
@@ -227,9 +225,10 @@ def described(
 # --- growing ------------------------------------------------------------------------------------
 
 
-def _added(connection: Connection[Any], job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
     """The rows above all that came before. What lies in a slice is what lies there when it is read."""
     settings, known = job["settings"], job["known"]
+    assert known is not None, "a claim says what is known"
     last = Slice.of(known["objects"][0]["uri"]).high if known["objects"] else None
     column = sql.SQL("{}.{}").format(ROW, sql.Identifier(settings["column"]))
     above = Slice(settings["column"], low=last, has_low=False).condition()

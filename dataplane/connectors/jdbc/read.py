@@ -18,10 +18,12 @@ from pyspark.sql import functions as F
 from dataplane.connectors.jdbc.list import Slice, snapshot, source_of
 from dataplane.connectors.jdbc.server import Address, address, connected
 from dataplane.connectors.jdbc.verify import Comparison, comparing
+from dataplane.contract.jobs import ConnectorSettings, SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
+from dataplane.spark.schemas import schema_of
 
 CONNECTIONS = 4  # at a time, where there are as many slices
 FETCH_ROWS = "10000"
@@ -45,7 +47,7 @@ _PASSING = (
 
 
 @contextmanager
-def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[Rows]:
+def reading(session: SparkSession, job: SourceJob) -> Iterator[Rows]:
     """Open for as long as the snapshot is needed.
 
     Who keeps it touches no table: else somebody who wants to alter one would wait for us, and our own readers for them.
@@ -75,7 +77,7 @@ class Rows:
     """`dataplane.connectors.registry.Reading` for one attempt."""
 
     session: SparkSession
-    job: Mapping[str, Json]
+    job: SourceJob
     keeper: Connection[Any]
     address: Address
     snapshot: str
@@ -83,7 +85,7 @@ class Rows:
 
     def schema(self, objects: Sequence[SourceObject]) -> Schema:  # noqa: ARG002  # all of them have the same
         rows = self._source().option("dbtable", f"(SELECT * FROM {self._text(source_of(self._settings))}) AS q").load()
-        return canonical_schema(rows.schema.jsonValue())
+        return schema_of(rows)
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         if len(objects) == 1:
@@ -105,7 +107,7 @@ class Rows:
 
     @property
     def _settings(self) -> Mapping[str, Json]:
-        settings: Mapping[str, Json] = self.job["settings"]
+        settings: ConnectorSettings = self.job["settings"]
         return settings
 
     def _source(self) -> DataFrameReader:

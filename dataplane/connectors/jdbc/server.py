@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import psycopg
 from psycopg import sql
 
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ConnectorJob
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
 
@@ -78,7 +78,7 @@ class Address:
         return told | {k: v for k, v in who.items() if v} | same | {"options": options, "connect_timeout": CONNECT_S}
 
 
-def address(job: Mapping[str, Json]) -> Address:
+def address(job: ConnectorJob) -> Address:
     """TaskFailure for what is no JDBC URL of a supported database, without telling what it is: it may be a secret."""
     url = resolved(job["settings"]["url"])
     if not url.startswith("jdbc:postgresql:"):
@@ -101,7 +101,7 @@ def address(job: Mapping[str, Json]) -> Address:
 
 
 @contextmanager
-def connected(job: Mapping[str, Json]) -> Iterator[psycopg.Connection[Any]]:
+def connected(job: ConnectorJob) -> Iterator[psycopg.Connection[Any]]:
     """A connection in autocommit; the server's errors become TaskFailures."""
     with in_words():
         connection = psycopg.connect(**address(job).of_libpq, autocommit=True)

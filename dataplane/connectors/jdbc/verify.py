@@ -5,7 +5,7 @@ Does not belong here: how they are summed, reading rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from psycopg import Connection, sql
 
 from dataplane.connectors.jdbc.list import Slice, columns_of, objects, snapshot
 from dataplane.connectors.jdbc.server import identifier, in_words
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.schemas import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Comparison:
 
     connection: Connection[Any]
     snapshot: str
-    settings: Mapping[str, Json]
+    settings: ConnectorSettings
     _thread: ThreadPoolExecutor
     _begun: RunningSums | None = None
 
@@ -91,7 +91,7 @@ class Comparison:
 
 
 @contextmanager
-def comparing(connection: Connection[Any], snapshot: str, settings: Mapping[str, Json]) -> Iterator[Comparison]:
+def comparing(connection: Connection[Any], snapshot: str, settings: ConnectorSettings) -> Iterator[Comparison]:
     """Sums that nobody asks for any more are given up at the end."""
     thread = ThreadPoolExecutor(1, "compare")
     comparison = Comparison(connection, snapshot, settings, thread)
@@ -104,7 +104,7 @@ def comparing(connection: Connection[Any], snapshot: str, settings: Mapping[str,
         thread.shutdown()
 
 
-def _storage(connection: Connection[Any], settings: Mapping[str, Json]) -> object:
+def _storage(connection: Connection[Any], settings: ConnectorSettings) -> object:
     """The file that a plain table lies in, which becomes another one where it is rewritten. None for all else, also
     where others inherit from it."""
     if not settings["table"]:

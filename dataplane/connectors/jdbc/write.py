@@ -7,7 +7,7 @@ name would be taken for one. Does not belong here: deciding what is to be writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from dataplane.connectors.files.marker import gone
 from dataplane.connectors.jdbc.layout import PARTITION, Layout, column_types
 from dataplane.connectors.jdbc.server import connected, in_words, names_of
 from dataplane.connectors.jdbc.sync_table import Notes
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import column_texts
-from dataplane.contract.schemas import Json, Schema, column_names
+from dataplane.contract.results import WriteAnswer
+from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, flat
 from dataplane.storage.lake import Lake
@@ -33,19 +35,19 @@ STAGE = sql.Identifier("pg_temp", "_headgate_stage")
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Lake) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """What does the `write` tasks of a claim, over one connection."""
     with connected(job) as connection:
         target = _opened(connection, job)
 
-        def one(task: TaskSpec) -> Json:
+        def one(task: WriteTask) -> WriteAnswer:
             with in_words():
                 return target.write(task, lake)
 
         yield one
 
 
-def _opened(connection: Connection[Any], job: Mapping[str, Json]) -> Target:
+def _opened(connection: Connection[Any], job: WriteJob) -> Target:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and is not."""
     *above, table = names_of(job["settings"]["table"])
     schema = above[0] if above else _current_schema(connection)
@@ -137,7 +139,7 @@ class Target:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def write(self, task: TaskSpec, lake: Lake) -> Json:
+    def write(self, task: WriteTask, lake: Lake) -> WriteAnswer:
         """One partition, all or nothing. Result: `{rows, bytes}`."""
         partition, generation, is_gone = task["partition"], task.get("generation", 0), task.get("remove", False)
         with self.connection.transaction():
@@ -226,9 +228,9 @@ def as_csv(batch: pa.RecordBatch, schema: Schema) -> bytes:
     import pyarrow as pa
     from pyarrow import csv
 
-    texts = [{**f, "type": "string"} if f["type"] == "binary" else f for f in schema["fields"]]
+    texts = struct_of(field_of(f["name"], "string") if f["type"] == "binary" else f for f in schema["fields"])
     columns = [_hexadecimal(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
-    told = flat(pa.record_batch(columns, names=batch.schema.names), {**schema, "fields": texts})
+    told = flat(pa.record_batch(columns, names=batch.schema.names), texts)
     into = pa.BufferOutputStream()
     csv.write_csv(pa.Table.from_batches([told]), into, csv.WriteOptions(include_header=False))
     return bytes(into.getvalue())

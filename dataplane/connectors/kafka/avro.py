@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dataplane.connectors.kafka.registry import Registry
 from dataplane.contract.listings import NESTED
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema, canonical_schema, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 
@@ -174,8 +174,7 @@ def _union(schemas: list[Json]) -> Form:
 
 
 def _record(forms: Mapping[str, Form]) -> Form:
-    fields = [{"name": name, "type": one.kind} for name, one in forms.items()]
-    kind = canonical_schema({"fields": fields})
+    kind = canonical_schema(struct_of(field_of(name, one.kind) for name, one in forms.items()))
     converts = {name: one.convert for name, one in forms.items() if one.convert}
     if not converts:
         return Form(kind)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import remember, resolved
@@ -21,19 +22,19 @@ OWN = "client."  # starts the names of settings that are options of the client
 REGISTRY = "registry."  # behind it: they are options of the client of the schema registry
 
 
-def client(settings: Mapping[str, Json], **more: Json) -> dict[str, Json]:
+def client(settings: ConnectorSettings, **more: Json) -> dict[str, Json]:
     """How a client finds the server, and logs in."""
     quiet = {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}
     return {"bootstrap.servers": settings["servers"], **quiet, **_own(settings), **more}
 
 
-def _own(settings: Mapping[str, Json]) -> dict[str, str]:
+def _own(settings: ConnectorSettings) -> dict[str, str]:
     """Options of the user's for this client: those for another server have a name before them."""
     told = ((name.removeprefix(OWN), text) for name, text in settings.items() if name.startswith(OWN))
     return {name: resolved(text) for name, text in told if not name.startswith(REGISTRY)}
 
 
-def spark_options(settings: Mapping[str, Json]) -> dict[str, str]:
+def spark_options(settings: ConnectorSettings) -> dict[str, str]:
     """The same for Spark, whose client is Java's."""
     own = _own(settings)
     told: dict[str, str] = {name: own[name] for name in ("security.protocol", "sasl.mechanism") if name in own}
@@ -85,7 +86,7 @@ def _told(error: Any, servers: str) -> TaskFailure:
             return TaskFailure("unreachable", f"Kafka at {servers} does not answer: {error.str()}", "infrastructure")
 
 
-def messages(settings: Mapping[str, Json], topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
+def messages(settings: ConnectorSettings, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
     """What partitions of a topic hold from these offsets on, up to the last message of no open transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
 from dataplane.connectors.kafka.registry import Registry
 from dataplane.connectors.kafka.server import OffsetBounds, Topic, look
+from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
-from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import listed
 
@@ -25,9 +25,10 @@ DIGITS = 12  # of a slice's number, so that keys come in its order
 Ends = Mapping[int, int]  # offset behind the last one that is known, by partition
 
 
-def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
     settings, known = job["settings"], job["known"]
+    assert known is not None, "a claim says what is known"
     topic = look(settings, settings["topic"])
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
@@ -85,7 +86,7 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
 # --- values of Avro -------------------------------------------------------------------------------
 
 
-def newest(settings: Mapping[str, Json]) -> WrittenUnder | None:
+def newest(settings: ConnectorSettings) -> WrittenUnder | None:
     """The schema under which values are read that are there now: the newest, for it was asked for after their offsets.
     None where the format has none."""
     if settings["format"] != "avro":

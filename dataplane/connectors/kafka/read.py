@@ -18,17 +18,19 @@ from pyspark.sql import functions as F
 from dataplane.connectors.kafka.client import spark_options
 from dataplane.connectors.kafka.server import Topic, look
 from dataplane.connectors.kafka.values import shaped
+from dataplane.contract.jobs import ConnectorSettings, SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
+from dataplane.spark.schemas import schema_of
 
 HEADERS = "array<struct<key: string, value: binary>>"
 _POLL_MS = "20000"  # an end behind the last offset would block for so long; there is none, for it is looked at before
 
 
 @contextmanager
-def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[KafkaReading]:
+def reading(session: SparkSession, job: SourceJob) -> Iterator[KafkaReading]:
     """TaskFailure where the server does not answer."""
     settings = job["settings"]
     yield KafkaReading(session, settings, look(settings, settings["topic"]), job.get("on_bad_record") == "drop")
@@ -39,7 +41,7 @@ class KafkaReading:
     """One topic, as it was when reading began."""
 
     session: SparkSession
-    settings: Mapping[str, Json]
+    settings: ConnectorSettings
     topic: Topic
     drops: bool
 
@@ -47,7 +49,7 @@ class KafkaReading:
         """What is declared, or what the schemas of these slices have: messages have no columns of their own."""
         schemas = dict.fromkeys(found["detail"].get("schema") for found in objects) or {None: None}
         shapes = [shaped(self._none(), self.settings, one, drops=False) for one in schemas]
-        return canonical_schema(reduce(_united, shapes).schema.jsonValue())
+        return schema_of(reduce(_united, shapes))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
         """None: a range of offsets is what it is, or it is gone, which `rows` says."""

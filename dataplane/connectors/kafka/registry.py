@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from dataplane.connectors.kafka.client import OWN, REGISTRY
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
@@ -31,7 +32,7 @@ class Registry:
     authorities: str = ""  # a file of certificates to trust
 
     @staticmethod
-    def of(settings: Mapping[str, Json]) -> Registry:
+    def of(settings: ConnectorSettings) -> Registry:
         user, password, trusted = (
             resolved(settings.get(OWN + REGISTRY + name, "")) for name in ("username", "password", "ca.location")
         )

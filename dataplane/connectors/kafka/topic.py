@@ -20,6 +20,7 @@ from dataplane.connectors.kafka.client import ANSWER_S, client, messages
 from dataplane.connectors.kafka.key_cache import Change, batched
 from dataplane.connectors.kafka.server import SERVERS_OWN, Server, Topic
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
@@ -59,7 +60,7 @@ class TopicNote:
 class TopicWriter:
     """The one writer of a topic, until another one begins. What it does may be repeated."""
 
-    settings: Mapping[str, Json]
+    settings: ConnectorSettings
     owner: str
     most: int = MOST
     topic: Topic = NOWHERE

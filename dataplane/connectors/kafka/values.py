@@ -5,7 +5,6 @@ Does not belong here: which messages are read (kafka), Avro itself (kafka.avro).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import cast
 
@@ -18,16 +17,17 @@ from dataplane.connectors.files.json_texts import goes_on, loses
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
 from dataplane.connectors.kafka.registry import Registry
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.errors import TaskFailure, to_driver
 from dataplane.fragments.content import quoted
+from dataplane.spark.schemas import spark_type
 
 VALUE = "__headgate_value"
 MOST_BYTES = 2**31 - 1
 
 
 def shaped(
-    messages: DataFrame, settings: Mapping[str, Json], schema: int | None, *others: str, drops: bool
+    messages: DataFrame, settings: ConnectorSettings, schema: int | None, *others: str, drops: bool
 ) -> DataFrame:
     """The columns of messages, and `others`. `schema`: the id of that under which values of Avro are read. With `drops`
     a value that is none has a reason in the column `CORRUPT`; else it is an error."""
@@ -50,9 +50,9 @@ def _required(kind: StructType) -> Column:
     return F.when(F.col(f"{VALUE}.error").isNotNull(), refused).otherwise(F.col(f"{VALUE}.value"))
 
 
-def _avro(settings: Mapping[str, Json], schema: int) -> tuple[StructType, Column]:
+def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]:
     registry = Registry.of(settings)
-    kind = StructType.fromJson(written(registry, schema).columns)
+    kind = spark_type(written(registry, schema).columns)
 
     def decode(values):  # type: ignore[no-untyped-def]  # Spark would read its hints
         try:
@@ -66,7 +66,7 @@ def _avro(settings: Mapping[str, Json], schema: int) -> tuple[StructType, Column
     return kind, column.asNondeterministic()(F.col("value"))
 
 
-def _json(settings: Mapping[str, Json], *, drops: bool) -> tuple[StructType, Column]:
+def _json(settings: ConnectorSettings, *, drops: bool) -> tuple[StructType, Column]:
     kind = cast("StructType", StructType.fromDDL(settings["schema"]))
     text = _unframed(F.col("value")).cast("string")
     mode = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT} if drops else {"mode": "FAILFAST"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,8 +21,10 @@ from dataplane.connectors.kafka.key_cache import KeyCache, opened
 from dataplane.connectors.kafka.list import newest
 from dataplane.connectors.kafka.server import SERVERS_OWN, Server
 from dataplane.connectors.kafka.topic import BESIDE, MOST, TopicWriter
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import ConnectJob, ConnectorSettings, WriteJob
+from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json, Schema, column_names
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
@@ -30,7 +32,7 @@ from dataplane.storage.lake import Lake
 
 
 @contextmanager
-def writing(job: Mapping[str, Json], lake: Lake, most: int = MOST) -> Iterator[Callable[[TaskSpec], Json]]:
+def writing(job: WriteJob, lake: Lake, most: int = MOST) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """What does the `write` tasks of a claim."""
     settings, schema = job["settings"], job["schema"]
     if lacking := [c for c in settings["key"] if c not in column_names(schema)]:
@@ -43,7 +45,7 @@ def writing(job: Mapping[str, Json], lake: Lake, most: int = MOST) -> Iterator[C
 
 
 @contextmanager
-def _file(settings: Mapping[str, Json]) -> Iterator[Path]:
+def _file(settings: ConnectorSettings) -> Iterator[Path]:
     """Where a worker of this home keeps what it knows of the topic; in a place of its own where it has no home."""
     name = sha256(dumps([settings["servers"], settings["topic"]]).encode()).hexdigest()[:32]
     with tempfile.TemporaryDirectory(prefix="headgate-kafka-") as scratch:
@@ -60,7 +62,7 @@ class KafkaTarget:
     key: Sequence[str]
     lake: Lake
 
-    def sync(self, task: TaskSpec, file: Path) -> Json:
+    def sync(self, task: WriteTask, file: Path) -> WriteAnswer:
         """Bring the topic to a generation. Result: `{rows, bytes, messages}`."""
         with in_words(self.writer.settings["servers"]), opened(file) as held:
             self.writer.fence(task["generation"])
@@ -81,7 +83,7 @@ class KafkaTarget:
         if held.mark() != self._mark():
             held.replay(self.writer.messages())
 
-    def _compare(self, held: KeyCache, fragments: Sequence[Mapping[str, Json]]) -> int:
+    def _compare(self, held: KeyCache, fragments: Sequence[WrittenFragment]) -> int:
         """Note what differs; how much that is."""
         wanted = {f["id"]: f for f in fragments if f["files"]}
         if any(f["copies"] > 1 for f in wanted.values()):
@@ -99,7 +101,7 @@ class KafkaTarget:
                 yield dumps({name: row[name] for name in self.key}).encode(), dumps(row).encode()
 
 
-def check(job: Mapping[str, Json]) -> None:
+def check(job: ConnectJob) -> None:
     """Whether a topic can be read, or be written to. TaskFailure says what is in the way; nothing is changed."""
     settings = job["settings"]
     name = settings["topic"]

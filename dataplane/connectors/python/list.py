@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
+from dataplane.contract.jobs import ConnectJob, ConnectorJob, ConnectorSettings, ListJob
 from dataplane.contract.keys import key_of
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.contract.schemas import Json
@@ -46,7 +47,7 @@ class Object:
     detail: Json = None
 
 
-def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
+def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """Each object is a partition; its key is its name, as that of a file is."""
     objects = sorted(objects_of(job), key=lambda one: one[0])
     before: str | None = None
@@ -57,12 +58,12 @@ def partitions(job: Mapping[str, Json]) -> Iterator[ListedPartition]:
         yield listed(key, [found], ())
 
 
-def check(job: Mapping[str, Json]) -> None:
+def check(job: ConnectJob) -> None:
     """Whether the code can be called, and its first object be had. TaskFailure says why not."""
     next(objects_of(job), None)
 
 
-def objects_of(job: Mapping[str, Json], bounds: Bounds | None = None) -> Iterator[tuple[str, SourceObject]]:
+def objects_of(job: ConnectorJob, bounds: Bounds | None = None) -> Iterator[tuple[str, SourceObject]]:
     """With their keys, in the order of the user's code."""
     bounds = bounds or Bounds.of(os.environ)
     with user_code(job["settings"]) as (bundle, context), telling(bundle):
@@ -73,7 +74,7 @@ def objects_of(job: Mapping[str, Json], bounds: Bounds | None = None) -> Iterato
 
 
 @contextmanager
-def user_code(settings: Mapping[str, Json]) -> Iterator[tuple[Bundle, Context]]:
+def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, Context]]:
     from dataplane.transform.bundle import opened
 
     params = json.loads(settings["params"])

@@ -20,12 +20,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, DateType, FloatType, IntegralType, StringType, StructType
 
 from dataplane.connectors.python.list import Context, Object, objects_of, user_code
+from dataplane.contract.jobs import SourceJob
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import LABEL, TaskError
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
 from dataplane.spark.errors import ErrorSource, explain
+from dataplane.spark.schemas import schema_of
 from dataplane.transform.bundle import Bundle
 
 AT_A_TIME = 10_000  # rows that go to Spark together
@@ -33,7 +35,7 @@ LARGEST_FLOAT = 3.4028235677973366e38  # from here on a 32-bit one is infinite
 
 
 @contextmanager
-def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[PythonReading]:
+def reading(session: SparkSession, job: SourceJob) -> Iterator[PythonReading]:
     with user_code(job["settings"]) as (bundle, context):
         try:
             yield PythonReading(session, job, bundle, context)
@@ -46,7 +48,7 @@ def reading(session: SparkSession, job: Mapping[str, Json]) -> Iterator[PythonRe
 @dataclass(frozen=True, slots=True)
 class PythonReading:
     session: SparkSession
-    job: Mapping[str, Json]
+    job: SourceJob
     bundle: Bundle
     context: Context
     _was_read: list[bool] = field(default_factory=list)
@@ -63,7 +65,7 @@ class PythonReading:
 
     def schema(self, _: Sequence[SourceObject]) -> Schema:
         """What is declared: rows of a program have no columns of their own."""
-        return canonical_schema(self._schema.jsonValue())
+        return schema_of(self._schema)
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
         """Those that the code lists otherwise by now. Before anything was read it is not asked: it was just listed."""

@@ -7,7 +7,8 @@ from typing import Any
 from controlplane.core.model.tasks import Task
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.work.fold_runs import proven
-from dataplane.contract.identity import EMPTY, Content, next_key, slot_id, task_key
+from dataplane.contract.claims import next_key
+from dataplane.contract.identity import EMPTY, Content, slot_id, task_key
 from dataplane.contract.results import TaskResult
 
 SCHEMA = parse_ddl("v INT")
@@ -25,7 +26,7 @@ def result(*contents: Content, **wrong: Any) -> TaskResult:
     """Of the head, which came to nothing, and of tasks after it."""
     then: list[Any] = []
     for asked, before, content in zip(THEN, (EMPTY, *contents), contents, strict=False):
-        then.append({"task": next_key(JOB, asked, before).hex(), "content": list(content), "files": []})
+        then.append({"task": next_key(JOB, asked["ids"], before).hex(), "content": list(content), "files": []})
     then[-1] |= wrong
     return {"task": HEAD.key.hex(), "epoch": 7, "state": "done", "content": list(EMPTY), "then": then}
 
@@ -37,7 +38,7 @@ def keys(found: TaskResult) -> list[str]:
 def test_a_key_is_that_of_a_task_that_reads_what_came_before() -> None:
     before = Content(2, 3, 4)
     slots = {"whole": SHARED, "x": IDS[1], "self": slot_id(before, SCHEMA)}
-    assert next_key(JOB, THEN[1], before) == task_key(LOGIC, slots)
+    assert next_key(JOB, THEN[1]["ids"], before) == task_key(LOGIC, slots)
 
 
 def test_right_keys_are_believed_and_have_the_epoch_of_the_claimed_one() -> None:

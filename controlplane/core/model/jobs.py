@@ -1,0 +1,121 @@
+"""Jobs and specs of tasks as they are stored: roots of trees and ids of fragments, where a claim has files.
+
+A job is what many tasks share, a spec is what one has of its own. Does not belong here: what a claim hands out
+(`dataplane.contract.claims`), who makes them (`core.plan`).
+"""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypeAlias, TypedDict, final
+
+from dataplane.contract.jobs import (
+    AnalyseJob,
+    CheckQuestion,
+    ConnectJob,
+    IndexJob,
+    InferJob,
+    ListJob,
+    PackJob,
+    ParseJob,
+    PythonLogic,
+    SqlLogic,
+    WriteJob,
+)
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Schema
+
+
+class StoredSqlJob(SqlLogic):
+    shared: dict[str, str]  # roots (hex) of inputs that all tasks read whole
+    pairs: NotRequired[dict[str, str]]  # roots of the trees of pairs, of inputs that are read by key
+
+
+class StoredPythonJob(PythonLogic):
+    shared: dict[str, str]
+    pairs: NotRequired[dict[str, str]]
+
+
+class StoredCheckJob(CheckQuestion):
+    shared: NotRequired[dict[str, str]]
+
+
+StoredTransformJob: TypeAlias = StoredSqlJob | StoredPythonJob
+StoredJob: TypeAlias = (
+    ListJob
+    | ConnectJob
+    | WriteJob
+    | InferJob
+    | ParseJob
+    | AnalyseJob
+    | StoredTransformJob
+    | IndexJob
+    | StoredCheckJob
+    | PackJob
+)
+
+
+# --- specs --------------------------------------------------------------------------------------
+
+
+@final
+class NoSpec(TypedDict):
+    """Of a task whose job says everything: analyse, connect, a check of whole datasets."""
+
+
+@final
+class ListSpec(TypedDict):
+    request: int  # the number of the request that it serves
+
+
+@final
+class InferSpec(TypedDict):
+    objects: list[SourceObject]
+    listing: str  # whose objects they are, hex
+
+
+@final
+class ParseSpec(TypedDict):
+    objects: list[SourceObject]
+    columns: Schema
+    listing: str
+    lacking: NotRequired[Schema]
+
+
+class FollowingSpec(TypedDict):
+    """A task after one of a fold. `ids`: what it reads besides the partition before it, by slot (hex)."""
+
+    partition: str
+    slots: dict[str, list[str]]
+    ids: dict[str, str]
+    was: list[int] | None
+
+
+@final
+class FragmentsSpec(TypedDict):
+    """Of tasks that read fragments: transform, index, check, pack. `slots`: ids of fragments (hex) by input."""
+
+    slots: dict[str, list[str]]
+    into: NotRequired[int]  # pack: the number of files
+    was: NotRequired[list[int] | None]  # of a fold: a content that ends the run
+    then: NotRequired[list[FollowingSpec]]
+
+
+@final
+class WriteSpec(TypedDict):
+    """One partition of a target."""
+
+    generation: int
+    fragment: NotRequired[str]  # its new rows, hex
+    remove: NotRequired[bool]  # it is to go
+
+
+@final
+class WriteWholeSpec(TypedDict):
+    """All of a generation at once."""
+
+    root: str
+    generation: int
+    changes: int  # partitions in which it differs from what is there
+
+
+Spec: TypeAlias = NoSpec | ListSpec | InferSpec | ParseSpec | FragmentsSpec | WriteSpec | WriteWholeSpec

@@ -1,0 +1,222 @@
+"""Jobs: what the tasks of one claim share, a variant for each kind of task. `docs/protocol.md` says what they mean.
+
+A job is hashed as it is encoded (`controlplane.core.compile.ids.job_id`): a new field must be optional, and absent
+where it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+from dataplane.contract.keys import KeyPart
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Schema
+
+Mode: TypeAlias = Literal["each", "by", "all", "previous"]
+Options: TypeAlias = Mapping[str, str]
+
+# The keys of a connector's settings are its own. `Any`: the language has checked the types, each connector knows them.
+ConnectorSettings: TypeAlias = Mapping[str, Any]
+Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
+
+
+class SparkSettings(TypedDict):
+    """The settings of Spark that decide about rows."""
+
+    ansi: bool
+    case_sensitive: bool
+    timezone: str
+
+
+# --- work of workers ----------------------------------------------------------------------------
+
+
+class Known(TypedDict):
+    """Where the listing before this one ended: its last key, and the objects behind it."""
+
+    key: str | None
+    objects: list[SourceObject]
+
+
+class ListJob(TypedDict):
+    location: str
+    format: str
+    options: Options
+    partition: str | None  # the template of partition keys
+    metadata: list[str]
+    deletes_max: float  # the share of objects that may be gone; the control plane looks at it
+    accept_deletes: bool  # a loss was confirmed
+    listing: str  # its id, hex
+    connector: NotRequired[str]  # none: files
+    settings: NotRequired[ConnectorSettings]
+    known: NotRequired[Known | None]  # the listing only adds; None in a stored job
+    was: NotRequired[str]  # in a claim: the digest of the current listing, hex
+
+
+class ConnectJob(TypedDict):
+    connector: str
+    place: str
+    options: Options
+    writes: bool
+    settings: NotRequired[ConnectorSettings]
+
+
+class WriteJob(TypedDict):
+    path: str
+    format: str
+    options: Options
+    owner: str
+    schema: Schema
+    connector: NotRequired[str]  # none: files
+    settings: NotRequired[ConnectorSettings]
+    keyed: NotRequired[list[str]]  # columns that partition keys are made of, if they are plain values
+    goes_on: NotRequired[bool]  # in a claim: the target has been in sync before, or holds some of its first copy
+
+
+# --- work of drivers: sources -------------------------------------------------------------------
+
+
+class DropRule(TypedDict):
+    """A condition, and what becomes of rows that fail it: dropped, or kept apart."""
+
+    id: str
+    name: str
+    check: str
+    quarantine: NotRequired[bool]
+
+
+class DropRules(TypedDict):
+    drop: list[DropRule]
+    spark: SparkSettings
+
+
+class FragmentJob(TypedDict):
+    """What jobs share that write fragments of a dataset."""
+
+    expect: NotRequired[DropRules]
+    sort_by: NotRequired[list[str]]
+
+
+class SourceJob(TypedDict):
+    """How source objects are read."""
+
+    format: str
+    options: Options
+    timezone: str
+    connector: NotRequired[str]  # none: files
+    settings: NotRequired[ConnectorSettings]
+    location: NotRequired[str]  # of connectors whose objects do not say where they are
+
+
+class InferJob(SourceJob):
+    """Of a task that finds the schema of source objects."""
+
+
+class ParseJob(SourceJob, FragmentJob):
+    metadata: list[str]
+    on_bad_record: Literal["fail", "drop"]
+
+
+ConnectorJob: TypeAlias = ListJob | ConnectJob | WriteJob | SourceJob  # tells how a place is reached
+
+
+# --- work of drivers: transforms ----------------------------------------------------------------
+
+
+class InputJob(TypedDict):
+    """One input of a transform: the name of its view, and how it is read."""
+
+    view: str
+    mode: Mode
+    schema: Schema
+    key: NotRequired[list[KeyPart]]  # of mode `by`: how the key is read off its rows
+
+
+class FoldJob(TypedDict):
+    """What it takes to name the tasks after one (`claims.next_key`)."""
+
+    name: str
+    logic: str
+    shared: dict[str, str]
+
+
+class Logic(FragmentJob):
+    """What a transform computes, whatever its language."""
+
+    spark: SparkSettings
+    params: Parameters
+    inputs: dict[str, InputJob]
+    key: NotRequired[list[KeyPart]]  # how the key is read off rows of the output
+    returns: NotRequired[Schema]  # of every result of a fold
+    fold: NotRequired[FoldJob]
+
+
+class NamedTexts(TypedDict):
+    """The same queries with the clock in them."""
+
+    sql: str
+    batch_sql: str | None
+
+
+class SqlTexts(TypedDict):
+    """A query as it is run. `edits` are places and texts in the user's own: [start, end, text]."""
+
+    sql: str
+    edits: list[tuple[int, int, str]]
+
+
+class SqlLogic(Logic, SqlTexts):
+    language: Literal["sql"]
+    batch_sql: str | None  # the query over the rows of many tasks at once
+    batch_input: str | None
+    named: NotRequired[NamedTexts]
+    together: NotRequired[bool]  # tasks of several keys may be run as one
+
+
+class PythonLogic(Logic):
+    language: Literal["python"]
+    modules: dict[str, str]
+    main: str
+    entrypoint: str
+    requirements: NotRequired[list[str]]
+
+
+AnalyseJob: TypeAlias = SqlLogic | PythonLogic
+
+
+class SqlJob(SqlLogic):
+    shared: dict[str, list[str]]  # the files of inputs that all tasks read whole
+
+
+class PythonJob(PythonLogic):
+    shared: dict[str, list[str]]
+
+
+TransformJob: TypeAlias = SqlJob | PythonJob
+
+
+class IndexJob(TypedDict):
+    schema: Schema
+    key: Sequence[KeyPart]
+    timezone: str
+
+
+class PackJob(TypedDict):
+    schema: Schema
+    sort_by: list[str]
+
+
+class CheckQuestion(TypedDict):
+    """What is expected of rows: a condition, or columns that are unique."""
+
+    name: str
+    check: str
+    unique: list[str]
+    spark: SparkSettings
+    schema: Schema  # the columns that are looked at
+    shown: Schema  # those of examples
+
+
+class CheckJob(CheckQuestion):
+    shared: NotRequired[dict[str, list[str]]]  # of `unique`: all files, under the empty name
