@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.results import TaskError, TaskResult, infrastructure_error
+from dataplane.contract.results import ConnectAnswer, TaskError, TaskResult, infrastructure_error
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
@@ -129,8 +129,13 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
             )(found, place)
         case _:
             _record({"result": _RESULTS[kind]})(found, place)
-            if kind == "connect" and (told := found["result"]["error"]) is not None:
-                found["result"]["error"] = readable(told)
+            if kind == "connect":
+                _readable_answer(cast("ConnectAnswer", found["result"]))
+
+
+def _readable_answer(answer: ConnectAnswer) -> None:
+    if answer["error"] is not None:
+        answer["error"] = readable(answer["error"])
 
 
 def source_object(value: object, place: str = "object") -> SourceObject:

@@ -15,7 +15,7 @@ from posixpath import basename
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dataplane.contract.results import FileEntry
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Schema, canonical_schema
 
 LINKS = "_frags/links"
 _LINK = re.compile(rf"{LINKS}/[0-9a-f]{{2}}/([0-9a-f]{{32}})-[0-9]+/([^/]+)")
@@ -126,7 +126,7 @@ def _places(key: FileKey, want: WantedFile) -> Iterator[str]:
 Relation: TypeAlias = Literal["same", "widened", "other"]
 
 
-def relation(old: Mapping[str, Json], new: Schema) -> Relation:
+def relation(old: Schema, new: Schema) -> Relation:
     """`widened`: the new schema is the old one with columns added at its end."""
     before, after = canonical_schema(old)["fields"], new["fields"]
     if before == after:

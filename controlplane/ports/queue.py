@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
 
 class Queue(Protocol):
     """Of one namespace."""
 
-    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]: ...
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]: ...
 
-    def put_job(self, digest: bytes, body: Json) -> None: ...
+    def put_job(self, digest: bytes, body: StoredJob) -> None: ...
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:
         """Insert tasks that are not there (a `done` one that is asked for again is queued again) and this dataset's

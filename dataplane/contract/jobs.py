@@ -14,6 +14,7 @@ from dataplane.contract.listings import SourceObject
 from dataplane.contract.schemas import Schema
 
 Mode: TypeAlias = Literal["each", "by", "all", "previous"]
+OnBadRecord: TypeAlias = Literal["fail", "drop"]
 Options: TypeAlias = Mapping[str, str]
 
 # The keys of a connector's settings are its own. `Any`: the language has checked the types, each connector knows them.
@@ -115,7 +116,7 @@ class InferJob(SourceJob):
 
 class ParseJob(SourceJob, FragmentJob):
     metadata: list[str]
-    on_bad_record: Literal["fail", "drop"]
+    on_bad_record: OnBadRecord
 
 
 ConnectorJob: TypeAlias = ListJob | ConnectJob | WriteJob | SourceJob  # tells how a place is reached
@@ -220,3 +221,8 @@ class CheckQuestion(TypedDict):
 
 class CheckJob(CheckQuestion):
     shared: NotRequired[dict[str, list[str]]]  # of `unique`: all files, under the empty name
+
+
+Job: TypeAlias = (
+    ListJob | ConnectJob | WriteJob | InferJob | ParseJob | AnalyseJob | TransformJob | IndexJob | CheckJob | PackJob
+)

@@ -6,13 +6,14 @@ Does not belong here: how the other inputs are read, which for SQL is inferred (
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from controlplane.core.blueprint.checks import SELF
 from controlplane.core.blueprint.model import InputHint, Position, Previous
 from controlplane.core.blueprint.nodes import Scalar
 from controlplane.core.blueprint.problems import Problems
 
-PREVIOUS = "previous"
+PREVIOUS: Final = "previous"
 _INSTEAD = "write self: previous, or name: {from: self, mode: previous}"
 
 

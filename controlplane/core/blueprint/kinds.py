@@ -17,6 +17,7 @@ from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problem
 from dataplane.contract.schemas import Json
 
 T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
 T_co = TypeVar("T_co", covariant=True)
 JsonSchema: TypeAlias = dict[str, Json]
 
@@ -144,16 +145,17 @@ class SourceText:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Generic[Word]):
     """One of a few words; those of later releases are known but refused."""
 
-    now: tuple[str, ...]
+    now: tuple[Word, ...]
     later: tuple[str, ...] = ()
 
-    def read(self, node: Node, reading: Reading) -> str:
+    def read(self, node: Node, reading: Reading) -> Word:
         text = text_of(node, reading, self._wanted())
-        if text in self.now:
-            return text
+        for word in self.now:
+            if text == word:
+                return word
         if text in self.later:
             raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._wanted()}")
         raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controlplane.core.model.tasks import Size
+from dataplane.contract.jobs import Mode, OnBadRecord
 
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
@@ -65,7 +66,7 @@ class InputHint:
 
     name: str
     dataset: str | None
-    mode: str | None
+    mode: Mode | None
     place: Position
 
 
@@ -105,7 +106,7 @@ class Read:
     refresh_s: float | None
     partition: str | None
     metadata: tuple[str, ...]
-    on_bad_record: str
+    on_bad_record: OnBadRecord
     schema_change: str
     deletes_max: float
     settings: Settings = ()

@@ -9,6 +9,7 @@ from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.kinds import Choice, Options, Refresh, Share, Text
 from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
+from dataplane.contract.jobs import OnBadRecord
 
 READERS = Choice(("files", "delta", "jdbc", "kafka", "python"))
 WRITERS = Choice(("files", "delta", "jdbc", "kafka"), ("python",))
@@ -27,7 +28,9 @@ SCHEMA_CHANGE = Key(
     "append",
     "How the schema follows the sources: fail, append or sync.",
 )
-ON_BAD_RECORD = Key("on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to.")
+ON_BAD_RECORD: Key[OnBadRecord] = Key(
+    "on_bad_record", Choice(("fail", "drop"), ("quarantine",)), "fail", "What a bad record leads to."
+)
 MAX = Key("max", Share(), 0.5, "Share of the objects that a listing may lose without confirmation.")
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 0.5, "When a loss of objects is held back.")
 FROM = Key("from", DATASET, "", "The dataset to copy.", is_required=True)

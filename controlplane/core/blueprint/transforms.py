@@ -37,6 +37,7 @@ from controlplane.core.blueprint.nodes import Entries, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.requirements import Requirements
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
+from dataplane.contract.jobs import Mode
 
 NAME = Text((checks.name,), f"^{checks.NAME}$", "a name")
 DATASET = Text((checks.dataset,), rf"^{checks.NAME}(\.{checks.NAME})?({QUARANTINE})?$", "a dataset's name")
@@ -64,7 +65,7 @@ class Inputs:
         return {"type": "object", "propertyNames": DATASET.schema(), "additionalProperties": value}
 
 
-MODE: Key[str | None] = Key(
+MODE: Key[Mode | None] = Key(
     "mode", Choice(("each", "all", "by", folds.PREVIOUS)), None, "What a task reads of this input."
 )
 INPUT_FROM: Key[str | None] = Key("from", INPUT_DATASET, None, "The dataset, where it has another name.")

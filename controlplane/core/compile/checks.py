@@ -7,7 +7,7 @@ what a failure leads to has a part. Does not belong here: when anything is evalu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,8 +16,9 @@ from controlplane.core.blueprint import Component, Expectation
 from controlplane.core.compile.ids import SPARK_LINE
 from controlplane.core.errors import Problem
 from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import DropRule, DropRules, SparkSettings
 from dataplane.contract.results import EXPECTATION, REASON
-from dataplane.contract.schemas import Json, Schema, select_columns
+from dataplane.contract.schemas import Schema, field_of, select_columns, struct_of
 
 EXAMPLES: Final = 3  # failing rows that are told
 
@@ -53,14 +54,12 @@ class Check:
         return schema if named is None else select_columns(schema, named)
 
 
-def compiled(
-    component: Component, spark: Mapping[str, Json], semantics: int, problems: list[Problem]
-) -> tuple[Check, ...]:
+def compiled(component: Component, spark: SparkSettings, semantics: int, problems: list[Problem]) -> tuple[Check, ...]:
     """The component's expectations; conditions that cannot be read are problems at their own places."""
     return tuple(c for e in component.expect if (c := _compiled(e, spark, semantics, problems)) is not None)
 
 
-def _compiled(one: Expectation, spark: Mapping[str, Json], semantics: int, problems: list[Problem]) -> Check | None:
+def _compiled(one: Expectation, spark: SparkSettings, semantics: int, problems: list[Problem]) -> Check | None:
     common = {"spark": spark, "line": SPARK_LINE, "semantics": semantics}
     if not one.check:
         columns = sorted(one.unique)
@@ -101,19 +100,20 @@ def quarantine_logic(logic: bytes) -> bytes:
 
 def with_reason(schema: Schema) -> Schema:
     """Of rows that were taken out of a dataset with this schema."""
-    reason = {"name": REASON, "type": "string", "nullable": True, "metadata": {}}
-    return {**schema, "fields": [*schema["fields"], reason]}
+    return struct_of([*schema["fields"], field_of(REASON, "string")])
 
 
-def drop_job(checks: Iterable[Check], spark: Mapping[str, Json]) -> Json:
+def drop_job(checks: Iterable[Check], spark: SparkSettings) -> DropRules | None:
     """What a driver has to know in order to leave rows out; None if there is nothing to do."""
     drops = [_rule(c) for c in checks if c.is_drop]
-    return {"drop": drops, "spark": dict(spark)} if drops else None
+    return {"drop": drops, "spark": spark} if drops else None
 
 
-def _rule(check: Check) -> Json:
-    rule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
-    return {**rule, "quarantine": True} if check.quarantines else rule
+def _rule(check: Check) -> DropRule:
+    rule: DropRule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
+    if check.quarantines:
+        rule["quarantine"] = True
+    return rule
 
 
 def absent_columns(checks: Iterable[Check], schema: Schema, own: Schema) -> Schema:

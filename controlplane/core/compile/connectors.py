@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
 from controlplane.core.compile import ids
 from dataplane.contract.encoding import digest
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ConnectorSettings
 
 FILES = "files"
 
@@ -71,24 +72,32 @@ def _identifying(settings: Settings) -> dict[str, object]:
     return {k: v for k, v in settings if k not in ("schema_change", "modules") and not k.startswith("client.")}
 
 
-def told(body: Read | Write) -> dict[str, Json]:
-    """The part of a job that says which connector is to work, and by which settings; for `files` only these, if any."""
+class Told(TypedDict, total=False):
+    """The part of a job that says which connector is to work, and by which settings."""
+
+    connector: str
+    settings: ConnectorSettings
+
+
+class ReadingTold(Told, total=False):
+    location: str
+
+
+def told(body: Read | Write) -> Told:
+    """For `files` only settings, if there are any."""
     settings = {k: _plain(v) for k, v in body.settings}
     if is_files(body):
         return {"settings": settings} if settings else {}
     return {"connector": body.connector, "settings": settings}
 
 
-def reading_job(read: Read, location: str) -> dict[str, Json]:
+def reading_job(read: Read, location: str) -> ReadingTold:
     """As `told`, and where it is read; of `files` the objects say so."""
-    return told(read) if is_files(read) else {**told(read), "location": location}
+    if is_files(read):
+        return {**told(read)}
+    return {**told(read), "location": location}
 
 
-def listing_job(read: Read) -> dict[str, Json]:
-    """As `told`; a listing that only adds to the one before it is told where that one ended (`known`)."""
-    return {**told(read), **({"known": None} if read.is_growing else {})}
-
-
-def _plain(value: object) -> Json:
+def _plain(value: object) -> object:
     """As JSON gives it back."""
     return list(value) if isinstance(value, tuple) else value

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Position, Previous
 from controlplane.core.errors import Problem
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
 from dataplane.contract.identity import schema_id
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
-MODE = "previous"
+MODE: Final = "previous"
 REASON = "the partition before, in the order of keys"
 
 
@@ -28,7 +29,7 @@ class Fold:
     schema: Schema
 
     @property
-    def logic(self) -> Json:
+    def logic(self) -> dict[str, object]:
         """What of it decides which rows there are."""
         return {"name": self.name, "schema": schema_id(self.schema)}
 

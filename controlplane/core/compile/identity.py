@@ -16,7 +16,8 @@ from controlplane.core.compile.checks import Check
 from controlplane.core.compile.modes import Modes
 from controlplane.core.compile.nodes import Node, NodeText, Sink, Slot, Source, Transform
 from controlplane.core.python import code
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.jobs import Mode, SparkSettings
+from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Named:
         return self.text.blueprint.timezone
 
     @property
-    def spark(self) -> dict[str, Json]:
+    def spark(self) -> SparkSettings:
         """Settings of Spark that decide about rows."""
         spark = self.text.blueprint.spark
         return {"ansi": spark.ansi, "case_sensitive": spark.case_sensitive, "timezone": self.timezone}
@@ -131,7 +132,7 @@ def _code_logic(
     named: Named, body: SqlTransform | PythonTransform, analysed: sql.Query | code.Bundle, modes: Modes
 ) -> bytes:
     """Of the code, before checks and volatility have their say."""
-    by_slot = {slot.name: slot.mode for slot in modes.slots}
+    by_slot: dict[str, Mode] = {slot.name: slot.mode for slot in modes.slots}
     if modes.fold is not None:
         by_slot[modes.fold.name] = fold.MODE
     return ids.transform_logic(
@@ -148,7 +149,7 @@ def _code_logic(
     )
 
 
-def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> Json:
+def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> dict[str, object] | None:
     """How rows are told apart by keys, as part of the logic; None where they are not."""
     if not body.partition_by:
         return None

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from controlplane.core.model.jobs import StoredJob
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import Content, schema_id
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.jobs import Parameters, SparkSettings
+from dataplane.contract.keys import KeyPart
+from dataplane.contract.schemas import Schema
 
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
@@ -57,19 +60,19 @@ def read_logic(parse: bytes, declared: Schema | None, schema_change: str) -> byt
 def transform_logic(
     language: str,
     code: bytes,
-    params: Mapping[str, Json],
+    params: Parameters,
     modes: Mapping[str, str],
-    spark: Mapping[str, Json],
+    spark: SparkSettings,
     semantics: int,
     entrypoint: str = "",
-    keyed: Json = None,
+    keyed: Mapping[str, object] | None = None,
     requirements: Sequence[str] = (),
-    fold: Json = None,
+    fold: Mapping[str, object] | None = None,
 ) -> bytes:
     """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
     output is partitioned by columns, how (`keyed`); the packages that it requires, if any; where it reads its own
     partition before, as what (`fold`)."""
-    more: dict[str, Json] = {} if keyed is None else {"keyed": keyed}
+    more: dict[str, object] = {} if keyed is None else {"keyed": keyed}
     if requirements:
         more["requirements"] = list(requirements)
     if fold is not None:
@@ -113,7 +116,7 @@ def inference_key(format: str, options: Mapping[str, str], timezone: str, source
     return digest("inference/1", format=format, options=options, timezone=timezone, sources=sorted(sources))
 
 
-def index_id(schema: Schema, key: Json, timezone: str) -> bytes:
+def index_id(schema: Schema, key: Sequence[KeyPart], timezone: str) -> bytes:
     """How rows of one schema are told apart by a key."""
     return digest("index/1", schema=schema_id(schema), key=key, timezone=timezone, line=SPARK_LINE)
 
@@ -124,13 +127,13 @@ def index_key(index: bytes, content: Content) -> bytes:
 
 
 def part_logic(
-    code: bytes, params: Mapping[str, Json], spark: Mapping[str, Json], semantics: int, others: Mapping[str, bytes]
+    code: bytes, params: Parameters, spark: SparkSettings, semantics: int, others: Mapping[str, bytes]
 ) -> bytes:
     """Logic of partial results over one part of an input; `others` are what it reads of other inputs."""
     return digest("part/1", code=code, params=params, spark=spark, line=SPARK_LINE, semantics=semantics, others=others)
 
 
-def build_key(logic: bytes, slots: Mapping[str, Json], salt: bytes | None = None) -> bytes:
+def build_key(logic: bytes, slots: Mapping[str, object], salt: bytes | None = None) -> bytes:
     """Whole-dataset memory: this logic over these roots (or contents) under these read schemas; with a salt, one
     component's own."""
     return digest("build/1", logic=logic, slots=slots, **({} if salt is None else {"salt": salt}))
@@ -141,7 +144,7 @@ def run_key(task: bytes) -> bytes:
     return digest("run/1", task=task)
 
 
-def job_id(body: Json) -> bytes:
+def job_id(body: StoredJob) -> bytes:
     return digest("job/1", body=body)
 
 

@@ -17,6 +17,7 @@ from controlplane.core.compile.nodes import Node, Slot, Source
 from controlplane.core.errors import Problem
 from controlplane.core.partitioning import named
 from controlplane.core.python import code
+from dataplane.contract.jobs import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _granule(key: KeyColumn) -> str:
     return key.granule
 
 
-def _python_slot(component: Component, body: PythonTransform, name: str, mode: str, inputs: Inputs) -> Slot:
+def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: Inputs) -> Slot:
     dataset = inputs.datasets[names.renamed(component).get(name, name)]
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode))
 
@@ -110,7 +111,7 @@ def _type(dataset: str, column: str, inputs: Inputs) -> str | None:
     return next((str(f["type"]) for f in node.declared["fields"] if f["name"] == name), None)
 
 
-def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _chosen(inferred: Mapping[str, sql.Mode], hints: Mapping[str, Mode]) -> Iterator[tuple[str, Mode, str]]:
     """Name, mode and reason. Inputs are proven `each` together: where one is declared otherwise, none of them is."""
     other = [n for n, m in inferred.items() if m.mode == "each" and hints.get(n, "each") != "each"]
     for name, found in inferred.items():

@@ -30,7 +30,8 @@ from controlplane.core.partitioning import named
 from controlplane.core.python import code
 from controlplane.core.schema.schemas import append_columns, metadata_fields, struct
 from dataplane.contract.encoding import digest
-from dataplane.contract.schemas import Json, Schema, select_columns
+from dataplane.contract.jobs import Mode, SparkSettings
+from dataplane.contract.schemas import Schema, select_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Slot:
 
     name: str
     dataset: str
-    mode: str
+    mode: Mode
     reason: str
     columns: tuple[str, ...] = ()
     is_proven: bool = False
@@ -65,7 +66,7 @@ class Source:
     lineage: bytes
     declared: Schema | None
     timezone: str
-    spark: Mapping[str, Json]
+    spark: SparkSettings
     reading: bytes  # the logic without the rows that it drops
     checks: tuple[Check, ...] = ()
     output: str = ""  # of its tasks
@@ -98,7 +99,7 @@ class Transform:
     logic: bytes
     lineage: bytes
     slots: tuple[Slot, ...]
-    spark: Mapping[str, Json]
+    spark: SparkSettings
     query: sql.Query | None
     bundle: code.Bundle | None
     is_volatile: bool

@@ -6,11 +6,9 @@ Does not belong here: sorting (the data plane's).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from controlplane.core.blueprint import Component
 from controlplane.core.partitioning import named
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema, Type
 
 _UNORDERED = ("map", "variant")
 
@@ -27,18 +25,19 @@ def sort_fault(component: Component, schema: Schema, *, case_sensitive: bool) ->
     return None
 
 
-def _unordered(kind: Json) -> str | None:
-    if not isinstance(kind, Mapping):
+def _unordered(kind: Type) -> str | None:
+    if isinstance(kind, str):
         return kind if kind in _UNORDERED else None
-    if kind["type"] in _UNORDERED:
-        return str(kind["type"])
-    inner = [f["type"] for f in kind.get("fields", ())] + [kind[k] for k in ("elementType",) if k in kind]
-    return next(filter(None, map(_unordered, inner)), None)
+    if kind["type"] == "struct":
+        return next(filter(None, (_unordered(f["type"]) for f in kind["fields"])), None)
+    if kind["type"] == "array":
+        return _unordered(kind["elementType"])
+    return kind["type"] if kind["type"] in _UNORDERED else None
 
 
-def sorting(component: Component, schema: Schema | None, *, case_sensitive: bool) -> dict[str, Json]:
-    """What a job says of the order of rows, if anything: the columns as the schema spells them."""
+def sorting(component: Component, schema: Schema | None, *, case_sensitive: bool) -> list[str] | None:
+    """The columns that rows are sorted by, as the schema spells them; None where no order is asked for."""
     if not component.sort_by:
-        return {}
+        return None
     spelled = (named(schema, c, case_sensitive=case_sensitive) if schema else c for c in component.sort_by)
-    return {"sort_by": [name for name in spelled if name]}
+    return [name for name in spelled if name]

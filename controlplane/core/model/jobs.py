@@ -59,7 +59,9 @@ StoredJob: TypeAlias = (
 
 @final
 class NoSpec(TypedDict):
-    """Of a task whose job says everything: analyse, connect, a check of whole datasets."""
+    """Of a task whose job says everything: analyse, connect, a check of a whole dataset. It is empty."""
+
+    nothing: NotRequired[None]  # never there; without it, mypy takes every other spec for one of these
 
 
 @final

@@ -14,10 +14,12 @@ from functools import reduce
 from itertools import chain
 
 from controlplane.core.compile import ids
+from controlplane.core.model.jobs import FragmentsSpec
 from controlplane.core.model.tasks import Fragment, Task
 from controlplane.core.tree import Entry
 from dataplane.contract.identity import EMPTY, Content, pack_id, schema_id
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.jobs import PackJob
+from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
 FEWEST = 16  # fragments in a pack
@@ -75,15 +77,15 @@ def laid_out(
     yield from (fragments[e.fragment] for e in entries if e.fragment not in packed)
 
 
-def job_of(pack: Pack, order: Sequence[str]) -> Json:
+def job_of(pack: Pack, order: Sequence[str]) -> PackJob:
     """What tasks of packs share that have equal columns and are sorted alike."""
     return {"schema": pack.schema, "sort_by": list(order)}
 
 
-def task_of(pack: Pack, dataset: str, job: Json) -> Task:
+def task_of(pack: Pack, dataset: str, job: PackJob) -> Task:
     file_bytes = SORTED_FILE_BYTES if job["sort_by"] else FILE_BYTES
     into = -(-pack.size_bytes // file_bytes)
-    spec = {"slots": {"": [member.hex() for member in pack.members]}, "into": into}
+    spec: FragmentsSpec = {"slots": {"": [member.hex() for member in pack.members]}, "into": into}
     return Task(pack.id, "pack", dataset, "", ids.job_id(job), spec, pack.size_bytes, PRIORITY)
 
 

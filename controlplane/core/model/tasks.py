@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from controlplane.core.model.jobs import Spec
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import FileEntry, TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
 
@@ -63,7 +64,7 @@ class Task:
     dataset: str  # that first demanded it; home of its fragments
     partition: str
     job: bytes
-    spec: Json  # a TaskSpec without task, epoch and partition; `slots` name fragment ids (hex) instead of files
+    spec: Spec
     size_bytes: int = 0
     priority: int = 0
     state: TaskState = "queued"

@@ -18,6 +18,7 @@ from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, schema_id
+from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json
 
 VOID = bytes(32)  # the fragment of a partition of which nobody knows what lies there
@@ -101,7 +102,7 @@ def _sync(
 ) -> Deciding[Decision]:
     """What is being written is noted first: who writes may fall silent, and then nobody knows what lies there, whether
     it is still wished for or not."""
-    job = {
+    job: WriteJob = {
         "path": node.path,
         "format": node.write.format,
         "options": dict(node.write.options),

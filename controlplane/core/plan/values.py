@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.projections import Target
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State, UnfinishedRun
@@ -85,7 +86,7 @@ class Compute:
     with `entered` the tasks of the partitions that came to it. They are of the run that reads what `begun` says."""
 
     tasks: tuple[Task, ...]
-    job: Json
+    job: StoredJob
     building: PartialState | None = None
     entered: Mapping[str, bytes] = field(default_factory=dict)
     begun: UnfinishedRun | None = None
@@ -96,7 +97,7 @@ class Learn:
     """A schema has to be inferred or analysed before anything else can be said; its memo key is the task's key."""
 
     task: Task
-    job: Json
+    job: StoredJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class RunChecks:
     answers already."""
 
     tasks: tuple[Task, ...]
-    jobs: Mapping[bytes, Json]
+    jobs: Mapping[bytes, StoredJob]
     notes: Mapping[bytes, Json] = field(default_factory=dict)
 
 
@@ -115,7 +116,7 @@ class Sync:
 
     target: Target
     tasks: tuple[Task, ...]
-    job: Json
+    job: StoredJob
 
 
 Step: TypeAlias = Keep | Commit | Compute | Learn | RunChecks | Sync

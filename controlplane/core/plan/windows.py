@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from controlplane.core import tree
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups
@@ -17,7 +18,6 @@ from controlplane.core.plan.keys import Keys, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Compute, Decision, Planning, Status
 from dataplane.contract.results import DEALT, TaskError
-from dataplane.contract.schemas import Json
 
 CHUNK = 5_000
 CHUNKS = 40  # that one pass looks at, at most
@@ -140,7 +140,7 @@ def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[s
     }
 
 
-def computing(decision: Decision, window: Window, job: Json, building: PartialState | None = None) -> Decision:
+def computing(decision: Decision, window: Window, job: StoredJob, building: PartialState | None = None) -> Decision:
     """A decision to compute what a window misses, with the status that the tasks already there give."""
     failed, states = window.failed, {t.state for t in window.known.values()}
     status: Status = "building" if states & {"queued", "running"} else "stale"

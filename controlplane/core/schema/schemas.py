@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from controlplane.core.errors import HeadgateError
 from dataplane.contract.listings import NESTED
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema, Type, field_of, struct_of
 
 SIMPLE = {
     "TINYINT": "byte",
@@ -56,22 +56,22 @@ def parse_ddl(text: str) -> Schema:
     return struct(_column(c) for c in columns)
 
 
-def struct(fields: Iterable[tuple[str, Json]]) -> Schema:
-    return {"type": "struct", "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields]}
+def struct(fields: Iterable[tuple[str, Type]]) -> Schema:
+    return struct_of(field_of(name, kind) for name, kind in fields)
 
 
-def types(schema: Schema) -> dict[str, Json]:
+def types(schema: Schema) -> dict[str, Type]:
     """Column name -> type, in order."""
     return {f["name"]: f["type"] for f in schema["fields"]}
 
 
-def _column(column: exp.Expression) -> tuple[str, Json]:
+def _column(column: exp.Expression) -> tuple[str, Type]:
     if not isinstance(column, exp.ColumnDef) or not isinstance(column.args.get("kind"), exp.DataType):
         raise InvalidSchema(f"{column.sql(dialect='spark')!r} is no column with a type")
     return column.name, _type(column.args["kind"])
 
 
-def _type(kind: exp.Expression) -> Json:
+def _type(kind: exp.Expression) -> Type:
     if not isinstance(kind, exp.DataType):
         raise InvalidSchema(f"{kind.sql(dialect='spark')!r} is no type")
     name, inner = str(kind.this.name), kind.expressions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controlplane.core.schema.schemas import struct, types
 from dataplane.contract.listings import NESTED
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import MapType, Schema, StructType, Type
 
 INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # with the digits that a decimal needs to hold them
 FLOATS = ("float", "double")
@@ -24,44 +24,61 @@ class Conflict:
     """A column, or a field in it, whose two types no type safely holds."""
 
     name: str
-    have: Json
-    found: Json
+    have: Type
+    found: Type
 
 
-def grow(name: str, have: Json, found: Json, *, is_text: bool) -> tuple[Json, tuple[Conflict, ...]]:
+def grow(name: str, have: Type, found: Type, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
     """The least type that holds values of both; where a part has none, it stays as it was, and is a conflict.
 
     `is_text`: values stand as text in the sources and are read anew under the type, so that what counts is what
     reading all of them for the first time would give: whole numbers may become doubles, dates become timestamps.
     """
-    if isinstance(have, Mapping) and isinstance(found, Mapping) and have["type"] == found["type"]:
-        return _grow_nested(name, have, found, is_text=is_text)
+    if isinstance(have, str) or isinstance(found, str):
+        return _grow_plain(name, have, found, is_text=is_text)
+    if have["type"] == "struct" and found["type"] == "struct":
+        return _grow_struct(name, have, found, is_text=is_text)
+    if have["type"] == "array" and found["type"] == "array":
+        inner, conflicts = grow(name, have["elementType"], found["elementType"], is_text=is_text)
+        return {**have, "elementType": inner}, conflicts
+    if have["type"] == "map" and found["type"] == "map":
+        return _grow_map(name, have, found, is_text=is_text)
+    return (have, ()) if have == found else (have, (Conflict(name, have, found),))
+
+
+def _grow_plain(name: str, have: Type, found: Type, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
     if is_text and have == "string":
         return have, ()
     held = _holding(have, found, is_text=is_text)
     return (have, (Conflict(name, have, found),)) if held is None else (held, ())
 
 
-def _grow_nested(
-    name: str, have: Mapping[str, Json], found: Mapping[str, Json], *, is_text: bool
-) -> tuple[Json, tuple[Conflict, ...]]:
-    if have["type"] == "struct":
-        before, new = types(dict(have)), types(dict(found))
-        parts = {n: grow(f"{name}.{n}", t, new[n], is_text=is_text) for n, t in before.items() if n in new}
-        fields = before | {n: t for n, (t, _) in parts.items()} | {n: t for n, t in new.items() if n not in before}
-        return struct(fields.items()), tuple(c for _, conflicts in parts.values() for c in conflicts)
-    inner = "elementType" if have["type"] == "array" else "valueType"
-    kind, conflicts = grow(name, have[inner], found[inner], is_text=is_text)
-    if have.get("keyType") != found.get("keyType"):
+def _grow_struct(name: str, have: StructType, found: StructType, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
+    """Fields of both grow; fields of one alone are kept."""
+    fields, new = types(have), types(found)
+    conflicts: list[Conflict] = []
+    for field, kind in new.items():
+        if field not in fields:
+            fields[field] = kind
+            continue
+        fields[field], more = grow(f"{name}.{field}", fields[field], kind, is_text=is_text)
+        conflicts += more
+    return struct(fields.items()), tuple(conflicts)
+
+
+def _grow_map(name: str, have: MapType, found: MapType, *, is_text: bool) -> tuple[Type, tuple[Conflict, ...]]:
+    """Values grow, keys do not: equal keys could become different ones."""
+    inner, conflicts = grow(name, have["valueType"], found["valueType"], is_text=is_text)
+    if have["keyType"] != found["keyType"]:
         conflicts = (*conflicts, Conflict(name, have["keyType"], found["keyType"]))
-    return {**have, inner: kind}, conflicts
+    return {**have, "valueType": inner}, conflicts
 
 
-def _holding(one: Json, other: Json, *, is_text: bool) -> Json | None:
+def _holding(one: Type, other: Type, *, is_text: bool) -> Type | None:
     """The least simple type for the values of both."""
     if one == other:
         return one
-    if isinstance(one, Mapping) or isinstance(other, Mapping):
+    if not isinstance(one, str) or not isinstance(other, str):
         return None
     both = {one, other}
     if both <= INTEGERS.keys():
@@ -91,26 +108,31 @@ def _decimal(one: tuple[int, int] | None, other: tuple[int, int] | None) -> str 
     return f"decimal({before + after},{after})" if before + after <= DIGITS else None
 
 
-def is_read_as(old: Json, new: Json) -> bool:
+def is_read_as(old: Type, new: Type) -> bool:
     """Whether Parquet files written with the old type can stay under the new one, for Spark and for every reader of
     Delta tables that we know: wider integers, doubles of floats, structs with more fields."""
     if old == new:
         return True
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        if old["type"] != "struct" or new["type"] != "struct":
-            return False
-        fields = types(dict(new))
-        return all(n in fields and _is_within(t, fields[n]) for n, t in types(dict(old)).items())
-    if old in INTEGERS and new in INTEGERS:
+    if isinstance(old, str) or isinstance(new, str):
+        return _is_read_as_plain(old, new)
+    if old["type"] != "struct" or new["type"] != "struct":
+        return False
+    fields = types(new)
+    return all(name in fields and _is_within(kind, fields[name]) for name, kind in types(old).items())
+
+
+def _is_read_as_plain(old: Type, new: Type) -> bool:
+    if isinstance(old, str) and isinstance(new, str) and old in INTEGERS and new in INTEGERS:
         return INTEGERS[old] <= INTEGERS[new]
     return (old, new) == ("float", "double")
 
 
-def _is_within(old: Json, new: Json) -> bool:
-    return bool(old == new or (isinstance(old, Mapping) and is_read_as(old, new)))
+def _is_within(old: Type, new: Type) -> bool:
+    """Fields of structs do not widen; they may be structs with more fields."""
+    return old == new or (not isinstance(old, str) and is_read_as(old, new))
 
 
-def is_grown(have: Json, wide: Json) -> bool:
+def is_grown(have: Type, wide: Type) -> bool:
     """Whether a type holds all that another one does."""
     return grow("", have, wide, is_text=True) == (wide, ())
 
@@ -126,12 +148,21 @@ def own_paths(schema: Schema) -> list[str]:
     return [path for name, kind in types(schema).items() for path in (name, *_paths(kind, name))]
 
 
-def _paths(kind: Json, path: str) -> Iterator[str]:
-    while isinstance(kind, Mapping) and kind["type"] == "array":
-        kind = kind["elementType"]
-    for name, inner in types(dict(kind)).items() if isinstance(kind, Mapping) and kind["type"] == "struct" else ():
-        yield (own := f"{path}{NESTED}{name}")
+def _paths(kind: Type, path: str) -> Iterator[str]:
+    held = _in_lists(kind)
+    if isinstance(held, str) or held["type"] != "struct":
+        return
+    for name, inner in types(held).items():
+        own = f"{path}{NESTED}{name}"
+        yield own
         yield from _paths(inner, own)
+
+
+def _in_lists(kind: Type) -> Type:
+    """Lists count as what they hold."""
+    while not isinstance(kind, str) and kind["type"] == "array":
+        kind = kind["elementType"]
+    return kind
 
 
 def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
@@ -141,34 +172,33 @@ def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c for c in columns if NESTED in c and _is_lacking(kinds, c.split(NESTED))))
 
 
-def _is_lacking(kinds: Mapping[str, Json], path: list[str]) -> bool:
+def _is_lacking(kinds: Mapping[str, Type], path: list[str]) -> bool:
     if path[0] not in kinds:
         return False
     kind = kinds[path[0]]
     for name in path[1:]:
-        while isinstance(kind, Mapping) and kind["type"] == "array":
-            kind = kind["elementType"]
-        if not isinstance(kind, Mapping) or kind["type"] != "struct":
+        held = _in_lists(kind)
+        if isinstance(held, str) or held["type"] != "struct":
             return False
-        fields = types(dict(kind))
+        fields = types(held)
         if name not in fields:
             return True
         kind = fields[name]
     return False
 
 
-def in_words(kind: Json) -> str:
+def in_words(kind: Type) -> str:
     """A type as DDL."""
-    if not isinstance(kind, Mapping):
-        return {"integer": "INT", "long": "BIGINT"}.get(kind, str(kind).upper())
-    match kind["type"]:
-        case "array":
-            return f"ARRAY<{in_words(kind['elementType'])}>"
-        case "map":
-            return f"MAP<{in_words(kind['keyType'])}, {in_words(kind['valueType'])}>"
-        case _:
-            return f"STRUCT<{', '.join(_field_in_words(kind))}>"
+    if isinstance(kind, str):
+        return {"integer": "INT", "long": "BIGINT"}.get(kind, kind.upper())
+    if kind["type"] == "array":
+        return f"ARRAY<{in_words(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"MAP<{in_words(kind['keyType'])}, {in_words(kind['valueType'])}>"
+    if kind["type"] == "struct":
+        return f"STRUCT<{', '.join(_field_in_words(kind))}>"
+    return kind["type"].upper()
 
 
-def _field_in_words(kind: Mapping[str, Json]) -> Iterator[str]:
+def _field_in_words(kind: StructType) -> Iterator[str]:
     return (f"{f['name']}: {in_words(f['type'])}" for f in kind["fields"])

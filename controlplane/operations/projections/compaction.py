@@ -121,7 +121,7 @@ def _order(node: Node, state: State) -> Sequence[str]:
     """As it is asked for; else a key of columns, by which readers look for rows."""
     assert not isinstance(node, Sink)
     is_exact = bool(node.spark["case_sensitive"])
-    found: Json = sorting(node.component, state.schema, case_sensitive=is_exact).get("sort_by", ())
+    found = sorting(node.component, state.schema, case_sensitive=is_exact) or ()
     return found or ([part.column for part in node.key] if isinstance(node, Transform) else ())
 
 

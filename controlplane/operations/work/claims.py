@@ -8,20 +8,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypedDict, assert_never, cast
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.model.jobs import FragmentsSpec, StoredCheckJob, StoredJob, StoredTransformJob, WriteSpec
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
 from controlplane.ports.store import Tx
-from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
+from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import CheckJob, Job, ListJob, TransformJob, WriteJob
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind
-from dataplane.contract.schemas import Json
 
 LEASE_S = 30.0
 
@@ -33,6 +35,11 @@ MAX_BYTES = 256 << 20
 
 
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
+
+
+class Heartbeat(TypedDict):
+    fenced: list[str]  # attempts that are not live: stop them, delete nothing
+    drain: bool  # finish and end
 
 
 class UnknownContract(HeadgateError):
@@ -70,17 +77,13 @@ def claim(
 
 
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
-    job = listings.with_known(tx, dict(tx.jobs([attempt.job])[attempt.job]))
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
-    if "fold" in job:
+    stored = tx.jobs([attempt.job])[attempt.job]
+    if "fold" in stored:
         tasks = fold_runs.without_known(tx, attempt, tasks)
-    if attempt.kind == "write":
-        job |= targets.begun(tx, tasks)
-    tasks = targets.with_fragments(tx, _with_parts(tx, tasks, job.pop("pairs", {})))
+    tasks = _with_pairs(tx, attempt, stored, tasks)
     files = _files(tx, _fragment_ids(tasks))
-    if "shared" in job:
-        job["shared"] = {name: compaction.files(tx, bytes.fromhex(root)) for name, root in job["shared"].items()}
-    return {
+    claim = {
         "contract": CONTRACT,
         "attempt": attempt.id,
         "dataset": attempt.dataset,
@@ -88,34 +91,89 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "lake": lake,
         "lease_s": LEASE_S,
         "kind": attempt.kind,
-        "job": job,
-        "tasks": [_spec(t, attempt.tasks[t.key], files) for t in tasks],
+        "job": _job(tx, attempt, stored, tasks),
+        "tasks": [_task(tx, t, attempt.tasks[t.key], files) for t in tasks],
     }
+    return cast("Claim", claim)  # the kind tells which one; its job and its tasks were stored together
 
 
-def _with_parts(tx: Tx, tasks: list[Task], pairs: Mapping[str, str]) -> list[Task]:
+# --- jobs ---------------------------------------------------------------------------------------
+
+
+def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task]) -> Job:
+    """The job with what only a claim says: what is known of a place, files in place of roots."""
+    match attempt.kind:
+        case "list":
+            return listings.with_known(tx, cast("ListJob", stored))
+        case "write":
+            job = cast("WriteJob", stored)
+            return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job
+        case "transform":
+            return _transform_job(tx, cast("StoredTransformJob", stored))
+        case "check":
+            return _check_job(tx, cast("StoredCheckJob", stored))
+        case "infer" | "parse" | "analyse" | "index" | "pack" | "connect":
+            return cast("Job", stored)
+        case other:
+            assert_never(other)
+
+
+def _transform_job(tx: Tx, stored: StoredTransformJob) -> TransformJob:
+    shared = _shared(tx, stored["shared"])
+    job = {name: value for name, value in stored.items() if name != "pairs"} | {"shared": shared}
+    return cast("TransformJob", job)
+
+
+def _check_job(tx: Tx, stored: StoredCheckJob) -> CheckJob:
+    if "shared" not in stored:
+        return cast("CheckJob", stored)
+    return {**stored, "shared": _shared(tx, stored["shared"])}
+
+
+def _shared(tx: Tx, roots: Mapping[str, str]) -> dict[str, list[str]]:
+    """The files of whole datasets, by input."""
+    return {name: compaction.files(tx, bytes.fromhex(root)) for name, root in roots.items()}
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+def _with_pairs(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: list[Task]) -> list[Task]:
     """Tasks with the fragments that hold their key, of each input that is read by key."""
+    if attempt.kind != "transform":
+        return tasks
+    pairs = cast("StoredTransformJob", stored).get("pairs")
     if not pairs:
         return tasks
     nodes = tree.NodeCache(CLAIM_NODES).over(tx)
     roots = {slot: bytes.fromhex(root) for slot, root in pairs.items()}
     prefixes = sorted(pair_key(t.partition, "") for t in tasks)
     tree.warm(nodes, [(root, prefixes) for root in roots.values()])
-    return [replace(t, spec={**t.spec, "slots": t.spec["slots"] | _parts(nodes, t, roots)}) for t in tasks]
+    return [_with_pairs_of(nodes, task, roots) for task in tasks]
 
 
-def _parts(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> dict[str, list[str]]:
+def _with_pairs_of(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> Task:
+    spec = task.spec
+    assert "slots" in spec
     prefix = pair_key(task.partition, "")
-    return {slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()}
+    found = {slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)] for slot, root in roots.items()}
+    return replace(task, spec={**spec, "slots": spec["slots"] | found})
 
 
 def _fragment_ids(tasks: Iterable[Task]) -> Iterator[bytes]:
     for task in tasks:
-        for spec in (task.spec, *task.spec.get("then", ())):
-            for fragments in spec.get("slots", {}).values():
-                yield from map(bytes.fromhex, fragments)
-        if "fragment" in task.spec:
-            yield bytes.fromhex(task.spec["fragment"])
+        spec = task.spec
+        if "slots" in spec:
+            yield from _ids_in(spec["slots"])
+            for following in spec.get("then", ()):
+                yield from _ids_in(following["slots"])
+        elif "generation" in spec and "root" not in spec and "fragment" in spec:
+            yield bytes.fromhex(spec["fragment"])
+
+
+def _ids_in(slots: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
+    for fragments in slots.values():
+        yield from map(bytes.fromhex, fragments)
 
 
 def _files(tx: Tx, ids: Iterable[bytes]) -> dict[str, list[str]]:
@@ -124,23 +182,41 @@ def _files(tx: Tx, ids: Iterable[bytes]) -> dict[str, list[str]]:
     return {id.hex(): [f["path"] for f in fragment.files] for id, fragment in found.items()}
 
 
-def _spec(task: Task, epoch: int, files: dict[str, list[str]]) -> TaskSpec:
-    spec: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
-    extra: Json = _with_files(task.spec, files)
-    if "then" in extra:
-        extra["then"] = [_with_files(one, files) for one in extra["then"]]
-    if "fragment" in extra:
-        extra["files"] = files[extra.pop("fragment")]
-    return {**spec, **extra}
+def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]]) -> TaskSpec:
+    """The task with files in place of ids of fragments and of roots."""
+    head: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
+    spec = task.spec
+    if "slots" in spec:
+        return _reading(head, spec, files)
+    if "root" in spec:
+        return _writing_all(head, spec["generation"], targets.fragments_of(tx, spec))
+    if "generation" in spec:
+        return _writing(head, spec, files)
+    return cast("TaskSpec", {**head, **spec})  # source objects are told as they are
 
 
-def _with_files(spec: Json, files: Mapping[str, list[str]]) -> dict[str, Json]:
-    if "slots" not in spec:
-        return dict(spec)
-    return {**spec, "slots": {n: [p for id in ids for p in files[id]] for n, ids in spec["slots"].items()}}
+def _reading(head: TaskSpec, spec: FragmentsSpec, files: Mapping[str, list[str]]) -> TaskSpec:
+    found = {**head, **spec, "slots": _of_slots(spec["slots"], files)}
+    if "then" in spec:
+        found["then"] = [{**one, "slots": _of_slots(one["slots"], files)} for one in spec["then"]]
+    return cast("TaskSpec", found)
 
 
-def heartbeat(ctx: Context, driver: str, attempts: Sequence[str]) -> Json:
+def _of_slots(slots: Mapping[str, Sequence[str]], files: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    return {name: [path for id in ids for path in files[id]] for name, ids in slots.items()}
+
+
+def _writing(head: TaskSpec, spec: WriteSpec, files: Mapping[str, list[str]]) -> WriteTask:
+    if "fragment" in spec:
+        return {**head, "generation": spec["generation"], "files": files[spec["fragment"]]}
+    return {**head, "generation": spec["generation"], "remove": True}
+
+
+def _writing_all(head: TaskSpec, generation: int, fragments: list[WrittenFragment]) -> WriteTask:
+    return {**head, "generation": generation, "fragments": fragments}
+
+
+def heartbeat(ctx: Context, driver: str, attempts: Sequence[str]) -> Heartbeat:
     """Extend leases. What is not live any more is fenced: its driver stops and deletes nothing."""
     with ctx.store.begin(ctx.namespace) as tx:
         live = tx.extend(driver, attempts, LEASE_S)

@@ -11,24 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from controlplane.core.compile import ids
+from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import next_key
 from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import Json
 
 Run = list[TaskResult]
 
 
-def proven(job: Json, tasks: Mapping[bytes, Task], results: Sequence[TaskResult]) -> dict[str, Run]:
+def proven(job: StoredTransformJob, tasks: Mapping[bytes, Task], results: Sequence[TaskResult]) -> dict[str, Run]:
     """What came after each of these results, up to the first whose key is wrong; by the task (hex) that was claimed."""
     return {r["task"]: list(_proven(job, tasks[bytes.fromhex(r["task"])], r)) for r in results if r.get("then")}
 
 
-def _proven(job: Json, head: Task, result: TaskResult) -> Iterator[TaskResult]:
-    before = Content(*result["content"])
-    for asked, found in zip(head.spec.get("then", ()), result["then"], strict=False):
+def _proven(job: StoredTransformJob, head: Task, result: TaskResult) -> Iterator[TaskResult]:
+    before, spec = Content(*result["content"]), head.spec
+    assert "slots" in spec
+    for asked, found in zip(spec.get("then", ()), result["then"], strict=False):
         if found["task"] != next_key(job, asked["ids"], before).hex():
             return
         yield cast("TaskResult", {**found, "epoch": result["epoch"], "state": "done"})

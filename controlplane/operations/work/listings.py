@@ -18,6 +18,8 @@ from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchan
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import ListJob
+from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Json
 
@@ -120,7 +122,7 @@ class Wanted:
 
     demand: str
     task: Task
-    job: Json
+    job: ListJob
     turn: int
 
 
@@ -150,9 +152,9 @@ def _is_under_way(asked: Mapping[bytes, Demand], task: Task) -> bool:
     return found is not None and len(asked) == 1 and found.state in ("queued", "running") and found.covers(task)
 
 
-def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
+def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
     node = group[0]
-    job = {
+    job: ListJob = {
         "location": node.location,
         "format": node.read.format,
         "options": dict(node.read.options),
@@ -161,8 +163,10 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, Json]:
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),
-        **connectors.listing_job(node.read),
+        **connectors.told(node.read),
     }
+    if node.read.is_growing:  # it only adds to the listing before it, and is told in a claim where that one ended
+        job["known"] = None
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(key, "list", node.dataset, "", ids.job_id(job), {"request": listing.requested}, 0, priority), job
@@ -172,11 +176,9 @@ def _key(listing: bytes, request: int) -> bytes:
     return digest("list/1", listing=listing, request=request)
 
 
-def with_known(tx: Tx, job: Json) -> Json:
+def with_known(tx: Tx, job: ListJob) -> ListJob:
     """The job of a listing with what is known: the digest of the one before it (`was`); or where that one ended, the
     last key there is and the objects behind it, if the new one is only to add to it."""
-    if "listing" not in job:
-        return job
     listing = _listing(tx, job)
     if "known" not in job:
         return {**job, "was": listing.digest.hex()} if listing.digest else job
@@ -192,7 +194,7 @@ def _is_accepted(listing: Listing) -> bool:
     return bool(listing.held and listing.held.get("accepted"))
 
 
-def read(store: Store, namespace: str, job: Json, result: Json, lake: ObjectStore, prefix: str) -> Found:
+def read(store: Store, namespace: str, job: ListJob, result: ListingResult, lake: ObjectStore, prefix: str) -> Found:
     """What a worker found, compared with the current listing. To be closed. Raises Damaged.
 
     The partitions of a first listing are written here already: nobody reads them before it has a root, and writing a
@@ -225,7 +227,7 @@ class Taken:
     is_news: bool = True
 
 
-def take_in(tx: Tx, job: Json, request: int, found: Found) -> Taken:
+def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
     listing = _listing(tx, job)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
@@ -243,7 +245,7 @@ def take_in(tx: Tx, job: Json, request: int, found: Found) -> Taken:
     return Taken(_move(tx, job, served, found))
 
 
-def _move(tx: Tx, job: Json, listing: Listing, found: ListingDiff) -> Event:
+def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
@@ -269,12 +271,12 @@ def _still_awaited(listing: Listing) -> dict[str, Json]:
     return {AWAITED: True} if listing.is_awaited else {}
 
 
-def _listing(tx: Tx, job: Json) -> Listing:
+def _listing(tx: Tx, job: ListJob) -> Listing:
     id = bytes.fromhex(job["listing"])
     return tx.listings([id]).get(id, Listing(id, None, None, 0, 0))
 
 
-def fail(tx: Tx, job: Json, request: int, error: TaskError) -> Event:
+def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
     listing = _listing(tx, job)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)

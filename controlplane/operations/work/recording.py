@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import assert_never
+from typing import assert_never, cast
 
 from controlplane.core.compile.checks import dropped_key
 from controlplane.core.model.events import Event
+from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import anew
 from controlplane.operations.projections import compaction
@@ -21,9 +22,11 @@ from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import fragment_id
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
 from dataplane.contract.results import (
     TARGET_GONE,
+    Metrics,
     Output,
     TaskError,
     TaskResult,
@@ -31,7 +34,7 @@ from dataplane.contract.results import (
     output_results,
     partition_result,
 )
-from dataplane.contract.schemas import Json, encoded
+from dataplane.contract.schemas import encoded
 
 BUDGET = 4  # infrastructure failures that a task may have
 
@@ -46,12 +49,32 @@ class Recording:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
         self.events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
-        self.job = tx.jobs([attempt.job]).get(attempt.job)
+        self._job = tx.jobs([attempt.job]).get(attempt.job)
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
         """With their specs, which finished tasks of fragments are not asked for."""
         return self.tx.tasks(self.attempt.tasks)
+
+    @property
+    def _list_job(self) -> ListJob:
+        return cast("ListJob", self._job)
+
+    @property
+    def _fold_job(self) -> StoredTransformJob:
+        return cast("StoredTransformJob", self._job)
+
+    def _request(self, key: bytes) -> int:
+        """The number of the request that a task of a listing serves."""
+        spec = self.tasks[key].spec
+        assert "request" in spec
+        return spec["request"]
+
+    def _listing(self, key: bytes) -> bytes:
+        """The listing whose objects a task reads."""
+        spec = self.tasks[key].spec
+        assert "objects" in spec
+        return bytes.fromhex(spec["listing"])
 
     def is_own(self, result: TaskResult) -> bool:
         return self.attempt.tasks.get(bytes.fromhex(result["task"])) == result["epoch"]
@@ -76,7 +99,7 @@ class Recording:
         return task is not None and task.state != "done"
 
     def _done(self, results: list[TaskResult]) -> None:
-        then = fold_runs.proven(self.job, self.tasks, results) if any("then" in r for r in results) else {}
+        then = fold_runs.proven(self._fold_job, self.tasks, results) if any("then" in r for r in results) else {}
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
@@ -96,7 +119,7 @@ class Recording:
                 assert_never(other)
 
     def _memos(self, results: list[TaskResult]) -> None:
-        self.tx.put_memos({bytes.fromhex(r["task"]): r.get("result") for r in results})
+        self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
         if KINDS[self.attempt.kind].has_manifest:  # users see it among the work on their data
             self._count_computed(len(results))
         else:
@@ -104,8 +127,8 @@ class Recording:
 
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
-            request = self.tasks[bytes.fromhex(result["task"])].spec["request"]
-            taken = listings.take_in(self.tx, self.job, request, self.found[result["task"]])
+            request = self._request(bytes.fromhex(result["task"]))
+            taken = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
             self.events.append(taken.event)
             self.is_news |= taken.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
@@ -130,7 +153,7 @@ class Recording:
                 schema, encoding = found, encoded(found)
             yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
 
-    def _dropped(self, metrics: Mapping[str, Json]) -> None:
+    def _dropped(self, metrics: Mapping[str, Metrics]) -> None:
         """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
         counts = {
             dropped_key(bytes.fromhex(task)): told["dropped"] for task, told in metrics.items() if "dropped" in told
@@ -168,7 +191,7 @@ class Recording:
     def _give_up(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "list":
             if self.tx.finish(self.attempt.id, [key]):
-                self.events.append(listings.fail(self.tx, self.job, self.tasks[key].spec["request"], error))
+                self.events.append(listings.fail(self.tx, self._list_job, self._request(key), error))
         elif self.tx.fail(self.attempt.id, key, self._here(error)):
             self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
 
@@ -178,8 +201,8 @@ class Recording:
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         self._count("source.changed", len(keys))
         self._count("task.retried", len(keys), {"message": "a source object changed while it was read"})
-        for id in {self.tasks[k].spec["listing"] for k in keys}:
-            listings.ask(self.tx, bytes.fromhex(id))
+        for id in {self._listing(key) for key in keys}:
+            listings.ask(self.tx, id)
 
     def _gone(self, key: bytes, error: TaskError) -> None:
         """The task ends without a result, and who still wants it wants all of the target: what others have under way
@@ -212,7 +235,7 @@ class Recording:
     def _count_computed(self, n: int) -> None:
         self._count("task.executed" if self.by == "executed" else "task.recovered", n)
 
-    def _count(self, kind: str, n: int, body: Json = None) -> None:
+    def _count(self, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
             self.events.append(Event(kind, self.attempt.dataset, n, body or {}))
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from typing import TypedDict, cast
 
 from controlplane.core import wire
 from controlplane.core.errors import Fenced, HeadgateError
@@ -19,9 +20,10 @@ from controlplane.operations.work.listing_diff import Damaged, Found
 from controlplane.operations.work.recording import Recording
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.failpoints import failpoint
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
+from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import FileEntry, TaskError, TaskResult, infrastructure_error
-from dataplane.contract.schemas import Json
 
 
 class BadReport(HeadgateError):
@@ -51,7 +53,14 @@ class Outcome:
     is_news: bool = True
 
 
-def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Json:
+class Reported(TypedDict):
+    """Keys (hex) of the tasks whose results were taken in, and of those that are another attempt's by now."""
+
+    accepted: list[str]
+    fenced: list[str]
+
+
+def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Reported:
     """Commit what an attempt computed, task by task; `results` are as they were sent. Raises Fenced if the attempt is
     not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -156,7 +165,8 @@ def _listing(ctx: Context, attempt: Attempt, result: TaskResult, lake: ObjectSto
         job = tx.jobs([attempt.job]).get(attempt.job)
     if job is None:
         raise Fenced(f"attempt {attempt.id} is not live; stop, and delete nothing")
-    return listings.read(ctx.store, ctx.namespace, job, result.get("result"), lake, attempt.prefix)
+    told = cast("ListingResult", result["result"])
+    return listings.read(ctx.store, ctx.namespace, cast("ListJob", job), told, lake, attempt.prefix)
 
 
 def _damaged(result: TaskResult, error: Damaged) -> TaskResult:

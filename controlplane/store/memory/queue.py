@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import attempt_prefix, larger, within
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
 
 def pick(shelf: CowDict[K, V], keys: Iterable[K] | None) -> dict[K, V]:
@@ -44,10 +44,10 @@ class MemoryPart:
 class MemoryQueue(MemoryPart):
     _next_us = 0
 
-    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]:
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]:
         return pick(self._space.jobs, digests)
 
-    def put_job(self, digest: bytes, body: Json) -> None:
+    def put_job(self, digest: bytes, body: StoredJob) -> None:
         self._space.jobs.setdefault(digest, body)
 
     def enqueue(self, branch: str, dataset: str, tasks: Sequence[Task], *, after_s: float = 0.0) -> int:

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.projections import Publication, Target
@@ -95,7 +96,7 @@ class NamespaceTables:
     memos: CowDict[bytes, Json] = field(default_factory=CowDict)
     origins: CowDict[bytes, Origin] = field(default_factory=CowDict)
     leftovers: CowDict[str, PendingDeletion] = field(default_factory=CowDict)
-    jobs: CowDict[bytes, Json] = field(default_factory=CowDict)
+    jobs: CowDict[bytes, StoredJob] = field(default_factory=CowDict)
     tasks: CowDict[bytes, Task] = field(default_factory=CowDict)
     queued_us: CowDict[bytes, int] = field(default_factory=CowDict)
     demands: CowDict[bytes, frozenset[Named]] = field(default_factory=CowDict)  # task -> who demands it

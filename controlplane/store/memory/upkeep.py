@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
+from typing import cast
 
 from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
@@ -81,7 +82,7 @@ class MemoryCollected(MemoryPart):
 
     def _task_pointers(self) -> Iterator[Pointer]:
         for digest, body in self._space.jobs.items():
-            read = body if isinstance(body, dict) else {}
+            read = cast("Mapping[str, Mapping[str, str]]", body)
             for root in (*read.get("shared", {}).values(), *read.get("pairs", {}).values()):
                 yield Pointer("task", digest.hex(), bytes.fromhex(root))
 

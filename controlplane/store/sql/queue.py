@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
 from dataplane.contract.kinds import Kind
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
 ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
 
@@ -30,11 +30,11 @@ class SqlQueue(Part):
 
     # --- jobs and demand
 
-    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, Json]:
+    def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]:
         rows = self._among(self._select(db.jobs), db.jobs.c.digest, digests)
         return {row.digest: json.loads(row.body) for row in rows}
 
-    def put_job(self, digest: bytes, body: Json) -> None:
+    def put_job(self, digest: bytes, body: StoredJob) -> None:
         self._lock_queue()  # one that no task names is dropped
         self._insert(db.jobs, [{"digest": digest, "body": dump(body)}])
 

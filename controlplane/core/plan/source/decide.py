@@ -10,6 +10,7 @@ from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
+from controlplane.core.model.jobs import ParseSpec
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
@@ -33,8 +34,9 @@ from controlplane.core.plan.values import (
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.schema.widening import can_stay, is_grown
 from dataplane.contract.identity import schema_id, task_key
+from dataplane.contract.jobs import ParseJob
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema, select_columns
+from dataplane.contract.schemas import Schema, select_columns
 
 MANY = 100  # objects of one partition of which each counts, in batches of work, as
 OBJECT_BYTES = 64 << 10  # however small it is: what finding and opening it costs
@@ -131,7 +133,7 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     pinned = case.planning.world.pinned(node.maker)
     known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
-    basis: Json = {"objects": case.objects, "pinned": schema_id(known) if known else None}
+    basis: dict[str, object] = {"objects": case.objects, "pinned": schema_id(known) if known else None}
     build = ids.build_key(node.logic, basis, salts.whole(case.planning, node))
     builds, _ = yield from lookups.remembered([build], [])
     if build in builds:
@@ -227,7 +229,10 @@ def _partitions(case: ReadCase, extent: ReadExtent, schema: Schema, build: bytes
     whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
     if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
-    job = _job(case.node) | sorting(case.node.component, whole, case_sensitive=is_exact)
+    job = _job(case.node)
+    order = sorting(case.node.component, whole, case_sensitive=is_exact)
+    if order is not None:
+        job["sort_by"] = order
     limit = windows.limit(case.planning, extent.count)
     if limit == 0:
         item = replace(_item(case, "compute", extent.count, extent.told), certain=False)
@@ -269,8 +274,8 @@ def _readable(case: ReadCase, extent: ReadExtent, schema: Schema) -> Deciding[Re
     return replace((yield from _holes(case, tree.EMPTY_ROOT)), is_anew=True)
 
 
-def _job(node: Source) -> dict[str, Json]:
-    job = {
+def _job(node: Source) -> ParseJob:
+    job: ParseJob = {
         "format": node.read.format,
         "options": dict(node.read.options),
         "metadata": sorted(node.read.metadata),
@@ -278,8 +283,9 @@ def _job(node: Source) -> dict[str, Json]:
         "timezone": node.timezone,
         **connectors.reading_job(node.read, node.location),
     }
-    expect = drop_job(node.checks, node.spark)
-    return {**job, "expect": expect} if expect else job
+    if expect := drop_job(node.checks, node.spark):
+        job["expect"] = expect
+    return job
 
 
 def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
@@ -295,7 +301,7 @@ def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
 
 
 def _tasks(
-    case: ReadCase, extent: ReadExtent, schema: Schema, job: Json, keys: Sequence[str]
+    case: ReadCase, extent: ReadExtent, schema: Schema, job: ParseJob, keys: Sequence[str]
 ) -> Deciding[dict[str, Task]]:
     parts = extent.parts
     if parts is None:
@@ -325,7 +331,7 @@ class _Kinds:
 
 def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_of: salts.SaltOf) -> Task:
     columns, absent, slots = kinds.of(node, part)
-    spec: Json = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
+    spec: ParseSpec = {"objects": list(part.objects), "columns": columns, "listing": node.listing.hex()}
     if "lacking" in slots:
         spec["lacking"] = absent
     size = sum(o["size"] for o in part.objects)
@@ -337,7 +343,7 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
 
 
 def _compute(
-    case: ReadCase, extent: ReadExtent, window: windows.Window, job: Json, schema: Schema
+    case: ReadCase, extent: ReadExtent, window: windows.Window, job: ParseJob, schema: Schema
 ) -> Deciding[Decision]:
     building = None
     if extent.count > case.planning.exact:

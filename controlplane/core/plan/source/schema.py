@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source
+from controlplane.core.model.jobs import InferSpec
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
@@ -23,6 +24,7 @@ from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
 from controlplane.core.schema.widening import Conflict, in_words
+from dataplane.contract.jobs import InferJob
 from dataplane.contract.listings import NESTED
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, select_columns
@@ -237,8 +239,8 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     if key in memos:
         return memos[key]["schema"]  # type: ignore[no-any-return]
     told = connectors.reading_job(node.read, node.location)
-    job = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
-    spec = {"objects": objects, "listing": node.listing.hex()}
+    job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
+    spec: InferSpec = {"objects": objects, "listing": node.listing.hex()}
     task = Task(key, "infer", node.maker, "", ids.job_id(job), spec)
     status, error = windows.learning(task, (yield from lookups.tasks([key])))
     keys = listed(sorted(parts))

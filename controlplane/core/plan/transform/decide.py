@@ -202,7 +202,10 @@ def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[De
     limit = windows.limit(case.planning, extent.count)
     if limit == 0 or (schema is None and not case.is_whole):
         return _only_counted(case, extent)
-    job = job_of(case) | sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+    job = job_of(case)
+    order = sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+    if order is not None:
+        job["sort_by"] = order
     window = yield from windows.look(extent.keys, lambda keys: tasks_of(case, job, keys), limit, case.node.output)
     if window.missing or not window.is_whole or not case.is_whole:
         return (yield from _missing(case, extent, window, job, schema))

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NotRequired
 
 from controlplane.core import sql, tree
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.compile import fold as folding
 from controlplane.core.compile.checks import drop_job
 from controlplane.core.compile.nodes import Slot, Transform
+from controlplane.core.model.jobs import StoredSqlJob, StoredTransformJob
 from controlplane.core.plan.transform.key_index import output_parts, slot_parts
 from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.jobs import AnalyseJob, InputJob, Logic, NamedTexts, PythonLogic, SqlLogic, SqlTexts
+from dataplane.contract.schemas import Schema
 
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 
@@ -23,36 +26,61 @@ def cost_of(rows: int, *, is_batched: bool) -> int:
     return rows * ROW_COST if is_batched else max(rows * ROW_COST, SINGLE_COST)
 
 
-def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0) -> Json:
+def logic_job(node: Transform, schemas: Mapping[str, Schema], as_of: float = 0.0) -> AnalyseJob:
     """The part of a job that says what to run. `schemas` are those that the inputs are read with; `as_of` is the time
     that a query reads where it asks for the clock."""
-    inputs = {s.name: _input(node, s, schemas[s.name]) for s in node.slots}
-    if fold := node.fold:
-        inputs[fold.name] = {"view": view_of(fold.name), "mode": folding.MODE, "schema": fold.schema}
-    common: dict[str, Json] = {"spark": dict(node.spark), "params": dict(node.body.params), "inputs": inputs}
-    if expect := drop_job(node.checks, node.spark):
-        common["expect"] = expect
-    if node.key:
-        common["key"] = output_parts(node)
+    logic = _logic(node, schemas)
+    if node.query is not None:
+        return {**logic, "language": "sql", **_texts(node, as_of)}
+    body = node.body
+    assert isinstance(body, PythonTransform)
+    job: PythonLogic = {
+        **logic,
+        "language": "python",
+        "modules": dict(body.modules),
+        "main": body.main,
+        "entrypoint": body.entrypoint,
+    }
+    if body.requirements:
+        job["requirements"] = list(body.requirements)
+    return job
+
+
+def _logic(node: Transform, schemas: Mapping[str, Schema]) -> Logic:
+    """What is said of a transform in any language."""
+    logic: Logic = {"spark": node.spark, "params": dict(node.body.params), "inputs": _inputs(node, schemas)}
     if node.fold:
-        common["returns"] = node.fold.schema
-    if node.query is None:
-        body = node.body
-        assert isinstance(body, PythonTransform)
-        return {
-            **common,
-            "language": "python",
-            "modules": dict(body.modules),
-            "main": body.main,
-            "entrypoint": body.entrypoint,
-            **({"requirements": list(body.requirements)} if body.requirements else {}),
-        }
-    return {**common, "language": "sql", **_texts(node, as_of)}
+        previous: InputJob = {"view": view_of(node.fold.name), "mode": folding.MODE, "schema": node.fold.schema}
+        logic["inputs"][node.fold.name] = previous
+        logic["returns"] = node.fold.schema
+    if expect := drop_job(node.checks, node.spark):
+        logic["expect"] = expect
+    if node.key:
+        logic["key"] = output_parts(node)
+    return logic
 
 
-def _input(node: Transform, slot: Slot, schema: Schema) -> Json:
-    read = {"view": view_of(slot.name), "mode": slot.mode, "schema": schema}
-    return read | {"key": slot_parts(node, slot, schema)} if slot.mode == "by" else read
+def _inputs(node: Transform, schemas: Mapping[str, Schema]) -> dict[str, InputJob]:
+    return {slot.name: _input(node, slot, schemas[slot.name]) for slot in node.slots}
+
+
+def _input(node: Transform, slot: Slot, schema: Schema) -> InputJob:
+    read: InputJob = {"view": view_of(slot.name), "mode": slot.mode, "schema": schema}
+    if slot.mode == "by":
+        read["key"] = slot_parts(node, slot, schema)
+    return read
+
+
+def is_batched(job: AnalyseJob) -> bool:
+    """Whether many tasks of this job may be one Spark job."""
+    return job["language"] == "sql" and bool(job["batch_sql"] or job.get("together"))
+
+
+def with_shared(logic: AnalyseJob, shared: dict[str, str]) -> StoredTransformJob:
+    """The job of tasks that all read these roots (hex) whole, by input."""
+    if logic["language"] == "sql":
+        return {**logic, "shared": shared}
+    return {**logic, "shared": shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +109,28 @@ def _divided(text: str, name: str, *, is_renamed: bool) -> Divided | None:
     return Divided(text, sql.analyse(sql.apply_edits(text, split.partial)).digest, split, is_renamed)
 
 
-def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: Divided) -> Json:
+def part_job(node: Transform, schemas: Mapping[str, Schema], slot: str, query: Divided) -> SqlLogic:
     """What tasks of parts of this input share."""
-    inputs = {s.name: _input(node, s, schemas[s.name]) for s in node.slots}
+    inputs = _inputs(node, schemas)
+    inputs[slot] = {**inputs[slot], "mode": "each"}
     labelled = query.split.labelled
     return {
         "language": "sql",
-        "spark": dict(node.spark),
+        "spark": node.spark,
         "params": dict(node.body.params),
-        "inputs": inputs | {slot: {**inputs[slot], "mode": "each"}},
+        "inputs": inputs,
         **_edited(query, query.split.partial),
         "batch_sql": None if labelled is None else sql.apply_edits(query.text, labelled),
         "batch_input": None if labelled is None else slot,
     }
 
 
-def between_job(node: Transform, query: Divided, schema: Schema) -> Json:
+def between_job(node: Transform, query: Divided, schema: Schema) -> StoredSqlJob:
     """What tasks share that merge some parts with this schema. Raises sql.Unproven."""
     text, labelled = query.split.between(column_types(schema))
     return {
         "language": "sql",
-        "spark": dict(node.spark),
+        "spark": node.spark,
         "params": {},
         "inputs": {sql.PARTS: {"view": sql.PARTS, "mode": "each", "schema": schema}},
         "sql": text,
@@ -117,9 +146,11 @@ def column_types(schema: Schema) -> dict[str, str]:
     return {f["name"]: str(f["type"]) for f in schema["fields"]}
 
 
-def whole_job(job: Json, slot: str, query: Divided, edits: Iterable[Edit], schema: Schema, parts: bytes) -> Json:
+def whole_job(
+    job: StoredSqlJob, slot: str, query: Divided, edits: Iterable[Edit], schema: Schema, parts: bytes
+) -> StoredSqlJob:
     """The job of a plain task with parts, of which `parts` is the tree, in place of the input."""
-    read = {"view": sql.PARTS, "mode": "all", "schema": schema}
+    read: InputJob = {"view": sql.PARTS, "mode": "all", "schema": schema}
     return {
         **job,
         **_edited(query, edits),
@@ -128,9 +159,13 @@ def whole_job(job: Json, slot: str, query: Divided, edits: Iterable[Edit], schem
     }
 
 
-def _edited(query: Divided, edits: Iterable[Edit]) -> Json:
-    places = [] if query.is_renamed else [[e.start, e.end, e.text] for e in edits]
+def _edited(query: Divided, edits: Iterable[Edit]) -> SqlTexts:
+    places = [] if query.is_renamed else _places(edits)
     return {"sql": sql.apply_edits(query.text, edits), "edits": places}
+
+
+def _places(edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
+    return [(e.start, e.end, e.text) for e in edits]
 
 
 def view_of(slot: str) -> str:
@@ -143,7 +178,16 @@ def _renames(node: Transform) -> tuple[Edit, ...]:
     return node.query.rename_edits({s.name: view_of(s.name) for s in node.slots if "." in s.name})
 
 
-def _texts(node: Transform, as_of: float) -> Json:
+class _Texts(SqlTexts):
+    """What is said of a query alone."""
+
+    batch_sql: str | None
+    batch_input: str | None
+    named: NotRequired[NamedTexts]
+    together: NotRequired[bool]
+
+
+def _texts(node: Transform, as_of: float) -> _Texts:
     query, body = node.query, node.body
     assert query is not None
     assert isinstance(body, SqlTransform)
@@ -151,20 +195,23 @@ def _texts(node: Transform, as_of: float) -> Json:
     clock = query.clock_edits(as_of, str(node.spark["timezone"]))
     edits = (*renames, *clock)
     each = [s.name for s in node.slots if s.mode == "each"]
-    by = [s for s in node.slots if s.mode == "by"]
-    is_batched = len(each) == 1 and query.mode(each[0]).mode == "each" and not node.fold
-    labels = query.label_edits(each[0]) if is_batched else None
-    return {
+    may_batch = len(each) == 1 and query.mode(each[0]).mode == "each" and not node.fold
+    labels = query.label_edits(each[0]) if may_batch else None
+    texts: _Texts = {
         "sql": sql.apply_edits(body.sql, edits),
-        "edits": [[e.start, e.end, e.text] for e in sorted(edits)],
+        "edits": _places(sorted(edits)),
         "batch_sql": None if labels is None else sql.apply_edits(body.sql, [*edits, *labels]),
-        **({"named": _named(body.sql, renames, labels)} if clock else {}),
-        "batch_input": each[0] if labels is not None else None,
-        **({"together": True} if by and all(s.is_proven for s in by) and not node.checks else {}),
+        "batch_input": None if labels is None else each[0],
     }
+    if clock:
+        texts["named"] = _named(body.sql, renames, labels)
+    by = [s for s in node.slots if s.mode == "by"]
+    if by and all(s.is_proven for s in by) and not node.checks:
+        texts["together"] = True
+    return texts
 
 
-def _named(text: str, renames: tuple[Edit, ...], labels: tuple[Edit, ...] | None) -> Json:
+def _named(text: str, renames: tuple[Edit, ...], labels: tuple[Edit, ...] | None) -> NamedTexts:
     """The same queries with the clock in them: columns without an alias are named after what the user wrote."""
     batch = None if labels is None else sql.apply_edits(text, [*renames, *labels])
     return {"sql": sql.apply_edits(text, renames), "batch_sql": batch}

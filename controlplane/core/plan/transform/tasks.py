@@ -10,28 +10,29 @@ from collections.abc import Mapping, Sequence
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.jobs import FragmentsSpec, StoredTransformJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.inputs import Input
-from controlplane.core.plan.transform.jobs import cost_of, logic_job
+from controlplane.core.plan.transform.jobs import cost_of, is_batched, logic_job, with_shared
 from dataplane.contract.encoding import Encoded
 from dataplane.contract.identity import EMPTY, slot_id, task_key
-from dataplane.contract.schemas import Json, encoded
+from dataplane.contract.schemas import encoded
 
 Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
 
 
-def job_of(case: Case) -> Json:
-    job = logic_job(case.node, case.schemas, case.planning.now)
-    job["shared"] = {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted}
+def job_of(case: Case) -> StoredTransformJob:
+    logic = logic_job(case.node, case.schemas, case.planning.now)
+    job = with_shared(logic, {i.slot.name: i.of.root.hex() for i in case.inputs if not i.is_parted})
     if pairs := {i.slot.name: i.index.pairs.hex() for i in case.inputs if i.index}:
         job["pairs"] = pairs
     return job
 
 
-def tasks_of(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     """The task of each of these partitions; those that wait for an input are left out."""
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
@@ -39,7 +40,7 @@ def tasks_of(case: Case, job: Json, keys: Sequence[str]) -> Deciding[dict[str, T
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = ids.job_id(job), {i.slot.name: whole_slot(case, i) for i in case.inputs if not i.is_parted}
     schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
-    batched, salt_of = bool(job.get("batch_sql") or job.get("together")), salts.of(case.planning, case.node)
+    batched, salt_of = is_batched(job), salts.of(case.planning, case.node)
     return {
         key: task_of(case.node, digest, key, reads, slots_of(reads, schemas) | shared, batched, salt_of)
         for key in keys
@@ -73,13 +74,13 @@ def task_of(
     key: str,
     reads: Reads,
     slots: Mapping[str, bytes],
-    is_batched: bool,
+    batched: bool,
     salt_of: salts.SaltOf,
 ) -> Task:
     each = (s.name for s in node.slots if s.mode == "each")  # files of the others are found when it is handed out
-    spec: Json = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
+    spec: FragmentsSpec = {"slots": {name: [e.fragment.hex()] if (e := reads[name]) else [] for name in each}}
     rows = sum(e.content.rows for e in reads.values() if e)
-    cost = cost_of(rows, is_batched=is_batched)
+    cost = cost_of(rows, is_batched=batched)
     task = task_key(node.task_logic, slots, salt_of(key))
     of = node.component
     return Task(task, "transform", node.maker, key, job, spec, cost, priority=of.priority, size=of.resources)
