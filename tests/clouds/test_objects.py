@@ -11,9 +11,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.lake.objects import check_lake, open_lake
+from controlplane.lake.objects import LakeRefused, check_lake, open_lake, storage_options
 from controlplane.lake.publisher import DeltaPublisher
-from controlplane.lake.remote import LakeRefused, storage_options
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract import FileEntry, Schema
 from dataplane.storage.lake import open_lake as open_data_lake

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dataplane.storage.hdfs_lake import HdfsLake
 from dataplane.storage.lake import open_lake
+from dataplane.storage.remote_lake import HdfsLake
 from tests.s3.test_lake import (  # noqa: F401  # its tests run here on the lake below
     put,
     test_a_footer_that_is_larger_than_what_is_read_at_first,

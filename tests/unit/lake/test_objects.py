@@ -10,9 +10,9 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LocalObjects, check_lake, open_lake
-from controlplane.lake.remote import LakeRefused, RemoteObjects
+from controlplane.lake.objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
+from dataplane.lakes.object_store import ObjectStoreFiles
 
 
 @pytest.fixture(params=["local", "memory", "obstore-local"])
@@ -21,9 +21,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore
         case "local":
             yield LocalObjects(tmp_path / "a lake")
         case "memory":
-            yield RemoteObjects("memory://", MemoryStore())
+            yield LakeObjects(ObjectStoreFiles("memory://", MemoryStore()))
         case _:
-            yield RemoteObjects("file:///x", LocalStore(tmp_path, automatic_cleanup=True))
+            yield LakeObjects(ObjectStoreFiles("file:///x", LocalStore(tmp_path, automatic_cleanup=True)))
 
 
 def test_what_was_put_is_read(lake: ObjectStore) -> None:
@@ -108,7 +108,7 @@ def test_uris_choose_the_store(tmp_path: Path) -> None:
         assert isinstance(store, LocalObjects)
         assert store.root == spaced
         assert store.uri == spaced.as_uri()
-    assert isinstance(open_lake("memory:///"), RemoteObjects)
+    assert open_lake("memory:///").put_if_absent("a", b"1")
 
 
 def test_a_link_to_another_file_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""Which texts are paths of the lake. Does not belong here: what lies there."""
+"""Which texts are paths of the lake. Does not belong here: the files there."""
 
 from __future__ import annotations
 
-TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
+TEMPORARY = ".tmp-"  # starts the names of files that are not whole yet; control plane and Spark overlook them
+PIECE_BYTES = 1 << 18  # of a stream
+BUFFER_BYTES = 1 << 20  # of a file that is read in ranges
 
 
 def safe(path: str) -> str:
