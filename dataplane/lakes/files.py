@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+PIECE_BYTES = 1 << 18  # of a stream
+
 
 class NotInLake(OSError):
     """There is no such file."""
@@ -53,7 +55,7 @@ class LakeFiles(Protocol):
         """Remove files; those that are not there are fine."""
 
     def delete_folder(self, prefix: str) -> None:
-        """Remove everything below a prefix; nothing there is fine."""
+        """Remove everything below a prefix, or the file of that name; nothing there is fine."""
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Names of folders directly below a prefix, in order; none if there is no such folder."""

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 from hdfs_native import Client, WriteOptions
 
-from dataplane.lakes.files import NotInLake, Refused
-from dataplane.lakes.paths import BUFFER_BYTES, PIECE_BYTES, TEMPORARY, safe
-from dataplane.lakes.range_file import RangeFile
+from dataplane.lakes.files import PIECE_BYTES, NotInLake, Refused
+from dataplane.lakes.paths import TEMPORARY, safe
+from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from dataplane.lakes.files import NotInLake
-from dataplane.lakes.paths import PIECE_BYTES, TEMPORARY, safe
+from dataplane.lakes.files import PIECE_BYTES, NotInLake
+from dataplane.lakes.paths import TEMPORARY, safe
 
 
 class LocalFiles:

@@ -27,9 +27,9 @@ from obstore.exceptions import (
 from obstore.store import GCSStore, from_url
 
 from dataplane.lakes.addresses import is_plain_http
-from dataplane.lakes.files import NotInLake, Refused
-from dataplane.lakes.paths import BUFFER_BYTES, PIECE_BYTES, safe
-from dataplane.lakes.range_file import RangeFile
+from dataplane.lakes.files import PIECE_BYTES, NotInLake, Refused
+from dataplane.lakes.paths import safe
+from dataplane.lakes.range_file import BUFFER_BYTES, RangeFile
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -120,7 +120,9 @@ class ObjectStoreFiles:
             self._delete([path for path in sizes if path not in empty])
             for path in empty:
                 self._delete_empty(path)
-            if self._uri.startswith("abfs"):  # the object that Hadoop puts to stand for the folder
+            if not sizes or self._uri.startswith(
+                "abfs"
+            ):  # a file, or the object that Hadoop puts to stand for a folder
                 self._delete([prefix])
 
     def folders(self, prefix: str) -> Iterator[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 TEMPORARY = ".tmp-"  # starts the names of files that are not whole yet; control plane and Spark overlook them
-PIECE_BYTES = 1 << 18  # of a stream
-BUFFER_BYTES = 1 << 20  # of a file that is read in ranges
 
 
 def safe(path: str) -> str:

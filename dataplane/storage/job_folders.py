@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dataplane.contract import LABEL
 from dataplane.lakes.files import LakeFiles
+from dataplane.lakes.local import LocalFiles
+
+if TYPE_CHECKING:
+    from dataplane.lakes.hdfs import HdfsFiles
 
 PARQUET = ".parquet"
 _LABELLED = re.compile(rf"/{re.escape(LABEL)}=([^/]+)/[^/]+$")
-
-
-class MovableFiles(LakeFiles, Protocol):
-    """Files in a store that moves a folder at once."""
-
-    def move_folders(self, source: str, target: str, start: str) -> list[str]:
-        """Move folders directly below `source`, those whose names begin with `start`; their names, in order."""
 
 
 def fragment_folder(folder: str, label: str) -> str:
@@ -32,7 +29,7 @@ def settle_in_place(files: LakeFiles, job: str) -> dict[str, dict[str, int]]:
     return by_label(parquet_sizes(files, job))
 
 
-def settle_by_moving(files: MovableFiles, job: str, prefix: str) -> dict[str, dict[str, int]]:
+def settle_by_moving(files: LocalFiles | HdfsFiles, job: str, prefix: str) -> dict[str, dict[str, int]]:
     """Move files beside those of other jobs, at the cost of a rename for each fragment. What an earlier try of the
     same attempt left there is replaced."""
     labels = [name.removeprefix(f"{LABEL}=") for name in files.move_folders(job, prefix, f"{LABEL}=")]

@@ -10,32 +10,22 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dataplane.lakes.files import LakeFiles
 from dataplane.storage.job_folders import settle_by_moving, settle_in_place
 
 if TYPE_CHECKING:
     from dataplane.lakes.hdfs import HdfsFiles
+    from dataplane.lakes.object_store import ObjectStoreFiles
 
 BEGUN = "_begun"
 MOST_ASKED = 16  # files whose size is asked for one by one
 
 
-class RemoteFiles(LakeFiles, Protocol):
-    """Files that are read in ranges, and put whole."""
-
-    def open(self, path: str, size: int | None = None) -> BinaryIO: ...
-
-    def size(self, path: str) -> int: ...
-
-    def put_file(self, path: str, local: Path) -> None: ...
-
-
 class RemoteLake:
     """In an object store. Files of a job stay in its folder, since to rename is to copy in most of them."""
 
-    def __init__(self, files: RemoteFiles) -> None:
+    def __init__(self, files: ObjectStoreFiles | HdfsFiles) -> None:
         self._files = files
 
     def place(self, path: str) -> str:

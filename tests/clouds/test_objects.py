@@ -27,6 +27,7 @@ from tests.unit.lake.tables import Lake, Rows, struct
 from tests.unit.lake.test_objects import (  # noqa: F401
     test_a_link_outlives_its_source,
     test_a_second_put_changes_nothing,
+    test_deleting_one_object_by_its_name,
     test_deleting_spares_neighbours,
     test_folders_are_the_names_directly_below,
     test_missing_objects,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,6 +95,13 @@ def test_deleting_spares_neighbours(lake: ObjectStore) -> None:
     assert lake.sizes("") == {"ab/4": 0}
 
 
+def test_deleting_one_object_by_its_name(lake: ObjectStore) -> None:
+    for path in ("a/1", "a/11", "a/2"):
+        lake.put_if_absent(path, b"x")
+    lake.delete_prefix("a/1")
+    assert lake.sizes("") == {"a/11": 1, "a/2": 1}
+
+
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a\0b"])
 def test_no_path_leaves_the_lake(lake: ObjectStore, path: str) -> None:
     with pytest.raises(ValueError, match="not a path in the lake"):
@@ -109,6 +118,15 @@ def test_uris_choose_the_store(tmp_path: Path) -> None:
         assert store.root == spaced
         assert store.uri == spaced.as_uri()
     assert open_lake("memory:///").put_if_absent("a", b"1")
+
+
+def test_a_local_lake_needs_no_client(tmp_path: Path) -> None:
+    for plane in ("controlplane.lake.objects", "dataplane.storage.lake"):
+        code = (
+            f"import sys, {plane}; {plane}.open_lake(sys.argv[1]); print([m for m in sys.argv[2:] if m in sys.modules])"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path), "obstore", "hdfs_native", "pyarrow", "pyspark"]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_link_to_another_file_is_refused(tmp_path: Path) -> None:
