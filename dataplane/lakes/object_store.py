@@ -120,10 +120,8 @@ class ObjectStoreFiles:
             self._delete([path for path in sizes if path not in empty])
             for path in empty:
                 self._delete_empty(path)
-            if not sizes or self._uri.startswith(
-                "abfs"
-            ):  # a file, or the object that Hadoop puts to stand for a folder
-                self._delete([prefix])
+            if not sizes or self._uri.startswith("abfs"):
+                self._delete([prefix])  # a file, or the object that Hadoop puts to stand for a folder
 
     def folders(self, prefix: str) -> Iterator[str]:
         with faults(prefix):

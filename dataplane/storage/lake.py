@@ -39,9 +39,6 @@ class Lake(Protocol):
     def fetch(self, path: str, to: Path) -> None:
         """Copy a file to this machine."""
 
-    def footer(self, path: str, size: int) -> Any:
-        """The metadata of a Parquet file, as pyarrow tells them."""
-
     def put_if_absent(self, path: str, body: bytes) -> bool:
         """False, and nothing is changed, if there is another one. It appears whole or not at all."""
 
@@ -84,16 +81,11 @@ class LocalLake(LocalFiles):
     def size_bytes(self, paths: Iterable[str], enough: int) -> int:  # noqa: ARG002  # asking costs next to nothing
         return sum((self.root / path).stat().st_size for path in paths)
 
-    def open(self, path: str, size: int | None = None) -> Any:  # noqa: ARG002
+    def open(self, path: str, size: int | None = None) -> str:  # noqa: ARG002
         return self.place(path)
 
     def fetch(self, path: str, to: Path) -> None:
         shutil.copyfile(self.root / path, to)
-
-    def footer(self, path: str, size: int) -> Any:  # noqa: ARG002
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_metadata(self.root / path)
 
     @contextmanager
     def new_file(self, path: str) -> Iterator[Path]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.storage.job_folders import settle_by_moving, settle_in_place
 
@@ -42,18 +42,13 @@ class RemoteLake:
             total += self._files.size(path)
         return total
 
-    def open(self, path: str, size: int | None = None) -> Any:
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
         return self._files.open(path, size)
 
     def fetch(self, path: str, to: Path) -> None:
         with to.open("wb") as file:
             for piece in self._files.stream(path):
                 file.write(piece)
-
-    def footer(self, path: str, size: int) -> Any:
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_metadata(self._files.open(path, size))
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
         return self._files.put_if_absent(path, body)
