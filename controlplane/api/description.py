@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 
 from controlplane.api.auth import PUBLIC
 from controlplane.api.problems import MEDIA_TYPE
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 TEXT = {"type": "string"}
 PROBLEM: Json = {

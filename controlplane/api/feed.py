@@ -22,7 +22,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 STREAMS = 10_000  # of this process
 OF_ONE_TOKEN = 7_500

@@ -13,7 +13,7 @@ from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
 from controlplane.core.model.states import State
 from controlplane.core.plan import Because, Decision, Item, Plan, Snapshot
 from controlplane.core.plan.keys import listed
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 SHOWN_OBJECTS = 20
 CHANGES = 7  # of a dataset in which one of a partition is looked for

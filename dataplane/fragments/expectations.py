@@ -14,7 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
+from dataplane.contract.results import EXPECTATION, LABEL, REASON, TaskError
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.content import quoted

@@ -13,7 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from dataplane.contract import FileEntry, Json, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema
 from dataplane.storage.lake import Lake
 
 INDEXED = 32  # columns, as Delta does

@@ -14,7 +14,9 @@ import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from dataplane.contract import EMPTY, LABEL, Content, FileEntry, Json, Schema, canonical_schema
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.results import LABEL, FileEntry
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, unsupported

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 from dataplane.lakes.files import LakeFiles
 from dataplane.lakes.local import LocalFiles
 

@@ -18,7 +18,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
-from dataplane.contract import Json, SourceObject
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.lakes.addresses import endpoint_of
 from dataplane.secrets import resolved

@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 from controlplane.lake.objects import LakeRefused, check_lake, open_lake, storage_options
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract import FileEntry, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
 from dataplane.storage.lake import open_lake as open_data_lake
 from dataplane.storage.source_stores import Access, moved, open_root
 from tests.s3.test_objects import (  # noqa: F401  # the suites: their tests run here on the lake below

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.contract import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.fragments.arrow import batches
 from dataplane.fragments.statistics import file_entry, read_footer
 from dataplane.runtime.manifest import write_manifest

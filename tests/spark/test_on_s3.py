@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Claim, Kind
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import Kind
 from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
 from dataplane.storage.job_folders import PARQUET

@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from dataplane.contract import Content
+from dataplane.contract.identity import Content
 from dataplane.storage.job_folders import fragment_folder
 from tests.spark.conftest import Lake, done, failed, label, read, schema_of
 

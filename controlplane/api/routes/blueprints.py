@@ -19,7 +19,7 @@ from controlplane.core.blueprint import parse
 from controlplane.operations.desired import blueprints
 from controlplane.operations.desired import connections as connecting
 from controlplane.operations.inspect import overview
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 PAGE = 100

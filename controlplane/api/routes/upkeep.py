@@ -13,7 +13,7 @@ from controlplane.api.services import Services
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep import requests
 from controlplane.operations.upkeep.fsck import LIMIT, RowCheck, fsck
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 router = auth.router()
 

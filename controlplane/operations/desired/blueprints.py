@@ -20,7 +20,7 @@ from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 MAIN = "main"
 

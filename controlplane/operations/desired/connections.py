@@ -13,7 +13,8 @@ from controlplane.core.compile.nodes import Desired, Sink, Source
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from dataplane.contract import Json, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.schemas import Json
 
 BRANCH = "main"
 

@@ -9,7 +9,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 BLUEPRINT = "paused: true in the blueprint"
 

@@ -13,7 +13,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 PREFIX = "hg_"
 OURS = ("local", "loop", "pool")  # actors without a token

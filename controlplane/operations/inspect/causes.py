@@ -20,7 +20,7 @@ from controlplane.operations.inspect import views
 from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> Json:

@@ -11,7 +11,7 @@ from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import views
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 def of_sources(tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]) -> dict[str, Json]:

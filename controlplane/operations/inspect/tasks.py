@@ -16,7 +16,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> Json:

@@ -19,7 +19,8 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, worst
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from dataplane.contract import Json, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 SHOWN_KEYS = 100
 

@@ -15,7 +15,7 @@ from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, RowCheck, fsck
 from controlplane.operations.upkeep.repair import repair
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool) -> Json:
