@@ -35,8 +35,7 @@ from controlplane.lake.difference import (
     unpublishable,
     wanted_files,
 )
-from controlplane.lake.objects import open_lake
-from controlplane.lake.remote import storage_options
+from controlplane.lake.objects import open_lake, storage_options
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.results import FileEntry

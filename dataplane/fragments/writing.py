@@ -26,7 +26,7 @@ from dataplane.fragments.statistics import file_entry
 from dataplane.spark.schemas import schema_of, spark_type
 from dataplane.spark.schemas import written as schema_written
 from dataplane.spark.session import WRITING, reading_session
-from dataplane.storage.lake import fragment_folder
+from dataplane.storage.job_folders import fragment_folder
 
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
 FEW_VALUES = 250_000  # up to which a job of Spark takes longer to begin than they take without (some 0.2 s)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from dataplane.contract.identity import Content
-from dataplane.storage.lake import fragment_folder
+from dataplane.storage.job_folders import fragment_folder
 from tests.spark.conftest import Lake, done, failed, label, read, schema_of
 
 HOSTILE = [
