@@ -225,19 +225,17 @@ def half_built_outputs_by_key_keep_what_has_changed() -> Patch:
 
 @mutation("folds")
 def a_withdrawn_key_does_not_close_the_gap() -> Patch:
-    right = fold._Walk.pass_over
+    right = fold._Place.past_removed
 
-    def pass_over(walk: Any, key: str, before: Any) -> None:
-        right(walk, key, before)
-        if key in walk.removed:
-            walk.last = before or walk.last
+    def past_removed(place: Any, key: str, before: Any) -> Any:
+        return replace(right(place, key, before), last=before or place.last)
 
-    return fold._Walk, "pass_over", pass_over
+    return fold._Place, "past_removed", past_removed
 
 
 @mutation("folds")
 def late_data_redoes_its_own_partition_of_a_fold_only() -> Patch:
-    return fold._Walk, "is_moved", property(lambda walk: False)
+    return fold._Place, "is_moved", property(lambda place: False)
 
 
 @mutation("folds")
@@ -249,9 +247,10 @@ def the_partition_before_is_not_part_of_a_key() -> Patch:
 def half_built_folds_keep_what_came_after_a_change() -> Patch:
     right = fold._first_hole
 
-    def resume(case: Any, walk: Any, building: Any) -> Any:
+    def resume(chain: Any, building: Any) -> Any:
         yield from lookups.nodes([])
-        walk.root, walk.at = building.root, right(case, building) or walk.at
+        hole = right(chain.case, building)
+        return None if hole is None else (building.root, hole)
 
     return fold, "_resume", resume
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from controlplane.core.blueprint import json_schema
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))

@@ -66,7 +66,7 @@ class Inputs:
 
 
 MODE: Key[Mode | None] = Key(
-    "mode", Choice(("each", "all", "by", folds.PREVIOUS)), None, "What a task reads of this input."
+    "mode", Choice[Mode](("each", "all", "by", folds.PREVIOUS)), None, "What a task reads of this input."
 )
 INPUT_FROM: Key[str | None] = Key("from", INPUT_DATASET, None, "The dataset, where it has another name.")
 INPUT = Section((INPUT_FROM, MODE), later=("by",))

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.plan import sink, unfinished
-from controlplane.core.plan.checks import decide as expect
+from controlplane.core.plan.checks import decide as checks
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
 from controlplane.core.plan.source import decide as source
 from controlplane.core.plan.transform import decide as transform
-from controlplane.core.plan.transform import fold
+from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import (
     EXACT,
     FEWEST,
@@ -90,40 +89,57 @@ def plan(
     planning = Planning(desired, world, branch, now, window, exact, fewest, widest)
     planning.decisions.update(known or {})
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
-    half_built = (found.root for dataset in chosen if (found := world.building(dataset)))
-    prefetch(half_built, world)  # at once, and not again in each layer
+    prefetch(_partial_roots(chosen, world), world)  # at once, and not again in each layer
     for layer in _layers(desired, chosen):
-        deciding = {dataset: _decide(planning, dataset, desired.nodes[dataset]) for dataset in layer}
+        deciding = {dataset: _decide(planning, desired.nodes[dataset]) for dataset in layer}
         for decision in decide_all(deciding, world).values():
             planning.record(decision)
     return Plan(tuple(planning.decisions[dataset] for dataset in chosen))
 
 
+def _partial_roots(chosen: Sequence[str], world: Snapshot) -> Iterator[bytes]:
+    for dataset in chosen:
+        building = world.building(dataset)
+        if building is not None:
+            yield building.root
+
+
 def _layers(desired: Desired, chosen: Sequence[str]) -> Iterator[list[str]]:
     """Nodes that do not depend on each other, inputs first."""
     depth = desired.depth.__getitem__
-    return (list(layer) for _, layer in groupby(sorted(chosen, key=depth), depth))
+    for _, layer in groupby(sorted(chosen, key=depth), depth):
+        yield list(layer)
 
 
-def _decide(planning: Planning, dataset: str, node: Node) -> Deciding[Decision]:
-    if planning.world.is_paused(dataset):
+def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
+    if planning.world.is_paused(node.dataset):
         by = "in its blueprint" if node.component.paused else "by an operator"
-        return Decision(dataset, "paused", reason=f"paused {by}")
+        return Decision(node.dataset, "paused", reason=f"paused {by}")
     match node:
         case Source():
-            finishing, deciding = source.finish(planning, node), source.decide(planning, node)
-        case Transform(fold=Fold()):
-            finishing, deciding = fold.finish(planning, node), fold.decide(planning, node)
+            return (yield from _run_first(planning, node, source.finish(planning, node), source.decide(planning, node)))
         case Transform():
             finishing, deciding = transform.finish(planning, node), transform.decide(planning, node)
+            return (yield from _run_first(planning, node, finishing, deciding))
         case Sink():
             return (yield from sink.decide(planning, node))
         case _:
             assert_never(node)
+
+
+def _run_first(
+    planning: Planning, node: Source | Transform, finishing: Finishing, deciding: Deciding[Decision]
+) -> Deciding[Decision]:
+    """What is left to do for the run under way; if there is no such run, or it is given up, what the newest inputs
+    need. Rows become a generation only if the checks of the dataset hold."""
     run = yield from finishing
     if isinstance(run, Decision):
-        held = yield from expect.gate_on_checks(planning, node, run)
-        if held.error == run.error:  # else what is expected of its rows does not hold
-            return held
-    decision = yield from expect.gate_on_checks(planning, node, (yield from deciding))
-    return decision if run is None else unfinished.instead(decision)
+        gated = yield from checks.gate_on_checks(planning, node, run)
+        # A check of the run's own rows that fails ends the run, as a task that fails does.
+        if gated.error == run.error:
+            return gated
+    newest = yield from deciding
+    decision = yield from checks.gate_on_checks(planning, node, newest)
+    if run is None:
+        return decision
+    return unfinished.replace_run(decision)

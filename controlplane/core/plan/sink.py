@@ -1,8 +1,22 @@
-"""Deciding about write components: the diff between what was last synced and the dataset's root is the work."""
+"""Deciding about write components: the diff between what was last synced and the dataset's root is the work.
+
+    no state of the dataset yet             -> blocked, or stale: waits for it
+      | newest state
+    an older state is being written         -> Sync: that state is finished first (_unfinished)
+      | none, or it is done
+    the copy differs from the newest state  -> Sync: tasks that write the difference
+      | it is equal
+    the dataset is at work, or failed       -> stale, or blocked
+      |
+                                            -> up to date
+
+Where the copy stands is a `Target`: a tree of what it has. Partitions that a task is about to write are voided in it
+first. The writer may fall silent, and then it is not known what the copy has of them. Does not belong here: writing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from controlplane.core import tree
@@ -18,57 +32,74 @@ from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, schema_id
-from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Json
 
-VOID = bytes(32)  # the fragment of a partition of which nobody knows what lies there
+VOID = bytes(32)  # the fragment of a partition whose content in the copy is unknown
 
 
 def decide(planning: Planning, node: Sink) -> Deciding[Decision]:
-    above = planning.decisions.get(node.source)
-    state = planning.state(node.source)
-    if state is None:
-        if above is not None and above.status in (*UNRELIABLE, "paused"):
-            return blocked(node.dataset, node.source, above)
-        return Decision(node.dataset, "stale", items=(_possible(node),), reason=f"waits for {node.source}")
-    if (held := _begun(planning, node, state)) is not None:
-        decision = yield from _brought(planning, node, held)
-        if decision is not None and (decision.status == "building" or not decision.items):
+    newest = planning.state(node.source)
+    if newest is None:
+        return _no_state(planning, node)
+    writing = _unfinished(planning, node, newest)
+    if writing is not None:
+        decision = yield from _bring_to(planning, node, writing)
+        if decision is not None and _goes_first(decision):
             return replace(decision, reason=unfinished.LATER)
-    return (yield from _brought(planning, node, state)) or _settled(node, above)
+    decision = yield from _bring_to(planning, node, newest)
+    if decision is not None:
+        return decision
+    return _synced(planning, node)
 
 
-def _begun(planning: Planning, node: Sink, newest: State) -> State | None:
-    """The state that is being written, where it is not the newest: it is finished first, as every run is."""
-    target = planning.world.target(node.dataset)
-    if target is None or target.order == target.generation or target.wish == _wish(node, newest, target):
-        return None  # there is none under way
-    for limit in (RECENT, FURTHER):
-        states = (s for s in planning.history(node.source, limit) if _identity(node, s) == target.identity)
-        if (found := next((s for s in states if _wish(node, s, target) == target.wish), None)) is not None:
-            return found
-    return None
-
-
-def _brought(planning: Planning, node: Sink, state: State) -> Deciding[Decision | None]:
-    """What it takes to bring the copy to a state; None if it is there."""
-    target = _target(planning, node, state)
-    [changes] = yield from lookups.changes([(target.root, state.root)])
-    if not changes and target.generation == state.generation:
-        return None
-    return (yield from _sync(planning, node, state, target, changes))
-
-
-def _settled(node: Sink, above: Decision | None) -> Decision:
-    if above is not None and above.status in UNRELIABLE:
+def _no_state(planning: Planning, node: Sink) -> Decision:
+    above = planning.decisions.get(node.source)
+    if above is not None and above.status in (*UNRELIABLE, "paused"):
         return blocked(node.dataset, node.source, above)
-    if above is not None and above.items:
-        return Decision(node.dataset, "stale", items=(_possible(node),), reason=f"waits for {node.source}")
+    return _waits(node)
+
+
+def _synced(planning: Planning, node: Sink) -> Decision:
+    """The copy is what the newest state says. What follows from the dataset's own decision?"""
+    above = planning.decisions.get(node.source)
+    if above is None:
+        return Decision(node.dataset, "up_to_date")
+    if above.status in UNRELIABLE:
+        return blocked(node.dataset, node.source, above)
+    if above.items:
+        return _waits(node)
     return Decision(node.dataset, "up_to_date")
 
 
-def _possible(node: Sink) -> Item:
-    return Item(node.dataset, "sync", "sync", False, 0, Keys())
+def _waits(node: Sink) -> Decision:
+    possible = Item(node.dataset, "sync", "sync", False, 0, Keys())
+    return Decision(node.dataset, "stale", items=(possible,), reason=f"waits for {node.source}")
+
+
+# --- the state that is being written --------------------------------------------------------------
+
+
+def _unfinished(planning: Planning, node: Sink, newest: State) -> State | None:
+    """The state that is being written, where it is not the newest. It is finished first, as every run is."""
+    target = planning.world.target(node.dataset)
+    # Nothing is being written.
+    if target is None or target.order == target.generation:
+        return None
+    if target.wish == _wish(node, newest, target):
+        return None
+    for limit in (RECENT, FURTHER):
+        for state in planning.history(node.source, limit):
+            if _identity(node, state) == target.identity and _wish(node, state, target) == target.wish:
+                return state
+    return None
+
+
+def _goes_first(decision: Decision) -> bool:
+    """Writers are at work; or all is written, and has only to be noted. Writes that failed give way to newer ones."""
+    return decision.status == "building" or not decision.items
+
+
+# --- where the copy stands ------------------------------------------------------------------------
 
 
 def _target(planning: Planning, node: Sink, state: State) -> Target:
@@ -83,10 +114,11 @@ def _target(planning: Planning, node: Sink, state: State) -> Target:
 
 
 def anew(nodes: tree.NodeStore, target: Target) -> Target:
-    """The target when nobody knows what of it is there: each partition is to be written again, or removed."""
-    keys = [e.key for e in tree.scan(nodes, target.root)]
+    """The target where it is not known what of it is there: each partition is to be written again, or removed."""
+    keys = [entry.key for entry in tree.scan(nodes, target.root)]
+    root = tree.edit(nodes, target.root, _void(keys))
     order = max(target.order, target.generation)
-    return replace(target, root=tree.edit(nodes, target.root, _void(keys)), generation=0, order=order)
+    return replace(target, root=root, generation=0, order=order)
 
 
 def _identity(node: Sink, state: State) -> bytes:
@@ -97,12 +129,87 @@ def _void(keys: Iterable[str]) -> list[tuple[str, tree.Entry | None]]:
     return [(key, tree.Entry(key, VOID, EMPTY)) for key in keys]
 
 
+def _ordered(node: Sink, state: State, target: Target) -> Target:
+    """With an order for this state that comes after all orders before it; the same order while it is being written."""
+    wish = _wish(node, state, target)
+    if wish == target.wish:
+        return target
+    order = max(target.order + 1, target.generation + 1, state.generation)
+    return replace(target, order=order, wish=wish)
+
+
+def _wish(node: Sink, state: State, target: Target) -> bytes:
+    """Identifies a state as the one that the copy is brought to."""
+    return digest(
+        "wish/1",
+        target=target.identity,
+        source=node.source,
+        root=state.root,
+        generation=state.generation,
+    )
+
+
+# --- bringing it to a state -----------------------------------------------------------------------
+
+
+def _bring_to(planning: Planning, node: Sink, state: State) -> Deciding[Decision | None]:
+    """What it takes to bring the copy to a state; None if it is there."""
+    target = _target(planning, node, state)
+    [changes] = yield from lookups.changes([(target.root, state.root)])
+    if not changes and target.generation == state.generation:
+        return None
+    return (yield from _sync(planning, node, state, target, changes))
+
+
 def _sync(
     planning: Planning, node: Sink, state: State, target: Target, changes: list[tree.EntryChange]
 ) -> Deciding[Decision]:
-    """What is being written is noted first: who writes may fall silent, and then nobody knows what lies there, whether
-    it is still wished for or not."""
-    job: WriteJob = {
+    job = _job(node, state)
+    ordered = _ordered(node, state, target)
+    tasks = _tasks(node, state, ordered, ids.job_id(job), changes)
+    known = yield from _known(tasks)
+    failed = [task for task in known if task.state == "failed"]
+    keys = [change.key for change in changes]
+    yield from lookups.nodes([(target.root, keys)])
+    if tasks:
+        moved = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
+    else:
+        moved = replace(ordered, generation=state.generation)  # all is written: the copy is at this generation
+    items: tuple[Item, ...] = ()
+    if tasks:
+        because = Because(node.source, target.root, state.root)
+        items = (Item(node.dataset, "sync", "sync", True, len(tasks), listed(keys), 0, (because,)),)
+    return Decision(
+        node.dataset,
+        _status(tasks, known, failed),
+        Sync(moved, tasks, job),
+        items,
+        reason=f"{len(failed)} of {len(tasks)} writes failed" if failed else "",
+        error=failed[0].error if failed else None,
+    )
+
+
+def _known(tasks: Sequence[Task]) -> Deciding[list[Task]]:
+    """Those of the tasks that are on the queue, or failed."""
+    wanted = {task.key for task in tasks}
+    found = yield from lookups.tasks(list(wanted))
+    return [task for task in found.values() if task.key in wanted]
+
+
+def _status(tasks: Sequence[Task], known: Sequence[Task], failed: Sequence[Task]) -> Status:
+    if failed and len(failed) == len(tasks):
+        return "failed"
+    if any(task.state in ("queued", "running") for task in known):
+        return "building"
+    return "stale"
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def _job(node: Sink, state: State) -> Json:
+    """What all tasks that write this state share."""
+    job = {
         "path": node.path,
         "format": node.write.format,
         "options": dict(node.write.options),
@@ -112,45 +219,26 @@ def _sync(
     }
     if not connectors.is_files(node.write):
         job["keyed"] = list(node.keyed)
-    ordered = _ordered(node, state, target)
+    return job
+
+
+def _tasks(
+    node: Sink, state: State, target: Target, job: bytes, changes: Sequence[tree.EntryChange]
+) -> tuple[Task, ...]:
     if changes and connectors.is_whole(node.write):
-        tasks: tuple[Task, ...] = (_whole(node, ids.job_id(job), ordered, state, len(changes)),)
-    else:
-        tasks = tuple(_task(node, ids.job_id(job), ordered, c) for c in changes)
-    wanted = {t.key for t in tasks}
-    known = [t for t in (yield from lookups.tasks(list(wanted))).values() if t.key in wanted]
-    failed = [t for t in known if t.state == "failed"]
-    status: Status = "building" if any(t.state in ("queued", "running") for t in known) else "stale"
-    if failed and len(failed) == len(tasks):
-        status = "failed"
-    because = (Because(node.source, target.root, state.root),)
-    item = Item(node.dataset, "sync", "sync", True, len(tasks), listed(c.key for c in changes), 0, because)
-    error = failed[0].error if failed else None
-    reason = f"{len(failed)} of {len(tasks)} writes failed" if failed else ""
-    keys = [c.key for c in changes]
-    yield from lookups.nodes([(target.root, keys)])
-    noted = replace(ordered, root=tree.edit(planning.world.nodes, target.root, _void(keys)))
-    moved = noted if tasks else replace(ordered, generation=state.generation)
-    return Decision(node.dataset, status, Sync(moved, tasks, job), (item,) if tasks else (), reason, error=error)
+        return (_whole_task(node, state, target, job, len(changes)),)
+    return tuple(_task(node, target, job, change) for change in changes)
 
 
-def _ordered(node: Sink, state: State, target: Target) -> Target:
-    """What is wished for now comes after all that was before it."""
-    wish = _wish(node, state, target)
-    if wish == target.wish:
-        return target
-    return replace(target, order=max(target.order + 1, target.generation + 1, state.generation), wish=wish)
-
-
-def _wish(node: Sink, state: State, target: Target) -> bytes:
-    told = {"root": state.root, "generation": state.generation}
-    return digest("wish/1", target=target.identity, source=node.source, **told)
-
-
-def _task(node: Sink, job: bytes, target: Target, change: tree.EntryChange) -> Task:
+def _task(node: Sink, target: Target, job: bytes, change: tree.EntryChange) -> Task:
+    """Write one partition, or remove it."""
     after = change.after
     key = digest(
-        "write/1", target=target.identity, partition=change.key, fragment=after.fragment if after else None, job=job
+        "write/1",
+        target=target.identity,
+        partition=change.key,
+        fragment=after.fragment if after else None,
+        job=job,
     )
     what: Json = {"remove": True} if after is None else {"fragment": after.fragment.hex()}
     spec: Json = {"generation": target.order, **what}
@@ -158,9 +246,14 @@ def _task(node: Sink, job: bytes, target: Target, change: tree.EntryChange) -> T
     return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)
 
 
-def _whole(node: Sink, job: bytes, target: Target, state: State, changes: int) -> Task:
+def _whole_task(node: Sink, state: State, target: Target, job: bytes, changes: int) -> Task:
     """One task for all of a generation: readers of the target see it at once."""
-    fields = {"root": state.root, "generation": state.generation}
-    key = digest("write-whole/1", target=target.identity, **fields, job=job)
+    key = digest(
+        "write-whole/1",
+        target=target.identity,
+        root=state.root,
+        generation=state.generation,
+        job=job,
+    )
     spec: Json = {"root": state.root.hex(), "generation": target.order, "changes": changes}
     return Task(key, "write", node.dataset, "", job, spec, state.rows, priority=node.component.priority)

@@ -1,8 +1,14 @@
-"""Runs under way: what was begun is finished on the inputs that it was begun with, before newer ones are looked at.
+"""Runs under way: a run finishes on the inputs that it began with, before newer inputs are looked at.
 
-Else whoever computes longer than it takes until an input changes would never come to an end. A run is given up where
-its code or its salt is another one by now, where something of it failed, and where there is nothing to do for the
-newest inputs. Does not belong here: how inputs are chosen (inputs), what follows from them (source, transform).
+Otherwise a dataset that takes longer to compute than its inputs take to change would never be committed.
+
+    no run --------- Compute requests its tasks ----------> under way
+    under way ------ continue_run: tasks are left --------> under way
+    under way ------ continue_run: Commit ----------------> no run
+    under way ------ GIVEN_UP, then replace_run ----------> no run, or the run of the newest inputs
+
+A run is given up if its code or salt changed, if one of its tasks failed, if what it reads is gone, and if the newest
+inputs need no work. Does not belong here: how inputs are chosen (inputs), what follows from them (source, transform).
 """
 
 from __future__ import annotations
@@ -27,48 +33,68 @@ Finishing: TypeAlias = Deciding[Decision | GivenUp | None]  # None: there is no 
 LATER = "finishes what it began; newer input comes after that"
 
 
-def of(planning: Planning, node: Source | Transform) -> UnfinishedRun | None:
+def current_run(planning: Planning, node: Source | Transform) -> UnfinishedRun | None:
     """The run under way, if it is of the present code."""
-    begun = planning.world.begun(node.dataset)
-    if begun is None or begun.lineage != node.lineage or not salts.is_of(planning, node, begun):
+    run = planning.world.begun(node.dataset)
+    if run is None or run.lineage != node.lineage:
         return None
-    return begun
+    if not salts.is_of(planning, node, run):
+        return None
+    return run
 
 
-def read_by(node: Transform, begun: UnfinishedRun) -> Deciding[tuple[State, ...] | None]:
-    """The states that it reads, by slot; None if one of them is gone."""
-    if begun.states.keys() != {slot.name for slot in node.slots}:
+def inputs_of(node: Transform, run: UnfinishedRun) -> Deciding[tuple[State, ...] | None]:
+    """The states that the run reads, by slot; None if one of them is gone."""
+    slots = {slot.name for slot in node.slots}
+    if run.states.keys() != slots:
         return None
-    names = [(slot.dataset, begun.states[slot.name]) for slot in node.slots]
+    names = [(slot.dataset, run.states[slot.name]) for slot in node.slots]
     found = yield from lookups.settled(names)
-    return tuple(found[name] for name in names) if all(name in found for name in names) else None
+    if not all(name in found for name in names):
+        return None
+    return tuple(found[name] for name in names)
 
 
-def noted(
+def with_run(
     planning: Planning,
     node: Source | Transform,
     decision: Decision,
     states: Mapping[str, int],
     cut: Mapping[str, bytes],
 ) -> Decision:
-    """The decision, with what its tasks read."""
-    if not isinstance(decision.step, Compute):
-        return decision
-    begun = UnfinishedRun(planning.branch, node.dataset, node.lineage, states, cut)
-    return replace(decision, step=replace(decision.step, begun=begun))
-
-
-def goes_on(decision: Decision) -> Decision | GivenUp:
-    """What there is to do for a run under way."""
-    is_counted = isinstance(decision.step, Keep) and decision.status == "stale"
-    if decision.error is not None or not (is_counted or isinstance(decision.step, Commit | Compute)):
-        return GIVEN_UP
-    return decision if isinstance(decision.step, Commit) else replace(decision, reason=decision.reason or LATER)
-
-
-def instead(decision: Decision) -> Decision:
-    """What is done where a run is given up. Else it would be begun again as soon as its failed tasks are forgotten, for
-    nobody asks for them any more."""
+    """The decision; if it requests tasks, with the run that says what they read."""
     step = decision.step
-    is_begun = isinstance(step, Compute) and step.begun is not None
-    return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks) and not is_begun)
+    if not isinstance(step, Compute):
+        return decision
+    run = UnfinishedRun(planning.branch, node.dataset, node.lineage, states, cut)
+    return replace(decision, step=replace(step, begun=run))
+
+
+def continue_run(decision: Decision) -> Decision | GivenUp:
+    """What is left to do for the run under way, of which this was decided."""
+    # A failed task would hold the newest inputs back for as long as it is not retried.
+    if decision.error is not None:
+        return GIVEN_UP
+    match decision.step:
+        case Commit():
+            return decision
+        case Compute():
+            return _until_later(decision)
+        # A plan that only counts tasks requests none of them, but there are some to be done.
+        case Keep() if decision.status == "stale":
+            return _until_later(decision)
+        case _:
+            return GIVEN_UP
+
+
+def _until_later(decision: Decision) -> Decision:
+    return replace(decision, reason=decision.reason or LATER)
+
+
+def replace_run(decision: Decision) -> Decision:
+    """What is decided on the newest inputs, where the run under way is given up."""
+    step = decision.step
+    if isinstance(step, Compute) and step.begun is not None:
+        return decision  # the run that it begins takes the place of the other one
+    # Nobody demands the failed tasks of the run any more. Once they are forgotten, it would be begun again.
+    return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks))

@@ -1,14 +1,31 @@
-"""Deciding about expectations: rows become a dataset's new generation only once what is expected of them was seen to
-hold.
+"""Deciding about expectations: a generation is committed only after all of its checks have passed.
 
-What a check found is remembered by partition and, summed up, by root: a root that was seen is one look-up, another one
-costs what differs from the present one. Does not belong here: rows that are dropped (they are the dataset's logic), and
-evaluating conditions.
+    _rows_of       the decision commits no rows, and none stand   -> the decision as it is
+      | rows
+    _answers       of each check, as far as memory has them
+      |
+    some are missing                                              -> RunChecks: tasks that look at rows
+      | all answers
+    a check fails                                                 -> failed: nothing is committed
+      |
+    all hold                                                      -> the decision, with results to be remembered
+
+How a check gets its answer:
+
+    rows: ...      counted from the state
+    unique: ...    one task over all rows
+    a condition    remembered for this root                       -> the answer
+                   remembered for the present root, or there are
+                   few partitions                                 -> what differs is looked at (_by_difference)
+                   else                                           -> window by window, in order of keys (_in_order)
+
+What a check found is remembered by partition and, summed up, by root. Does not belong here: rows that are dropped (they
+are the dataset's logic), and evaluating conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias
@@ -17,63 +34,21 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.checks import Check, dropped_key, part_key, record_key, whole_key
 from controlplane.core.compile.nodes import Source, Transform
-from controlplane.core.model.states import State
+from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
-from controlplane.core.plan.checks import results as verdicts
-from controlplane.core.plan.checks.results import Answer
+from controlplane.core.plan.checks import results
+from controlplane.core.plan.checks.results import NOTHING, Answer
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks
+from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks, Status
 from dataplane.contract.identity import schema_id, slot_id
 from dataplane.contract.schemas import Json, Schema
 
 WAITING = "what is expected of its rows is looked at"
-Parts: TypeAlias = list[tuple[str, bytes]]  # partition, and the key of what a check finds in it
 
-
-@dataclass(slots=True)
-class _Look:
-    """Rows that are looked at: those of `state`, which differ from those of `base`, if any, that were seen before."""
-
-    planning: Planning
-    node: Source | Transform
-    state: State
-    base: State | None
-    answers: dict[str, Answer] = field(default_factory=dict)  # by name of the check
-    notes: dict[bytes, Json] = field(default_factory=dict)  # memos that follow from others
-    tasks: dict[bytes, Task] = field(default_factory=dict)
-    jobs: dict[bytes, Json] = field(default_factory=dict)
-    is_whole: bool = True  # all that is missing is in `tasks`
-
-    @property
-    def checks(self) -> list[Check]:
-        return [c for c in self.node.checks if not c.is_drop]
-
-    def key(self, check: Check, of: State) -> bytes:
-        return whole_key(check, of.root, schema_id(check.read_schema(of.schema)))
-
-    def need(self, check: Check, key: bytes, partition: str, rows: int, spec: Json, shared: Json = None) -> None:
-        """Have a task that answers `key`."""
-        job = _job(self.node, check, self.state.schema)
-        if shared is not None:
-            job["shared"] = shared
-        digest, of, cost = ids.job_id(job), self.node.component, rows * ROW_COST
-        self.jobs[digest] = job
-        self.tasks[key] = Task(
-            key, "check", self.node.dataset, partition, digest, spec, cost, priority=of.priority, size=of.resources
-        )
-
-
-def _job(node: Source | Transform, check: Check, schema: Schema) -> dict[str, Json]:
-    return {
-        "name": check.name,
-        "check": check.of.check,
-        "unique": list(check.of.unique),
-        "spark": dict(node.spark),
-        "schema": check.read_schema(schema),
-        "shown": schema,
-    }
+Memos: TypeAlias = Mapping[bytes, Json]
+Answers: TypeAlias = dict[str, Answer]  # by name of the check
 
 
 def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
@@ -81,227 +56,437 @@ def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decis
     if not node.checks:
         return decision
     if node.output:
-        return _second(node, decision)
-    look = _look(planning, node, decision)
-    if look is None:
+        return _second_output(node, decision)
+    rows = _rows_of(planning, node, decision)
+    if rows is None:
         return decision
-    _, memos = yield from lookups.remembered([], _first_keys(look, decision))
-    yield from _answer(look, memos)
-    if look.tasks or not look.is_whole:
-        return (yield from _waiting(look, decision))
-    return _settled(look, decision, memos)
+    _, memos = yield from lookups.remembered([], _first_keys(rows, decision))
+    found = _Found()
+    answers = yield from _answers(rows, memos, found)
+    if found.tasks or not found.is_whole:
+        return (yield from _waiting(rows, found, decision))
+    return _judged(rows, answers, found.notes, memos, decision)
 
 
-def _second(node: Source | Transform, decision: Decision) -> Decision:
-    """Of rows that were taken out of a dataset: tasks and errors are those of that one."""
-    found = replace(decision, items=tuple(replace(item, tasks=0) for item in decision.items))
+def _second_output(node: Source | Transform, decision: Decision) -> Decision:
+    """Of rows that were taken out of a dataset: tasks and errors are those of that dataset."""
+    items = tuple(replace(item, tasks=0) for item in decision.items)
+    decision = replace(decision, items=items)
     if decision.status != "failed":
-        return found
-    return replace(found, status="blocked", blocked_by=node.maker, reason=f"{node.maker} is failed", error=None)
+        return decision
+    return replace(
+        decision,
+        status="blocked",
+        blocked_by=node.maker,
+        reason=f"{node.maker} is failed",
+        error=None,
+    )
 
 
-def _look(planning: Planning, node: Source | Transform, decision: Decision) -> _Look | None:
+# --- which rows -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that are looked at: those of `state`, which differ from those of `base`, if any, that were seen before."""
+
+    planning: Planning
+    node: Source | Transform
+    state: State
+    base: State | None
+
+    @property
+    def checks(self) -> list[Check]:
+        return [check for check in self.node.checks if not check.is_drop]
+
+    def schema(self, check: Check) -> Schema:
+        """The columns that the check looks at."""
+        return check.read_schema(self.state.schema)
+
+    def key(self, check: Check, of: State) -> bytes:
+        """Under which it is remembered what the check found in a whole state."""
+        return whole_key(check, of.root, schema_id(check.read_schema(of.schema)))
+
+    @property
+    def record(self) -> bytes:
+        """Under which the results of this generation are remembered."""
+        return record_key(self.planning.branch, self.node.dataset, self.state.generation)
+
+
+def _rows_of(planning: Planning, node: Source | Transform, decision: Decision) -> _Rows | None:
     present = planning.state(node.dataset)
     if isinstance(decision.step, Commit):
-        return _Look(planning, node, decision.step.state, present)
-    stands = isinstance(decision.step, Keep) and decision.status == "up_to_date" and present is not None
-    if stands and present is not None and not all(c.is_drop for c in node.checks):
-        return _Look(planning, node, present, None)
-    return None
+        return _Rows(planning, node, decision.step.state, present)
+    # Rows that stand may not have been looked at: by a check that was added, for example.
+    is_standing = isinstance(decision.step, Keep) and decision.status == "up_to_date"
+    if not is_standing or present is None:
+        return None
+    if all(check.is_drop for check in node.checks):
+        return None
+    return _Rows(planning, node, present, None)
 
 
-def _first_keys(look: _Look, decision: Decision) -> list[bytes]:
-    states = [s for s in (look.state, look.base) if s is not None]
-    keys = [look.key(c, s) for c in look.checks if c.predicate for s in states]
-    keys += [_unique_key(look, c) for c in look.checks if c.of.unique]
-    keys += [dropped_key(task) for task in _entered(look, decision)]
-    return [*keys, _record(look)]
+def _first_keys(rows: _Rows, decision: Decision) -> list[bytes]:
+    """All that may be remembered of these rows as a whole."""
+    states = [state for state in (rows.state, rows.base) if state is not None]
+    keys: list[bytes] = []
+    for check in rows.checks:
+        if check.predicate is not None:
+            keys += [rows.key(check, state) for state in states]
+        if check.of.unique:
+            keys.append(_unique_key(rows, check))
+    keys += [dropped_key(task) for task in _entered(rows, decision)]
+    keys.append(rows.record)
+    return keys
 
 
-def _entered(look: _Look, decision: Decision) -> Sequence[bytes]:
-    """The tasks of the partitions that come with this generation, where rows may have been dropped; one that gives
-    many partitions once."""
-    if not isinstance(decision.step, Commit) or not any(c.is_drop for c in look.node.checks):
+def _entered(rows: _Rows, decision: Decision) -> Sequence[bytes]:
+    """The tasks of the partitions that come with this generation, where rows may have been dropped."""
+    if not isinstance(decision.step, Commit):
         return ()
-    tasks = tuple((decision.step.entered or {}).values())
-    return tuple(dict.fromkeys(tasks)) if _is_dealt(look.node) else tasks
+    if not any(check.is_drop for check in rows.node.checks):
+        return ()
+    entered = decision.step.entered or {}
+    tasks = tuple(entered.values())
+    if not _is_one_task(rows.node):
+        return tasks
+    return tuple(dict.fromkeys(tasks))  # it dropped its rows once, for all of the partitions
 
 
-def _is_dealt(node: Source | Transform) -> bool:
+def _is_one_task(node: Source | Transform) -> bool:
     """One task gives all partitions."""
-    return isinstance(node, Transform) and bool(node.key) and not any(slot.mode == "by" for slot in node.slots)
-
-
-def _record(look: _Look) -> bytes:
-    return record_key(look.planning.branch, look.node.dataset, look.state.generation)
+    if not isinstance(node, Transform) or not node.key:
+        return False
+    return not any(slot.mode == "by" for slot in node.slots)
 
 
 # --- answers --------------------------------------------------------------------------------------
 
 
-def _answer(look: _Look, memos: Mapping[bytes, Json]) -> Deciding[None]:
-    conditions = []
-    for check in look.checks:
-        known = memos.get(look.key(check, look.state)) if check.predicate else None
+@dataclass(slots=True)
+class _Found:
+    """What comes of looking for answers: tasks to ask for, and memos that follow from other memos."""
+
+    tasks: dict[bytes, Task] = field(default_factory=dict)
+    jobs: dict[bytes, Json] = field(default_factory=dict)
+    notes: dict[bytes, Json] = field(default_factory=dict)
+    is_whole: bool = True  # all that is missing is in `tasks`
+
+    def ask(self, rows: _Rows, job: Json, key: bytes, partition: str, count: int, spec: Json) -> None:
+        """Have a task that looks at `count` rows and answers `key`."""
+        node = rows.node
+        of = node.component
+        job_id = ids.job_id(job)
+        self.jobs[job_id] = job
+        self.tasks[key] = Task(
+            key,
+            "check",
+            node.dataset,
+            partition,
+            job_id,
+            spec,
+            count * ROW_COST,
+            priority=of.priority,
+            size=of.resources,
+        )
+
+
+def _job(rows: _Rows, check: Check) -> dict[str, Json]:
+    return {
+        "name": check.name,
+        "check": check.of.check,
+        "unique": list(check.of.unique),
+        "spark": dict(rows.node.spark),
+        "schema": rows.schema(check),
+        "shown": rows.state.schema,
+    }
+
+
+def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
+    """Of each check whose answer is known."""
+    answers: Answers = {}
+    conditions: list[Check] = []
+    for check in rows.checks:
         if check.of.rows is not None:
-            look.answers[check.name] = verdicts.of_bounds(check.of.rows, look.state.rows)
+            answer: Answer | None = results.of_bounds(check.of.rows, rows.state.rows)
         elif check.of.unique:
-            _unique(look, check, memos)
-        elif known is not None and known.get("after") is None:
-            look.answers[check.name] = known
+            answer = _unique(rows, check, memos, found)
         else:
-            conditions.append(check)
+            answer = _of_all_rows(memos, rows.key(check, rows.state))
+            if answer is None:
+                conditions.append(check)
+        if answer is not None:
+            answers[check.name] = answer
     if conditions:
-        yield from _conditions(look, conditions, memos)
+        answers |= yield from _conditions(rows, conditions, memos, found)
+    return answers
 
 
-def _unique_key(look: _Look, check: Check) -> bytes:
-    content = tree.totals(look.planning.world.nodes, look.state.root).content
-    return part_key(check, slot_id(content, check.read_schema(look.state.schema)))
+def _unique(rows: _Rows, check: Check, memos: Memos, found: _Found) -> Answer | None:
+    key = _unique_key(rows, check)
+    if key in memos:
+        known: Answer = memos[key]
+        return known
+    if rows.state.rows == 0:
+        return NOTHING
+    job = _job(rows, check) | {"shared": {"": rows.state.root.hex()}}
+    found.ask(rows, job, key, "", rows.state.rows, {})
+    return None
 
 
-def _unique(look: _Look, check: Check, memos: Mapping[bytes, Json]) -> None:
-    key = _unique_key(look, check)
-    if look.state.rows == 0 or key in memos:
-        look.answers[check.name] = memos.get(key, verdicts.NOTHING)
-    else:
-        look.need(check, key, "", look.state.rows, {}, {"": look.state.root.hex()})
+def _unique_key(rows: _Rows, check: Check) -> bytes:
+    content = tree.totals(rows.planning.world.nodes, rows.state.root).content
+    return part_key(check, slot_id(content, rows.schema(check)))
 
 
-def _conditions(look: _Look, checks: Sequence[Check], memos: Mapping[bytes, Json]) -> Deciding[None]:
-    """Checks by row: on top of what is known of the present rows, or of none; many at first, from left to right."""
-    from_base = {c.name: b for c in checks if (b := _known_base(look, c, memos)) is not None}
-    is_small = look.state.partitions <= look.planning.exact
-    roots = {c.name: look.base.root if look.base and c.name in from_base else tree.EMPTY_ROOT for c in checks}
-    by_difference = [c for c in checks if c.name in from_base or is_small]
-    if by_difference:
-        yield from _by_difference(look, by_difference, roots, from_base)
+def _of_all_rows(memos: Memos, key: bytes) -> Answer | None:
+    """What is remembered of a whole state; None also if only some of its partitions are in it."""
+    known: Answer | None = memos.get(key)
+    if known is not None and known.get("after") is None:
+        return known
+    return None
+
+
+# --- conditions: checks by row --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A check whose answer for the rows at `root` is known: what the new rows differ in is looked at."""
+
+    check: Check
+    root: bytes
+    known: Answer
+
+
+def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, found: _Found) -> Deciding[Answers]:
+    is_small = rows.state.partitions <= rows.planning.exact
+    differences: list[_Difference] = []
+    rest: list[Check] = []
     for check in checks:
-        if check not in by_difference:
-            yield from _in_order(look, check, memos.get(look.key(check, look.state)))
+        from_base = _from_base(rows, check, memos)
+        if from_base is not None:
+            differences.append(from_base)
+        elif is_small:
+            differences.append(_Difference(check, tree.EMPTY_ROOT, NOTHING))
+        else:
+            rest.append(check)
+    answers: Answers = {}
+    if differences:
+        answers |= yield from _by_difference(rows, differences, found)
+    for check in rest:
+        known = memos.get(rows.key(check, rows.state))
+        answer = yield from _in_order(rows, check, known, found)
+        if answer is not None:
+            answers[check.name] = answer
+    return answers
 
 
-def _known_base(look: _Look, check: Check, memos: Mapping[bytes, Json]) -> Answer | None:
-    """What a check found in the present rows, where it looks at the new ones in the same way."""
-    if look.base is None or check.read_schema(look.base.schema) != check.read_schema(look.state.schema):
+def _from_base(rows: _Rows, check: Check, memos: Memos) -> _Difference | None:
+    """On top of what the check found in the present rows, where it looks at the new rows in the same way."""
+    base = rows.base
+    if base is None or check.read_schema(base.schema) != rows.schema(check):
         return None
-    known: Answer | None = memos.get(look.key(check, look.base))
-    return None if known is None or known.get("after") is not None else known
+    known = _of_all_rows(memos, rows.key(check, base))
+    if known is None:
+        return None
+    return _Difference(check, base.root, known)
 
 
-def _by_difference(
-    look: _Look, checks: Sequence[Check], roots: Mapping[str, bytes], known: Mapping[str, Answer]
-) -> Deciding[None]:
-    distinct = list(dict.fromkeys(roots[c.name] for c in checks))
-    found = yield from lookups.changes([(root, look.state.root) for root in distinct])
-    changes = dict(zip(distinct, found, strict=True))
-    keyed = {c.name: _keyed(look, c, _entries(changes[roots[c.name]])) for c in checks}
-    _, memos = yield from lookups.remembered([], list({k for of in keyed.values() for k in of.values()}))
-    for check in checks:
-        mine, keys = changes[roots[check.name]], keyed[check.name]
-        if missing := [e for e in _entries(mine) if e.content.rows and keys[e] not in memos]:
-            _need_all(look, check, missing, keys)
+def _by_difference(rows: _Rows, differences: Sequence[_Difference], found: _Found) -> Deciding[Answers]:
+    roots = list(dict.fromkeys(one.root for one in differences))
+    diffs = yield from lookups.changes([(root, rows.state.root) for root in roots])
+    changes_of = dict(zip(roots, diffs, strict=True))
+    keys_of: dict[str, dict[tree.Entry, bytes]] = {}
+    wanted: set[bytes] = set()
+    for one in differences:
+        keys = _part_keys(rows, one.check, _entries(changes_of[one.root]))
+        keys_of[one.check.name] = keys
+        wanted.update(keys.values())
+    _, memos = yield from lookups.remembered([], list(wanted))
+    answers: Answers = {}
+    for one in differences:
+        keys, changes = keys_of[one.check.name], changes_of[one.root]
+        missing = _missing(_entries(changes), keys, memos)
+        if missing:
+            _ask_parts(rows, one.check, missing, keys, found)
             continue
-        before = [(c.key, memos[keys[c.before]]) for c in mine if c.before and c.before.content.rows]
-        after = [(c.key, memos[keys[c.after]]) for c in mine if c.after and c.after.content.rows]
-        rest = verdicts.without(known.get(check.name, verdicts.NOTHING), before, {c.key for c in mine})
-        _note(look, check, verdicts.plus(rest, after))
+        answer = _moved(one.known, changes, keys, memos)
+        answers[one.check.name] = answer
+        found.notes[rows.key(one.check, rows.state)] = answer
+    return answers
+
+
+def _moved(
+    known: Answer, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
+) -> Answer:
+    """An answer without what was found in partitions as they were, and with what was found in them as they are."""
+    before: list[tuple[str, Answer]] = []
+    after: list[tuple[str, Answer]] = []
+    for change in changes:
+        if change.before is not None and change.before in keys:
+            before.append((change.key, memos[keys[change.before]]))
+        if change.after is not None and change.after in keys:
+            after.append((change.key, memos[keys[change.after]]))
+    changed = {change.key for change in changes}
+    rest = results.without(known, before, changed)
+    return results.plus(rest, after)
+
+
+def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) -> Deciding[Answer | None]:
+    """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `known`
+    is the answer for the partitions up to there."""
+    limit = windows.limit(rows.planning, rows.state.partitions)
+    if limit == 0:
+        found.is_whole = False
+        return None
+    at = known or NOTHING
+    is_gapless = True
+    most = len(found.tasks) + limit
+    entries = _entries_after(rows, known)
+    for _ in range(windows.CHUNKS):
+        chunk = list(islice(entries, windows.CHUNK))
+        is_last = len(chunk) < windows.CHUNK
+        keys = _part_keys(rows, check, chunk)
+        _, memos = yield from lookups.remembered([], list(keys.values()))
+        missing = _missing(chunk, keys, memos)
+        _ask_parts(rows, check, missing, keys, found)
+        # The answer is that of all partitions up to a key: it ends before the first that is missing.
+        is_gapless = is_gapless and not missing
+        if is_gapless:
+            at = results.plus(at, [(entry.key, memos[keys[entry]]) for entry in chunk if entry in keys])
+            at["after"] = None if is_last else chunk[-1].key
+        if is_last or len(found.tasks) >= most:
+            break
+    if is_gapless and at["after"] is None:
+        found.notes[rows.key(check, rows.state)] = at
+        return at
+    found.is_whole = False
+    if at != known and at.get("after") is not None:
+        found.notes[rows.key(check, rows.state)] = at
+    return None
+
+
+def _entries_after(rows: _Rows, known: Answer | None) -> Iterator[tree.Entry]:
+    """The partitions that are not in an answer yet."""
+    last = known["after"] if known else None
+    for entry in tree.scan(rows.planning.world.nodes, rows.state.root, last or ""):
+        if entry.key != last:
+            yield entry
+
+
+# --- partitions -----------------------------------------------------------------------------------
 
 
 def _entries(changes: Iterable[tree.EntryChange]) -> list[tree.Entry]:
-    return [entry for change in changes for entry in (change.before, change.after) if entry is not None]
+    both = (entry for change in changes for entry in (change.before, change.after))
+    return [entry for entry in both if entry is not None]
 
 
-def _keyed(look: _Look, check: Check, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
-    schema = check.read_schema(look.state.schema)
-    return {e: part_key(check, slot_id(e.content, schema)) for e in entries if e.content.rows}
+def _part_keys(rows: _Rows, check: Check, entries: Iterable[tree.Entry]) -> dict[tree.Entry, bytes]:
+    """Under which it is remembered what the check found in a partition; only of those that have rows."""
+    schema = rows.schema(check)
+    keys: dict[tree.Entry, bytes] = {}
+    for entry in entries:
+        if entry.content.rows:
+            keys[entry] = part_key(check, slot_id(entry.content, schema))
+    return keys
 
 
-def _need_all(look: _Look, check: Check, entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes]) -> None:
+def _missing(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> list[tree.Entry]:
+    return [entry for entry in entries if entry in keys and keys[entry] not in memos]
+
+
+def _ask_parts(
+    rows: _Rows, check: Check, entries: Sequence[tree.Entry], keys: Mapping[tree.Entry, bytes], found: _Found
+) -> None:
+    """Have a task for each of these partitions."""
+    job = _job(rows, check)
     for entry in entries:
         spec = {"slots": {"": [entry.fragment.hex()]}}
-        look.need(check, keys[entry], entry.key, entry.content.rows, spec)
-
-
-def _in_order(look: _Look, check: Check, known: Answer | None) -> Deciding[None]:
-    """So many partitions that one pass does not look at all: each goes on where the last one came to."""
-    at, limit = known or verdicts.NOTHING, windows.limit(look.planning, look.state.partitions)
-    start = at.get("after") or ""
-    entries = (e for e in tree.scan(look.planning.world.nodes, look.state.root, start) if not known or e.key != start)
-    open_before, is_gapless = len(look.tasks), True
-    for _ in range(windows.CHUNKS if limit else 0):
-        chunk = list(islice(entries, windows.CHUNK))
-        keys = _keyed(look, check, chunk)
-        _, memos = yield from lookups.remembered([], list(keys.values()))
-        missing = [e for e in chunk if e in keys and keys[e] not in memos]
-        is_gapless = is_gapless and not missing
-        if is_gapless:
-            at = verdicts.plus(at, [(e.key, memos[keys[e]]) for e in chunk if e in keys])
-            at["after"] = chunk[-1].key if len(chunk) == windows.CHUNK else None
-        _need_all(look, check, missing, keys)
-        if len(look.tasks) - open_before >= limit or len(chunk) < windows.CHUNK:
-            break
-    if is_gapless and limit and at.get("after") is None:
-        _note(look, check, at)
-    else:
-        look.is_whole = False
-        if at.get("after") is not None and at != known:
-            look.notes[look.key(check, look.state)] = at
-
-
-def _note(look: _Look, check: Check, answer: Answer) -> None:
-    look.answers[check.name] = answer
-    look.notes[look.key(check, look.state)] = answer
+        found.ask(rows, job, keys[entry], entry.key, entry.content.rows, spec)
 
 
 # --- decisions ------------------------------------------------------------------------------------
 
 
-def _waiting(look: _Look, decision: Decision) -> Deciding[Decision]:
+def _waiting(rows: _Rows, found: _Found, decision: Decision) -> Deciding[Decision]:
     """Not all has been seen yet: ask for what is missing."""
-    known = yield from lookups.tasks(list(look.tasks))
-    failed = [known[key] for key in look.tasks if key in known and known[key].state == "failed"]
-    cause = look.state.cause if isinstance(decision.step, Commit) else "logic"
-    items = decision.items or (Item(look.node.dataset, "check", cause, False, 0, _partitions(look)),)
-    pending = union([i.keys for i in decision.items]) if isinstance(decision.step, Commit) else None
-    found = Decision(look.node.dataset, "stale", items=items, reason=WAITING, pending=pending)
-    limit = windows.limit(look.planning, len(look.tasks))
-    step = RunChecks(tuple(islice(look.tasks.values(), limit)), look.jobs, look.notes)
-    if failed and len(failed) == len(look.tasks):
-        return replace(found, status="failed", error=failed[0].error, step=step)
-    return replace(found, status="building" if known else "stale", step=step)
-
-
-def _partitions(look: _Look) -> Keys:
-    if look.is_whole:
-        return listed(sorted({t.partition for t in look.tasks.values()}))
-    return lacking(look.planning.world.nodes, look.state.root)
-
-
-def _settled(look: _Look, decision: Decision, memos: Mapping[bytes, Json]) -> Decision:
-    results = [verdicts.result(c, look.answers[c.name]) for c in look.checks]
-    broken = [c for c, r in zip(look.checks, results, strict=True) if r["state"] == "failed"]
-    dropped = _dropped(look, decision, memos)
-    found = replace(decision, checks=(*results, *dropped))
-    if broken:
-        error = verdicts.failure(broken[0], look.answers[broken[0].name])
-        step = RunChecks((), {}, look.notes) if look.notes else Keep()
-        stays = look.base or (look.state if isinstance(decision.step, Keep) else None)
-        reason = verdicts.reason(len(broken), stays.generation if stays else 0)
-        return replace(found, status="failed", error=error, reason=reason, step=step)
-    before = memos.get(_record(look)) or {}
-    record = {**before, **{r["name"]: r for r in found.checks}}
-    notes = look.notes | ({_record(look): record} if record != before else {})
+    known = yield from lookups.tasks(list(found.tasks))
+    failed = [known[key] for key in found.tasks if key in known and known[key].state == "failed"]
+    status: Status = "building" if known else "stale"
+    error = None
+    if failed and len(failed) == len(found.tasks):
+        status = "failed"
+        error = failed[0].error
+    cause: Cause = "logic"  # of the check
+    pending: Keys | None = None  # rows that stand go on to stand
     if isinstance(decision.step, Commit):
-        return replace(found, step=replace(decision.step, notes=notes))
-    return replace(found, step=RunChecks((), {}, notes)) if notes else found
+        cause = rows.state.cause
+        pending = union([item.keys for item in decision.items])
+    items = decision.items
+    if not items:
+        items = (Item(rows.node.dataset, "check", cause, False, 0, _partitions(rows, found)),)
+    limit = windows.limit(rows.planning, len(found.tasks))
+    tasks = tuple(islice(found.tasks.values(), limit))
+    step = RunChecks(tasks, found.jobs, found.notes)
+    return Decision(rows.node.dataset, status, step, items, WAITING, error=error, pending=pending)
 
 
-def _dropped(look: _Look, decision: Decision, memos: Mapping[bytes, Json]) -> list[Json]:
+def _partitions(rows: _Rows, found: _Found) -> Keys:
+    if found.is_whole:
+        return listed(sorted({task.partition for task in found.tasks.values()}))
+    return lacking(rows.planning.world.nodes, rows.state.root)
+
+
+def _judged(rows: _Rows, answers: Answers, notes: Memos, memos: Memos, decision: Decision) -> Decision:
+    """All answers are there."""
+    judged = [results.result(check, answers[check.name]) for check in rows.checks]
+    failing = [check for check, result in zip(rows.checks, judged, strict=True) if result["state"] == "failed"]
+    dropped = _dropped(rows, decision, memos)
+    decision = replace(decision, checks=(*judged, *dropped))
+    if failing:
+        return _held(rows, failing, answers, notes, decision)
+    return _passed(rows, notes, memos, decision)
+
+
+def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos, decision: Decision) -> Decision:
+    """A check fails: nothing is committed, and readers keep what they have."""
+    standing = rows.base
+    if standing is None and isinstance(decision.step, Keep):
+        standing = rows.state
+    first = failing[0]
+    return replace(
+        decision,
+        status="failed",
+        error=results.failure(first, answers[first.name]),
+        reason=results.reason(len(failing), standing.generation if standing else 0),
+        step=RunChecks((), {}, notes) if notes else Keep(),
+    )
+
+
+def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Decision:
+    """The decision, with what is to be remembered: answers, and the results of this generation."""
+    before = memos.get(rows.record) or {}
+    record = {**before, **{result["name"]: result for result in decision.checks}}
+    if record != before:
+        notes = {**notes, rows.record: record}
+    if isinstance(decision.step, Commit):
+        return replace(decision, step=replace(decision.step, notes=notes))
+    if notes:
+        return replace(decision, step=RunChecks((), {}, notes))
+    return decision
+
+
+def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[Json]:
     """What was left out of the partitions that come with a new generation."""
     step = decision.step
-    if not isinstance(step, Commit) or (look.base and look.base.generation == look.state.generation):
+    if not isinstance(step, Commit):
         return []
-    known = step.entered is not None and look.planning.building(look.node.dataset) is None
-    counts = [memos.get(dropped_key(task), {}) for task in _entered(look, decision)]
-    return [verdicts.dropped(c, counts if known else None) for c in look.node.checks if c.is_drop]
+    if rows.base is not None and rows.base.generation == rows.state.generation:
+        return []
+    # Of a root that a build trace brought, or that came about in windows, not all tasks are known.
+    is_known = step.entered is not None and rows.planning.building(rows.node.dataset) is None
+    counts = [memos.get(dropped_key(task), {}) for task in _entered(rows, decision)]
+    drops = [check for check in rows.node.checks if check.is_drop]
+    return [results.dropped(check, counts if is_known else None) for check in drops]

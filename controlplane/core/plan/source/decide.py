@@ -57,7 +57,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
 def finish(planning: Planning, node: Source) -> Finishing:
     """What there is to do for the run under way."""
     run, listing, state = (
-        unfinished.of(planning, node),
+        unfinished.current_run(planning, node),
         planning.world.listing(node.listing),
         planning.state(node.dataset),
     )
@@ -69,7 +69,7 @@ def finish(planning: Planning, node: Source) -> Finishing:
     if not (yield from _is_there(case, listing.root)):
         return unfinished.GIVEN_UP
     try:
-        found = unfinished.goes_on((yield from _decided(case)))
+        found = unfinished.continue_run((yield from _decided(case)))
     except Gone:
         return unfinished.GIVEN_UP
     return _seen(listing, found) if isinstance(found, Decision) else found
@@ -86,7 +86,7 @@ def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
 
 
 def _decided(case: ReadCase) -> Deciding[Decision]:
-    return unfinished.noted(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
+    return unfinished.with_run(case.planning, case.node, (yield from _stale(case)), {}, _cut(case))
 
 
 def _seen(listing: Listing, decision: Decision) -> Decision:

@@ -24,7 +24,7 @@ class Extent:
     base: bytes
     count: int
     keys: Iterable[str]
-    told: Keys  # the same, as a value
+    keys_summary: Keys  # the same, as a value
     removed: tuple[str, ...] = ()
 
 
@@ -94,11 +94,11 @@ def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     """All keys of the inputs that `base` lacks."""
     nodes = case.planning.world.nodes
     roots = [i.root for i in case.parted]
-    told = union(lacking(nodes, root, base) for root in roots)
-    keys = yield from windows.hole_keys(case.planning, roots, base, told.count)
+    keys_summary = union(lacking(nodes, root, base) for root in roots)
+    keys = yield from windows.hole_keys(case.planning, roots, base, keys_summary.count)
     if isinstance(keys, list):
-        told = listed(keys)
-    return Extent(base, told.count, keys, told, (yield from vanishing(case, roots)))
+        keys_summary = listed(keys)
+    return Extent(base, keys_summary.count, keys, keys_summary, (yield from vanishing(case, roots)))
 
 
 def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:

@@ -1,10 +1,22 @@
 """Deciding about folds: which partition comes next, and which of those after it stay as they are.
 
 Partition k is made of what the inputs have under k and of the partition before it in the order of keys. So its task is
-known once that one is: a fold asks for one task at a time. What is right so far is a half-built root with one hole,
-the *frontier*: before it all is as it is to be, after it all is as it was in the present output. A partition after it
-is looked at only if its inputs changed, or if the one before it came out with other rows: where it did not, the chain
-ends. Does not belong here: whatever folds share with other transforms.
+known once the partition before it is known: a fold asks for one task at a time.
+
+A walk goes along the keys and makes the new chain of partitions out of the old one (the present output):
+
+    _next_key   no key is left                           -> the end: Commit
+      | key     (all keys that are passed over stay as they are in the old chain)
+    _task       no input has the key any more            -> removed, and on to the next key
+      | task
+    memory      has its result                           -> it enters the new chain, and on to the next key
+      | no
+    frontier    the task is asked for                    -> the end for now: Compute
+
+Where the walk ends is the *frontier*. A partial root keeps how far it came: before the frontier it holds the new chain,
+from there on the old one. The next walk resumes there. A key after the frontier is looked at only if its inputs
+changed, or if the partition before it came out with other rows. Does not belong here: what folds share with other
+transforms.
 """
 
 from __future__ import annotations
@@ -14,23 +26,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby, islice, pairwise
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile import fold as folding
 from controlplane.core.compile import ids
 from controlplane.core.compile.fold import Fold
-from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.transform import decide as transform
 from controlplane.core.plan.transform import extent as extents
 from controlplane.core.plan.transform import tasks
 from controlplane.core.plan.transform.case import Case, half_built, item_of
-from controlplane.core.plan.unfinished import Finishing
-from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
+from controlplane.core.plan.transform.commit import commit
+from controlplane.core.plan.transform.extent import Extent
+from controlplane.core.plan.values import ROW_COST, Because, Decision, Item
+from controlplane.core.tree import Entry
 from dataplane.contract.identity import EMPTY, Content, slot_id
 from dataplane.contract.schemas import Json, Schema, encoded
 
@@ -39,290 +52,413 @@ RUN = 64  # partitions after the one that is asked for that its driver may go on
 RUN_BYTES = 256 << 20  # that these may read: what a driver that dies has to do again
 NARROW = 8  # nodes that are read at a time where only the first difference is asked for
 
-
-def decide(planning: Planning, node: Transform) -> Deciding[Decision]:
-    return (yield from transform.decide(planning, node, _work))
+From: TypeAlias = tuple[bytes, str]  # a root, and the key from which on it is the old chain
 
 
-def finish(planning: Planning, node: Transform) -> Finishing:
-    return (yield from transform.finish(planning, node, _work))
-
-
-@dataclass(slots=True)
-class _Walk:
-    """On the way through the keys. `root`: as it is to be before `at`, as in `old` from there on."""
-
-    root: bytes
-    old: bytes
-    at: str
-    changed: Sequence[str] | None  # keys in which inputs differ from those of `old`; None: all
-    shared: Mapping[str, bytes]  # slots of inputs that are read whole
-    job: bytes
-    last: tree.Entry | None = None  # the one before `at`, as it is to be
-    was: tree.Entry | None = None  # the one before `at` in `old`
-    window: windows.Window = field(default_factory=windows.Window)
-    ahead: dict[bytes, Trace] = field(default_factory=dict)  # of tasks that were computed together
-    removed: list[str] = field(default_factory=list)
-    frontier: str | None = None  # where it ends for now
-
-    @property
-    def is_moved(self) -> bool:
-        """What comes next reads other rows of the partition before."""
-        return _content(self.last) != _content(self.was)
-
-    @property
-    def has_advanced(self) -> bool:
-        return bool(self.window.hits or self.removed) or self.root != self.old
-
-    def pass_over(self, key: str, before: tree.Entry | None) -> None:
-        self.at, self.was = tree.after(key), before or self.was
-
-
-def _content(entry: tree.Entry | None) -> Content:
-    return entry.content if entry else EMPTY
-
-
-def _work(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
-    assert case.node.fold is not None
-    assert build is not None
-    shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
-    job = tasks.job_of(case) | {"fold": _in_job(case.node, case.node.fold, shared)}
-    walk = yield from _walk(case, case.node.fold, shared, job)
+def decide(case: Case, fold: Fold, schema: Schema | None, build: bytes) -> Deciding[Decision]:
+    """`schema` of the output, where the analysis could tell it. `build`: the key of the whole output."""
+    chain = yield from _chain(case, fold)
+    root, start = yield from _start(chain)
+    walk = yield from _walk(chain, root, start)
     if walk.frontier is not None:
-        return (yield from _go_on(case, walk, walk.frontier, job))
-    removed = tuple(walk.removed) or (yield from extents.vanishing(case, [i.root for i in case.parted]))
-    extent = extents.Extent(walk.root, len(walk.window.hits), (), Keys(), removed)
-    return (yield from transform.commit(case, extent, walk.window, schema or case.node.fold.schema, build))
+        return (yield from _ask(chain, walk, walk.frontier))
+    removed = tuple(walk.removed)
+    if not removed:
+        removed = yield from extents.vanishing(case, [i.root for i in case.parted])
+    extent = Extent(walk.root, len(walk.window.hits), (), Keys(), removed)
+    return (yield from commit(case, extent, walk.window, schema or fold.schema, build))
 
 
-def _in_job(node: Transform, fold: Fold, shared: Mapping[str, bytes]) -> Json:
+# --- the old chain --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """What a walk goes along. `old` is the root of the present output, if it is of the same code."""
+
+    case: Case
+    fold: Fold
+    job: Json
+    job_id: bytes
+    shared: Mapping[str, bytes]  # slots of inputs that are read whole
+    old: bytes
+    changed: Sequence[str] | None  # keys in which inputs differ from those of `old`; None: all
+
+    @property
+    def nodes(self) -> tree.NodeStore:
+        return self.case.planning.world.nodes
+
+    @property
+    def inputs(self) -> list[bytes]:
+        """The roots that say which partitions there are."""
+        return [i.root for i in self.case.parted]
+
+    @property
+    def roots(self) -> list[bytes]:
+        return [self.old, *self.inputs]
+
+    def is_changed(self, key: str) -> bool:
+        """The inputs of this partition are others than those of the old chain."""
+        return self.changed is None or self.next_changed(key) == key
+
+    def next_changed(self, at: str) -> str | None:
+        """The first such key that is not less."""
+        if self.changed is None:
+            return None
+        place = bisect_left(self.changed, at)
+        return self.changed[place] if place < len(self.changed) else None
+
+
+def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
+    shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
+    job = tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
+    anew = _Chain(case, fold, job, ids.job_id(job), shared, tree.EMPTY_ROOT, None)
+    state = case.state
+    if state is None or not extents.is_same_code(case, state):
+        return anew
+    changes = yield from extents.differences(case, state)
+    changed = sorted({change.key for change in changes})
+    chain = replace(anew, old=state.root, changed=changed)
+    yield from lookups.nodes([(root, changed) for root in chain.roots])
+    return chain
+
+
+def _in_job(case: Case, fold: Fold, shared: Mapping[str, bytes]) -> Json:
     """What it takes to name the tasks after one."""
     slots = {name: id.hex() for name, id in shared.items()}
-    return {"name": fold.name, "logic": node.task_logic.hex(), "shared": slots}
+    return {"name": fold.name, "logic": case.node.task_logic.hex(), "shared": slots}
 
 
-# --- the way --------------------------------------------------------------------------------------
+# --- where a walk starts --------------------------------------------------------------------------
 
 
-def _walk(case: Case, fold: Fold, shared: Mapping[str, bytes], job: Json) -> Deciding[_Walk]:
-    """From the first partition that may be another one, as far as memory knows."""
-    walk = yield from _begun(case, shared, ids.job_id(job))
-    left = HOPS
-    while (key := _next(case, walk)) is not None:
-        yield from lookups.nodes([(root, [key]) for root in (walk.old, *(i.root for i in case.parted))])
-        before = tree.lookup(case.planning.world.nodes, walk.old, [key]).get(key)
-        task = _task(case, fold, walk, key)
-        if task is None:
-            walk.removed.append(key)
-            walk.pass_over(key, before)
-            continue
-        if task.key in walk.ahead:
-            walk.window.hits[key] = task.key, walk.ahead[task.key]
-        elif not left:
-            walk.window.is_whole, walk.frontier = False, key
-            return walk
-        else:
-            left -= 1
-            yield from _look(walk, key, task)
-        if key in walk.window.missing:
-            is_salted = case.node.is_volatile or salts.whole(case.planning, case.node) is not None
-            if task.key not in walk.window.known and not is_salted:
-                walk.window.missing[key] = yield from _with_run(case, walk, key, task)
-            walk.frontier = key
-            return walk
-        _, trace = walk.window.hits[key]
-        walk.last = tree.Entry(key, trace.outputs[""], trace.contents[""])
-        walk.pass_over(key, before)
-    return walk
-
-
-def _begun(case: Case, shared: Mapping[str, bytes], job: bytes) -> Deciding[_Walk]:
-    state = case.state if case.state is not None and extents.is_same_code(case, case.state) else None
-    changed = None
-    if state is not None:
-        changed = sorted({c.key for c in (yield from extents.differences(case, state))})
-        yield from lookups.nodes([(root, changed) for root in (state.root, *(i.root for i in case.parted))])
-    old = state.root if state else tree.EMPTY_ROOT
-    walk = _Walk(old, old, changed[0] if changed else "", changed, shared, job)
-    building = case.planning.building(case.node.dataset)
+def _start(chain: _Chain) -> Deciding[From]:
+    case, building = chain.case, chain.case.planning.building(chain.case.node.dataset)
     if building is not None and building.lineage == case.node.lineage and extents.is_same_code(case, building):
-        yield from _resume(case, walk, building)
-    nodes = case.planning.world.nodes
-    walk.last, walk.was = tree.before(nodes, walk.root, walk.at), tree.before(nodes, old, walk.at)
-    return walk
+        resumed = yield from _resume(chain, building)
+        if resumed is not None:
+            return resumed
+    first = chain.changed[0] if chain.changed else ""
+    return chain.old, first
 
 
-def _resume(case: Case, walk: _Walk, building: PartialState) -> Deciding[None]:
-    """Go on at the frontier; or before it, where inputs changed since. Then what was found after that is undone."""
-    frontier = _first_hole(case, building)
+def _resume(chain: _Chain, building: PartialState) -> Deciding[From | None]:
+    """At the frontier; or before it, where inputs changed since. Then what was found after that key is undone."""
+    frontier = _first_hole(chain.case, building)
     if frontier is None:
-        return
-    since = min((c.key for c in (yield from extents.differences(case, building))), default=None)
-    nodes, walk.root, walk.at = case.planning.world.nodes, building.root, frontier
-    if since is not None and since <= frontier:
-        undone = [(c.key, c.after) for c in tree.diff(nodes, building.root, walk.old, start=since)]
-        walk.root, walk.at = tree.edit(nodes, building.root, undone), since
+        return None
+    changes = yield from extents.differences(chain.case, building)
+    since = _least(change.key for change in changes)
+    if since is None or since > frontier:
+        return building.root, frontier
+    undone = [(c.key, c.after) for c in tree.diff(chain.nodes, building.root, chain.old, start=since)]
+    return tree.edit(chain.nodes, building.root, undone), since
 
 
 def _first_hole(case: Case, building: PartialState) -> str | None:
-    """The first key that the inputs of the half-built root have and it has not."""
-    nodes, roots = case.planning.world.nodes, [building.inputs[i.tree_name].root for i in case.parted]
-    missing = (tree.diff_keys(nodes, building.root, root, window=NARROW) for root in roots)
-    return _least(next((c.key for c in found if c.after), None) for found in missing)
+    """The first key that the inputs of the partial root have and it has not."""
+    roots = [building.inputs[i.tree_name].root for i in case.parted]
+    return _least(_first_missing(case, building.root, root) for root in roots)
+
+
+def _first_missing(case: Case, have: bytes, wanted: bytes) -> str | None:
+    for change in tree.diff_keys(case.planning.world.nodes, have, wanted, window=NARROW):
+        if change.after:
+            return change.key
+    return None
 
 
 def _least(keys: Iterable[str | None]) -> str | None:
     return min((key for key in keys if key is not None), default=None)
 
 
-def _next(case: Case, walk: _Walk) -> str | None:
+# --- the walk -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Before the key `at`: `last` is the partition before it in the new chain, `was` the one in the old chain."""
+
+    at: str
+    last: Entry | None
+    was: Entry | None
+
+    @property
+    def is_moved(self) -> bool:
+        """The next partition reads other rows as its previous partition than it did."""
+        return _content(self.last) != _content(self.was)
+
+    def past(self, key: str, entry: Entry, before: Entry | None) -> _Place:
+        """After a key with this partition; `before` is its partition in the old chain."""
+        return _Place(tree.after(key), entry, before or self.was)
+
+    def past_removed(self, key: str, before: Entry | None) -> _Place:
+        """After a key that no input has any more."""
+        return _Place(tree.after(key), self.last, before or self.was)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What was found on the way to `place`, on top of `root`."""
+
+    root: bytes
+    place: _Place
+    window: windows.Window = field(default_factory=windows.Window)
+    removed: list[str] = field(default_factory=list)
+    ahead: dict[bytes, Trace] = field(default_factory=dict)  # of tasks that were computed together
+    frontier: str | None = None  # where it ends for now
+
+    def remove(self, key: str, before: Entry | None) -> None:
+        self.removed.append(key)
+        self.place = self.place.past_removed(key, before)
+
+    def take(self, key: str, task: bytes, trace: Trace, before: Entry | None) -> None:
+        self.window.hits[key] = task, trace
+        entry = Entry(key, trace.outputs[""], trace.contents[""])
+        self.place = self.place.past(key, entry, before)
+
+    def stop_at(self, key: str) -> None:
+        self.frontier = key
+        self.window.is_whole = key in self.window.missing
+
+
+def _content(entry: Entry | None) -> Content:
+    return entry.content if entry else EMPTY
+
+
+def _walk(chain: _Chain, root: bytes, start: str) -> Deciding[_Walk]:
+    """From the first partition that may be another one, as far as memory knows."""
+    last, was = tree.before(chain.nodes, root, start), tree.before(chain.nodes, chain.old, start)
+    walk = _Walk(root, _Place(start, last, was))
+    hops = 0
+    while (key := _next_key(chain, walk.place)) is not None:
+        walk.place = _passing_over(chain, walk.place, key)
+        yield from lookups.nodes([(root, [key]) for root in chain.roots])
+        before = tree.lookup(chain.nodes, chain.old, [key]).get(key)
+        task = _task(chain, walk.place, key)
+        if task is None:
+            walk.remove(key, before)
+            continue
+        trace = walk.ahead.get(task.key)
+        # The next pass goes on from here.
+        if trace is None and hops == HOPS:
+            walk.stop_at(key)
+            return walk
+        if trace is None:
+            hops += 1
+            trace = yield from _look(walk, key, task)
+        if trace is None:
+            yield from _offer_run(chain, walk, key, task)
+            walk.stop_at(key)
+            return walk
+        walk.take(key, task.key, trace, before)
+    return walk
+
+
+def _next_key(chain: _Chain, place: _Place) -> str | None:
     """The next partition that may be another one."""
-    nodes = case.planning.world.nodes
-    following = _from(case, walk.at) if walk.is_moved or walk.changed is None else None
-    changed = None
-    if walk.changed is not None:
-        place = bisect_left(walk.changed, walk.at)
-        changed = walk.changed[place] if place < len(walk.changed) else None
-    key = _least((following, changed))
-    if key is not None and not walk.is_moved:  # all that is passed over stays as it is
-        kept = tree.before(nodes, walk.old, key)
-        if kept is not None and kept.key >= walk.at:
-            walk.last = walk.was = kept
-    return key
+    changed = chain.next_changed(place.at)
+    # The inputs of the next partition are as they were, and so is the partition before it.
+    if not place.is_moved and chain.changed is not None:
+        return changed
+    following = _least(_first_from(chain, root, place.at) for root in chain.inputs)
+    return _least((following, changed))
 
 
-def _from(case: Case, at: str) -> str | None:
-    """The first key of any input that is not less."""
-    nodes = case.planning.world.nodes
-    return _least(next((e.key for e in tree.scan(nodes, i.root, start=at)), None) for i in case.parted)
+def _first_from(chain: _Chain, root: bytes, at: str) -> str | None:
+    for entry in tree.scan(chain.nodes, root, start=at):
+        return entry.key
+    return None
 
 
-def _task(case: Case, fold: Fold, walk: _Walk, key: str) -> Task | None:
-    """The partition's task; None if no input has it any more."""
-    nodes = case.planning.world.nodes
-    reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
-    if not any(reads.values()):
-        return None
-    slots = tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
-    slots |= {**walk.shared, fold.name: slot_id(_content(walk.last), fold.schema)}
-    task = tasks.task_of(case.node, walk.job, key, reads, slots, False, salts.of(case.planning, case.node))
-    own = [walk.last.fragment.hex()] if walk.last else []
-    spec = {**task.spec, "slots": {**task.spec["slots"], fold.name: own}}
-    return replace(task, spec=spec, size_bytes=task.size_bytes + _content(walk.last).rows * ROW_COST)
+def _passing_over(chain: _Chain, place: _Place, key: str) -> _Place:
+    """On the way to a key: what lies before it stays as it is in the old chain."""
+    if place.is_moved:
+        return place  # then the key is the one that follows
+    kept = tree.before(chain.nodes, chain.old, key)
+    if kept is None or kept.key < place.at:
+        return place
+    return replace(place, last=kept, was=kept)
 
 
-def _look(walk: _Walk, key: str, task: Task) -> Deciding[None]:
+def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
+    """What memory has of the task; and of those that its driver went on to."""
+
     def tasks_of(_: Sequence[str]) -> Deciding[dict[str, Task]]:
         yield from lookups.nodes([])
         return {key: task}
 
     found = yield from windows.look([key], tasks_of, 1)
-    if found.hits:
-        run = ids.run_key(task.key)
-        _, memos = yield from lookups.remembered([], [run])
-        if run in memos:
-            walk.ahead.update((yield from lookups.traces([bytes.fromhex(one) for one in memos[run]])))
-    walk.window.hits |= found.hits
     walk.window.missing |= found.missing
     walk.window.known |= found.known
+    if key not in found.hits:
+        return None
+    run = ids.run_key(task.key)
+    _, memos = yield from lookups.remembered([], [run])
+    if run in memos:
+        together = [bytes.fromhex(one) for one in memos[run]]
+        traces = yield from lookups.traces(together)
+        walk.ahead.update(traces)
+    _, trace = found.hits[key]
+    return trace
 
 
-# --- runs -----------------------------------------------------------------------------------------
+# --- tasks ----------------------------------------------------------------------------------------
 
 
-def _with_run(case: Case, walk: _Walk, key: str, task: Task) -> Deciding[Task]:
-    """The task with what those after it read: whoever computes it may go on to them."""
-    nodes, keys = case.planning.world.nodes, [key, *islice(_keys_after(case, key), RUN + 1)]
-    yield from lookups.nodes([(root, keys) for root in (walk.old, *(i.root for i in case.parted))])
-    present = tree.lookup(nodes, walk.old, keys)
-    was = {one: _was(case, walk, following, present) for one, following in pairwise(keys)}
+def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
+    """The partition's task; None if no input has it any more."""
+    case, fold = chain.case, chain.fold
+    reads = _reads(case, key)
+    if not any(reads.values()):
+        return None
+    before = _content(place.last)
+    slots = {
+        **_slots(case, reads),
+        **chain.shared,
+        fold.name: slot_id(before, fold.schema),
+    }
+    salt_of = salts.of(case.planning, case.node)
+    task = tasks.task_of(case.node, chain.job_id, key, reads, slots, False, salt_of)
+    own = [place.last.fragment.hex()] if place.last else []
+    spec = {**task.spec, "slots": {**task.spec["slots"], fold.name: own}}
+    return replace(task, spec=spec, size_bytes=task.size_bytes + before.rows * ROW_COST)
+
+
+def _reads(case: Case, key: str) -> tasks.Reads:
+    """What the partition reads of the inputs."""
+    nodes = case.planning.world.nodes
+    return {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
+
+
+def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:
+    return tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
+
+
+# --- runs of tasks --------------------------------------------------------------------------------
+
+
+def _offer_run(chain: _Chain, walk: _Walk, key: str, task: Task) -> Deciding[None]:
+    """Let the driver of the task that is missing go on to the partitions after it."""
+    # It is on the queue, or failed: with the partitions that it was asked for with.
+    if task.key in walk.window.known:
+        return
+    # Only the planner knows salts.
+    if chain.case.node.is_volatile or salts.whole(chain.case.planning, chain.case.node) is not None:
+        return
+    walk.window.missing[key] = yield from _with_run(chain, walk.place, key, task)
+
+
+def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Task]:
+    """The task with what those after it read."""
+    keys = [key, *islice(_keys_after(chain, key), RUN + 1)]
+    yield from lookups.nodes([(root, keys) for root in chain.roots])
+    was = _ends_of_chain(chain, keys)
+    state_rows = _content(place.last).rows  # about as many as each of them reads of the partition before it
     then: list[Json] = []
     size_bytes = 0
     for one in keys[1 : RUN + 1]:
-        spec, rows = _follower(case, one)
-        size_bytes += (rows + _content(walk.last).rows) * ROW_COST
+        reads = _reads(chain.case, one)
+        rows = sum(_content(entry).rows for entry in reads.values())
+        size_bytes += (rows + state_rows) * ROW_COST
         if size_bytes > RUN_BYTES:
             break
-        then.append({**spec, "was": was.get(one)})
-    return replace(task, spec={**task.spec, "was": was.get(key), "then": then}) if then else task
+        then.append({**_follower(chain.case, one, reads), "was": was.get(one)})
+    if not then:
+        return task
+    return replace(task, spec={**task.spec, "was": was.get(key), "then": then})
 
 
-def _was(case: Case, walk: _Walk, key: str, present: Mapping[str, tree.Entry]) -> list[int] | None:
-    """What a partition read as the one before it, if that alone decides whether it is as it was."""
-    if walk.changed is None or key not in present or _is_among(walk.changed, key):
-        return None
-    return list(_content(tree.before(case.planning.world.nodes, walk.old, key)))
+def _keys_after(chain: _Chain, key: str) -> Iterator[str]:
+    """Of all inputs, in order, each once."""
+    start = tree.after(key)
+    found = [_keys_from(chain.nodes, root, start) for root in chain.inputs]
+    for each, _ in groupby(merge(*found)):
+        yield each
 
 
-def _is_among(keys: Sequence[str], key: str) -> bool:
-    place = bisect_left(keys, key)
-    return place < len(keys) and keys[place] == key
+def _keys_from(nodes: tree.NodeStore, root: bytes, start: str) -> Iterator[str]:
+    for entry in tree.scan(nodes, root, start=start):
+        yield entry.key
 
 
-def _follower(case: Case, key: str) -> tuple[Json, int]:
-    """What a task reads besides the partition before it, and how many rows that are."""
-    nodes = case.planning.world.nodes
-    reads = {i.slot.name: tree.lookup(nodes, i.root, [key]).get(key) for i in case.parted}
-    ids = tasks.slots_of(reads, {i.slot.name: encoded(i.schema) for i in case.parted})
-    fragments = {name: [e.fragment.hex()] if e else [] for name, e in reads.items()}
-    spec = {"partition": key, "slots": fragments, "ids": {name: id.hex() for name, id in ids.items()}}
-    return spec, sum(_content(e).rows for e in reads.values())
+def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
+    """By partition: the content with which the partition that follows it stays as it is. There the driver stops."""
+    present = tree.lookup(chain.nodes, chain.old, keys)
+    ends: dict[str, list[int]] = {}
+    for key, following in pairwise(keys):
+        # Its own inputs make it another one, whatever the partition before it comes to.
+        if following not in present or chain.is_changed(following):
+            continue
+        before = tree.before(chain.nodes, chain.old, following)
+        ends[key] = list(_content(before))
+    return ends
 
 
-def _keys_after(case: Case, key: str) -> Iterator[str]:
-    nodes = case.planning.world.nodes
-    found = ((e.key for e in tree.scan(nodes, i.root, start=tree.after(key))) for i in case.parted)
-    return (key for key, _ in groupby(merge(*found)))
+def _follower(case: Case, key: str, reads: tasks.Reads) -> Json:
+    """What a task reads besides the partition before it."""
+    fragments = {name: [entry.fragment.hex()] if entry else [] for name, entry in reads.items()}
+    slots = {name: id.hex() for name, id in _slots(case, reads).items()}
+    return {"partition": key, "slots": fragments, "ids": slots}
 
 
 # --- the decision ---------------------------------------------------------------------------------
 
 
-def _go_on(case: Case, walk: _Walk, frontier: str, job: Json) -> Deciding[Decision]:
+def _ask(chain: _Chain, walk: _Walk, frontier: str) -> Deciding[Decision]:
     """Ask for the partition at the frontier; those after it are possible."""
+    case = chain.case
     building = None
-    if walk.has_advanced:
+    if walk.window.hits or walk.removed or walk.root != chain.old:
         root = yield from windows.edited(case.planning, walk.root, walk.window, [*walk.removed, frontier])
         building = half_built(case, root, None)  # without a schema: nobody reads it, for what is after the frontier
-    rest = _after(case, frontier)
-    own = listed([frontier]) if walk.window.missing else Keys()
-    items = [_item(case, walk, own)] if own.count else []
-    others = rest if own.count else union([listed([frontier]), rest])
-    if others.count:
-        items.append(replace(item_of(case, "compute", others.count, others), certain=False))
-    if walk.removed:
-        items.append(item_of(case, "remove", 0, listed(walk.removed)))
+    rest = _after(chain, frontier)
+    at_frontier, removed = listed([frontier]), listed(walk.removed)
+    items: list[Item] = []
+    possible = rest
+    if walk.window.missing:
+        items.append(_item(chain, walk, frontier))
+    else:
+        possible = union([at_frontier, rest])  # it was not looked up in this pass
+    if possible.count:
+        item = item_of(case, "compute", possible.count, possible)
+        items.append(replace(item, certain=False))
+    if removed.count:
+        items.append(item_of(case, "remove", 0, removed))
     pending = union([listed(sorted({frontier, *walk.removed})), rest])
     decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=pending)
-    decision = windows.computing(decision, walk.window, job, building)
-    return replace(decision, reason=_reason(case, walk, frontier, rest, decision))
+    decision = windows.computing(decision, walk.window, chain.job, building)
+    return replace(decision, reason=_reason(chain, walk, frontier, rest, decision))
 
 
-def _after(case: Case, frontier: str) -> Keys:
-    """The partitions that may follow from the one at the frontier; many are told as all that there are."""
-    nodes, most = case.planning.world.nodes, case.planning.exact
-    keys = list(islice(_keys_after(case, frontier), most + 1))
-    return listed(keys) if len(keys) <= most else union(lacking(nodes, i.root) for i in case.parted)
+def _after(chain: _Chain, frontier: str) -> Keys:
+    """The partitions that may follow from the one at the frontier; of many, all partitions of the inputs."""
+    most = chain.case.planning.exact
+    keys = list(islice(_keys_after(chain, frontier), most + 1))
+    if len(keys) <= most:
+        return listed(keys)
+    return union(lacking(chain.nodes, root) for root in chain.inputs)
 
 
-def _item(case: Case, walk: _Walk, keys: Keys) -> Item:
+def _item(chain: _Chain, walk: _Walk, frontier: str) -> Item:
     """Work on the partition at the frontier; because of the one before it, unless inputs of its own changed."""
-    item = item_of(case, "compute", 1, keys)
-    if not _is_because_of_self(walk, keys.listed[0]):
+    item = item_of(chain.case, "compute", 1, listed([frontier]))
+    if chain.is_changed(frontier):
         return item
-    before, after = (e.fragment if e else None for e in (walk.was, walk.last))
-    return replace(item, because=(Because(case.node.dataset, before, after), *item.because))
+    was, last = walk.place.was, walk.place.last
+    because = Because(
+        chain.case.node.dataset,
+        was.fragment if was else None,
+        last.fragment if last else None,
+    )
+    return replace(item, because=(because, *item.because))
 
 
-def _is_because_of_self(walk: _Walk, key: str) -> bool:
-    return walk.changed is not None and not _is_among(walk.changed, key)
-
-
-def _reason(case: Case, walk: _Walk, frontier: str, rest: Keys, decision: Decision) -> str:
+def _reason(chain: _Chain, walk: _Walk, frontier: str, rest: Keys, decision: Decision) -> str:
     if decision.status == "failed":
         waiting = f"; {rest.count} after it wait for it" if rest.count else ""
         return f"partition {frontier} failed{waiting}"
-    if not walk.window.missing or not _is_because_of_self(walk, frontier):
+    if not walk.window.missing or chain.is_changed(frontier):
         return decision.reason
-    assert case.node.fold is not None
-    return folding.in_words(case.node.fold, frontier, walk.last.key if walk.last else None)
+    last = walk.place.last
+    return folding.in_words(chain.fold, frontier, last.key if last else None)

@@ -1,11 +1,20 @@
 """The key index of an input that is read `by` a key: a hidden dataset that follows the input, edited by difference.
 
-Per partition of the input a task tells, for each output key in it, the content of just those rows; the answer is
-memoised under what the partition holds. From the answers come two trees: `pairs`, (output key, input partition) -> the
-fragment and the content of these rows in it; and `keys`, output key -> the sum over its pairs. A `by` input is then
-planned as an `each` input over `keys`: rows that only moved between partitions leave it as it is. Which fragments a
-task reads is the range of its key in `pairs`, looked up when the task is handed out. Does not belong here: tasks of
-output partitions (transform).
+For each partition of the input, a task tells which output keys it holds, and the content of the rows of each. The
+answer is memoised under the content of the partition. Two trees are made from the answers:
+
+    pairs   (output key, input partition) -> the fragment, and the content of these rows in it
+    keys    output key -> the sum over its pairs
+
+A `by` input is then planned as an `each` input over `keys`: rows that only moved between partitions leave it as it is.
+Which fragments a task reads is the range of its key in `pairs`, looked up when the task is handed out.
+
+    _changes   partitions in which the input differs from what is indexed (`done`)
+      | by chunks
+    _take      memory has the answers                  -> both trees are edited, and `done` moves on
+               an answer is missing                    -> an index task, up to as many as may be open
+
+Does not belong here: tasks of output partitions (transform).
 """
 
 from __future__ import annotations
@@ -74,20 +83,23 @@ class IndexFollowing:
 
 def key_fault(node: Transform, slot: Slot, schema: Schema) -> str | None:
     """Why no keys can be made of this input's columns."""
-    faults = (
-        column_fault(schema, part, column, case_sensitive=node.is_case_sensitive)
-        for part, column in zip(node.key, slot.columns, strict=True)
-    )
-    return next((f"{slot.name}: {fault}" for fault in faults if fault), None)
+    for part, column in zip(node.key, slot.columns, strict=True):
+        fault = column_fault(schema, part, column, case_sensitive=node.is_case_sensitive)
+        if fault:
+            return f"{slot.name}: {fault}"
+    return None
 
 
 def output_error(node: Transform, schema: Schema) -> TaskError | None:
     """Why no keys can be made of the output's columns, or rows not be sorted by them."""
-    faults = (column_fault(schema, part, part.column, case_sensitive=node.is_case_sensitive) for part in node.key)
-    if fault := next(filter(None, faults), None):
-        return user_error("invalid-key-column", f"partition_by: {fault}")
+    for part in node.key:
+        fault = column_fault(schema, part, part.column, case_sensitive=node.is_case_sensitive)
+        if fault:
+            return user_error("invalid-key-column", f"partition_by: {fault}")
     fault = sort_fault(node.component, schema, case_sensitive=node.is_case_sensitive)
-    return user_error("invalid-sort-column", fault) if fault else None
+    if fault:
+        return user_error("invalid-sort-column", fault)
+    return None
 
 
 def slot_parts(node: Transform, slot: Slot, schema: Schema) -> list[KeyPart]:
@@ -101,22 +113,36 @@ def output_parts(node: Transform) -> list[KeyPart]:
     return key_parts(node.key, columns, EMPTY_SCHEMA, case_sensitive=node.is_case_sensitive)
 
 
+# --- following the input --------------------------------------------------------------------------
+
+
 def follow(
     planning: Planning, node: Transform, slot: Slot, schema: Schema, root: bytes, used: Iterable[Mapping[str, Consumed]]
 ) -> Deciding[IndexFollowing]:
     """The index of the input `root` as far as memory has it, from the first of what was `used` that has one."""
-    parts, timezone = slot_parts(node, slot, schema), str(node.spark["timezone"])
-    job = {"schema": schema, "key": parts, "timezone": timezone}
+    parts = slot_parts(node, slot, schema)
+    timezone = str(node.spark["timezone"])
     mark = ids.index_id(schema, parts, timezone)
-    known = (_known(inputs, slot.name, mark) for inputs in used)
-    found = IndexFollowing(planning, node, schema, job, next(filter(None, known), Index(mark)), root)
+    index = _first_known(used, slot.name, mark) or Index(mark)
+    job = {"schema": schema, "key": parts, "timezone": timezone}
+    found = IndexFollowing(planning, node, schema, job, index, root)
     if not found.is_whole:
         yield from _advance(found)
     return found
 
 
+def _first_known(used: Iterable[Mapping[str, Consumed]], slot: str, mark: bytes) -> Index | None:
+    for inputs in used:
+        known = _known(inputs, slot, mark)
+        if known is not None:
+            return known
+    return None
+
+
 def _known(inputs: Mapping[str, Consumed], slot: str, mark: bytes) -> Index | None:
-    keys, pairs = inputs.get(f"{slot}/keys"), inputs.get(f"{slot}/pairs")
+    """The index that a state or half-built dataset remembers, if it was made in the same way."""
+    keys = inputs.get(f"{slot}/keys")
+    pairs = inputs.get(f"{slot}/pairs")
     if keys is None or pairs is None or keys.schema != mark:
         return None
     return Index(mark, inputs[slot].root, keys.root, pairs.root)
@@ -141,7 +167,8 @@ def _advance(found: IndexFollowing) -> Deciding[None]:
 
 def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
     """The partitions in which the input differs from what is indexed; of many, one after the other."""
-    old, new, nodes = found.index.done, found.wanted, found.planning.world.nodes
+    old, new = found.index.done, found.wanted
+    nodes = found.planning.world.nodes
     yield from lookups.nodes([(old, ()), (new, ())])
     found.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
     if found.count > found.planning.exact:
@@ -152,49 +179,85 @@ def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
 
 
 def _take(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
-    asked = {e.content: _memo(found, e) for c in chunk for e in (c.before, c.after) if e and e.content.rows}
-    _, memos = yield from lookups.remembered([], list(asked.values()))
+    """Edit the trees by the changes whose answers are known; the other partitions need a task."""
+    keys = _memo_keys(found, chunk)
+    _, memos = yield from lookups.remembered([], list(keys.values()))
     job = ids.job_id(found.job)
-    missing = {
-        c.key: _task(found.node, job, asked[c.after.content], c.after)
-        for c in chunk
-        if c.after and c.after.content.rows and asked[c.after.content] not in memos
-    }
+    missing: dict[str, Task] = {}
+    ready: list[tree.EntryChange] = []
+    for change in chunk:
+        after = change.after
+        # It holds no rows any more, or it is known which keys they have.
+        if after is None or after.content not in keys or keys[after.content] in memos:
+            ready.append(change)
+        else:
+            missing[change.key] = _task(found, job, keys[after.content], after)
     if missing:
-        known = yield from lookups.tasks([t.key for t in missing.values()])
-        found.window.known.update((t.key, known[t.key]) for t in missing.values() if t.key in known)
-        found.window.missing.update(missing)
-    ready = [c for c in chunk if c.key not in missing]
+        yield from _await(found.window, missing)
     if ready:
         found.index = yield from _edited(found, ready, memos)
+
+
+def _memo_keys(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict[Content, bytes]:
+    """Under which answers are remembered, of what the partitions held before and of what they hold now."""
+    keys: dict[Content, bytes] = {}
+    for change in chunk:
+        for entry in (change.before, change.after):
+            if entry is not None and entry.content.rows:
+                keys[entry.content] = _memo(found, entry)
+    return keys
+
+
+def _await(window: windows.Window, missing: Mapping[str, Task]) -> Deciding[None]:
+    keys = [task.key for task in missing.values()]
+    known = yield from lookups.tasks(keys)
+    window.known.update((key, known[key]) for key in keys if key in known)
+    window.missing.update(missing)
 
 
 def _memo(found: IndexFollowing, entry: tree.Entry) -> bytes:
     return ids.index_key(found.index.mark, entry.content)
 
 
-def _task(node: Transform, job: bytes, key: bytes, entry: tree.Entry) -> Task:
-    spec = {"slots": {"": [entry.fragment.hex()]}}
-    cost = entry.content.rows * ROW_COST
+def _task(found: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> Task:
+    node = found.node
     of = node.component
-    return Task(key, "index", node.dataset, entry.key, job, spec, cost, priority=of.priority, size=of.resources)
+    spec = {"slots": {"": [entry.fragment.hex()]}}
+    return Task(
+        key,
+        "index",
+        node.dataset,
+        entry.key,
+        job,
+        spec,
+        entry.content.rows * ROW_COST,
+        priority=of.priority,
+        size=of.resources,
+    )
 
 
 # --- the trees ------------------------------------------------------------------------------------
 
 
 def _edited(found: IndexFollowing, changes: Sequence[tree.EntryChange], memos: Memos) -> Deciding[Index]:
+    """The index with these changes of its input taken in."""
     index, nodes = found.index, found.planning.world.nodes
     pairs, moved = _moved(found, changes, memos)
-    edits, touched = sorted(pairs), sorted(moved)
-    yield from lookups.nodes([(index.pairs, edits), (index.keys, touched), (index.done, [c.key for c in changes])])
-    present = tree.lookup(nodes, index.keys, touched)
-    sums = [(k, present[k].content.plus(moved[k]) if k in present else moved[k]) for k in touched]
+    pair_names, keys = sorted(pairs), sorted(moved)
+    partitions = [change.key for change in changes]
+    yield from lookups.nodes([(index.pairs, pair_names), (index.keys, keys), (index.done, partitions)])
+    present = tree.lookup(nodes, index.keys, keys)
+    sums: list[tuple[str, tree.Entry | None]] = []
+    for key in keys:
+        content = moved[key]
+        if key in present:
+            content = present[key].content.plus(content)
+        sums.append((key, _entry(found.schema, key, content)))
     return Index(
         index.mark,
-        tree.edit(nodes, index.done, [(c.key, c.after) for c in changes]),
-        tree.edit(nodes, index.keys, [(k, _entry(found.schema, k, content)) for k, content in sums]),
-        tree.edit(nodes, index.pairs, [(pair, pairs[pair]) for pair in edits]),
+        tree.edit(nodes, index.done, [(change.key, change.after) for change in changes]),
+        tree.edit(nodes, index.keys, sums),
+        tree.edit(nodes, index.pairs, [(pair, pairs[pair]) for pair in pair_names]),
     )
 
 
@@ -205,6 +268,7 @@ def _moved(
     pairs: dict[str, tree.Entry | None] = {}
     moved: dict[str, Content] = {}
     for change in changes:
+        # First what the partition held is taken away, then what it holds is added.
         for key, content in _before(found, change, memos):
             pairs[pair_key(key, change.key)] = None
             moved[key] = moved.get(key, EMPTY).minus(content)
@@ -217,22 +281,34 @@ def _moved(
 
 
 def _before(found: IndexFollowing, change: tree.EntryChange, memos: Memos) -> Iterable[tuple[str, Content]]:
-    """The keys that the partition held. Where nobody remembers its answer, the tree of pairs is searched."""
-    told = _held(found, change.before, memos)
-    if told is not None:
-        return told
-    end = pair_key("", change.key)
-    pairs = tree.scan(found.planning.world.nodes, found.index.pairs)
-    return ((e.key.removesuffix(end), e.content) for e in pairs if e.key.partition(" ")[2] == change.key)
+    """The keys that the partition held."""
+    remembered = _held(found, change.before, memos)
+    if remembered is not None:
+        return remembered
+    return _searched(found, change.key)
 
 
-def _held(found: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> Iterator[tuple[str, Content]] | None:
+def _searched(found: IndexFollowing, partition: str) -> Iterator[tuple[str, Content]]:
+    """The same from the tree of pairs, all of which is read: where the answer is not remembered any more."""
+    end = pair_key("", partition)
+    for entry in tree.scan(found.planning.world.nodes, found.index.pairs):
+        _, _, of = entry.key.partition(" ")
+        if of == partition:
+            yield entry.key.removesuffix(end), entry.content
+
+
+def _held(found: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> list[tuple[str, Content]] | None:
+    """The keys of a partition's rows, with the content of each; None where that is not remembered."""
     if entry is None or not entry.content.rows:
-        return iter(())
+        return []
     memo = memos.get(_memo(found, entry))
-    return None if memo is None else ((key, Content(*content)) for key, content in memo["keys"].items())
+    if memo is None:
+        return None
+    return [(key, Content(*content)) for key, content in memo["keys"].items()]
 
 
 def _entry(schema: Schema, key: str, content: Content) -> tree.Entry | None:
     """Of a key that some row has. No fragment holds just these rows, but it is named as if one did."""
-    return tree.Entry(key, fragment_id(schema, content), content) if content.rows else None
+    if not content.rows:
+        return None
+    return tree.Entry(key, fragment_id(schema, content), content)

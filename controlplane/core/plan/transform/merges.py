@@ -1,16 +1,22 @@
 """Merging many parts of an aggregate along their tree: those of each leaf first, then what came of these, and so on.
 
-One changed part redoes a merge of some 500 on each level. What a leaf's merge gives is named by the content of its
-parts, so nothing is remembered of levels but traces, and the task of the whole stays the one that it is without any.
-Where it matters which parts meet first (doubles), all are merged at once.
-Does not belong here: parts (plan.transform.partials), the queries (sql.split).
+    parts      p p p p p p p p p p      follow: more than `widest` are merged level by level
+               |_____| |___| |___|      _level: one merge for each leaf of their tree
+    merges        m      m     m        these are the tree that the next level merges
+                  |______|_____|
+    whole                w              as soon as there are few enough, the task of the whole merges them
+
+The walk up ends at the first level that lacks a merge: `compute` asks for it. One changed part redoes a merge of some
+500 on each level. A leaf's merge is identified by the content of its parts, so nothing is remembered of levels but
+traces, and the task of the whole keeps the key that it has without any. Where it matters which parts meet first
+(doubles), all are merged at once. Does not belong here: parts (partials), the queries (sql.split).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import islice
 
 from controlplane.core import sql, tree
 from controlplane.core.compile import ids
@@ -40,6 +46,15 @@ class Merging:
     window: windows.Window = field(default_factory=windows.Window)
 
     @property
+    def nodes(self) -> tree.NodeStore:
+        return self.found.case.planning.world.nodes
+
+    @property
+    def count(self) -> int:
+        """Of what there is to merge."""
+        return tree.totals(self.nodes, self.root).partitions
+
+    @property
     def is_whole(self) -> bool:
         return not self.window.missing
 
@@ -47,75 +62,91 @@ class Merging:
 def follow(found: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
     """From all parts, which have this schema, to as few as are merged at once; up to the first level that lacks any."""
     merging = Merging(found, schema, found.root)
-    nodes, widest = found.case.planning.world.nodes, found.case.planning.widest
-    count = tree.totals(nodes, merging.root).partitions
+    widest = found.case.planning.widest
+    count = merging.count
     if count <= widest:
         return merging
     try:
         merging.job = between_job(found.case.node, found.query, schema)
     except Unproven:
-        return merging
+        return merging  # all at once
     while count > widest:
         yield from _level(merging)
-        before, count = count, tree.totals(nodes, merging.root).partitions
-        if not merging.is_whole or count == before:
+        if not merging.is_whole:
+            break
+        before, count = count, merging.count
+        # Every leaf has one part: a further level would merge nothing.
+        if count == before:
             break
     return merging
 
 
 def _level(merging: Merging) -> Deciding[None]:
-    nodes = merging.found.case.planning.world.nodes
-    leaves = dict(tree.leaf_totals(nodes, merging.root))
+    """The merges of the leaves, if memory has all of them, take the place of the root."""
+    leaves = dict(tree.leaf_totals(merging.nodes, merging.root))
     several = [last for last, totals in leaves.items() if totals.partitions > 1]
-    tasks = partial(_tasks, merging, leaves)
+
+    def tasks(lasts: Sequence[str]) -> Deciding[dict[str, Task]]:
+        yield from ()
+        return _tasks(merging, leaves, lasts)
+
     merging.window = yield from windows.look(several, tasks, len(several))
     if merging.is_whole:
-        merging.root = tree.build(nodes, _merged(merging, leaves))
+        merging.root = tree.build(merging.nodes, _merged(merging, leaves))
     else:
         merging.window.missing = _with_parts(merging)
 
 
-def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[str]) -> Deciding[dict[str, Task]]:
-    yield from ()
+def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tree.Entry]:
+    """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end, all of them."""
+    entries = merging.window.entries
+    for last in leaves:
+        if last in entries:
+            _, entry = entries[last]
+        else:
+            entry = tree.lookup(merging.nodes, merging.root, [last])[last]  # the only part of its leaf
+        yield entry._replace(key=f"/{last}")
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def _tasks(merging: Merging, leaves: Mapping[str, tree.Totals], lasts: Sequence[str]) -> dict[str, Task]:
     job = ids.job_id(merging.job)
     logic = _logic(merging.found, merging.job)
     return {last: _task(merging, logic, job, leaves[last]) for last in lasts}
 
 
 def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Task:
+    """Without what it reads: `_with_parts` adds that where the task is asked for."""
     node = merging.found.case.node
+    of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
     cost = cost_of(totals.content.rows, is_batched=True)
-    of = node.component
     return Task(key, "transform", node.maker, "", job, {}, cost, priority=of.priority, size=of.resources)
 
 
 def _logic(found: PartialsFollowing, job: Json) -> bytes:
-    node, salt = found.case.node, salts.whole(found.case.planning, found.case.node)
+    node = found.case.node
+    salt = salts.whole(found.case.planning, node)
     others = {"/salt": salt} if salt else {}
     return ids.part_logic(sql.analyse(job["sql"]).digest, {}, node.spark, node.semantics, others)
 
 
-def _merged(merging: Merging, leaves: Mapping[str, tree.Totals]) -> Iterator[tree.Entry]:
-    """One entry for each leaf, under a key of its own: the last keys of leaves are where nodes end, all of them."""
-    nodes, entries = merging.found.case.planning.world.nodes, merging.window.entries
-    for last in leaves:
-        found = entries[last][1] if last in entries else tree.lookup(nodes, merging.root, [last])[last]
-        yield found._replace(key=f"/{last}")
-
-
 def _with_parts(merging: Merging) -> dict[str, Task]:
     """The first of the missing tasks, with what they read."""
-    nodes, missing = merging.found.case.planning.world.nodes, merging.window.missing
-    wanted = dict(list(missing.items())[:AT_A_TIME])
-    parts: dict[str, list[str]] = {}
+    missing = merging.window.missing
+    asked = dict(islice(missing.items(), AT_A_TIME))
+    tasks: dict[str, Task] = {}
     below = ""
-    for last, _ in tree.leaf_totals(nodes, merging.root):
-        if last in wanted:
-            entries = tree.scan(nodes, merging.root, below, tree.after(last))
-            parts[last] = [entry.fragment.hex() for entry in entries]
-        below = tree.after(last)
-    return {last: replace(task, spec={"slots": {PARTS: parts[last]}}) for last, task in wanted.items()}
+    for last, _ in tree.leaf_totals(merging.nodes, merging.root):
+        end = tree.after(last)
+        if last in asked:
+            entries = tree.scan(merging.nodes, merging.root, below, end)
+            parts = [entry.fragment.hex() for entry in entries]
+            tasks[last] = replace(asked[last], spec={"slots": {PARTS: parts}})
+        below = end
+    return tasks
 
 
 def compute(merging: Merging) -> Decision:

@@ -3,7 +3,18 @@
 They are a hidden dataset, partition of the input -> a fragment of partial aggregates, that follows the input by
 difference and is remembered with the state it was used for. The task of the output is the one that it would be without
 them: what it is to compute does not change, only how, and where memory knows its result no part is computed at all.
-Does not belong here: the queries of parts and of the whole (sql.split).
+
+    _chosen       no input has mergeable parts                 -> None: the plain query
+      | input and query
+    _types        parts of these types do not come together    -> None
+      |
+    _known        no parts are right any more, for another
+                  input has changed                            -> None
+      | parts that are there
+    _advance      memory has all of the others                 -> is_whole: they can be merged
+                  some are missing                             -> `compute` asks for them
+
+Does not belong here: the queries of parts and of the whole (sql.split), merging many parts (merges).
 """
 
 from __future__ import annotations
@@ -56,7 +67,7 @@ class PartialsFollowing:
 
 def follow(case: Case) -> Deciding[PartialsFollowing | None]:
     """Where the parts stand; None where the plain query is to be run."""
-    if case.parted or case.node.query is None or case.node.is_volatile or case.node.is_case_sensitive:
+    if not _may_be_parted(case):
         return None
     chosen = _chosen(case)
     if chosen is None:
@@ -67,24 +78,38 @@ def follow(case: Case) -> Deciding[PartialsFollowing | None]:
         return None
     logic = _logic(case, of, query)
     known = _known(case, of, logic)
+    # All parts are outdated: then one query costs less.
     if known is None and _has_moved_beside(case, of):
-        return None  # all parts are out of date: then one query costs less
-    base = yield from _still_right(case, of, known)
-    found = PartialsFollowing(
-        case, of, query, logic, base, is_typed=types is not None or not query.split.depends_on_types
-    )
+        return None
+    root = yield from _still_right(case, of, known)
+    is_typed = types is not None or not query.split.depends_on_types
+    found = PartialsFollowing(case, of, query, logic, root, is_typed=is_typed)
     yield from _advance(found)
     return found
+
+
+def _may_be_parted(case: Case) -> bool:
+    node = case.node
+    # Only a query whose output is one function of whole inputs is taken apart.
+    if case.parted or node.query is None:
+        return False
+    # Not proven for volatile queries, nor for names that differ in case only.
+    return not (node.is_volatile or node.is_case_sensitive)
 
 
 def _chosen(case: Case) -> tuple[Input, Divided] | None:
     """The input with the most rows, of those that have many partitions and whose parts can be merged."""
     assert case.node.query is not None
-    mergeable = {name.lower() for name, v in case.node.query.verdicts().items() if v.merge is not None}
-    found = [(i, tree.totals(case.planning.world.nodes, i.of.root)) for i in case.inputs]
-    several = [(i, t) for i, t in found if i.slot.name.lower() in mergeable and t.partitions >= case.planning.fewest]
-    for i, _ in sorted(several, key=lambda one: -one[1].content.rows):
-        if (query := divided(case.node, i.slot.name)) is not None:
+    verdicts = case.node.query.verdicts()
+    mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
+    candidates: list[tuple[int, Input]] = []
+    for i in case.inputs:
+        totals = tree.totals(case.planning.world.nodes, i.of.root)
+        if i.slot.name.lower() in mergeable and totals.partitions >= case.planning.fewest:
+            candidates.append((totals.content.rows, i))
+    for _, i in sorted(candidates, key=lambda one: -one[0]):
+        query = divided(case.node, i.slot.name)
+        if query is not None:
             return i, query
     return None
 
@@ -95,21 +120,29 @@ def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
         return None
     key = _analysis(case, query)
     _, memos = yield from lookups.remembered([], [key])
-    return column_types(memos[key]["schema"]) if key in memos else None
+    if key not in memos:
+        return None
+    return column_types(memos[key]["schema"])
 
 
 def _analysis(case: Case, query: Divided) -> bytes:
+    """Under which the schema of parts is remembered."""
+    return ids.analysis_key(_part_logic(case, query, {}), case.schemas)
+
+
+def _part_logic(case: Case, query: Divided, others: Mapping[str, bytes]) -> bytes:
+    """Of the query of parts. `others`: slots of what it reads beside the partition."""
     node = case.node
-    logic = ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, {})
-    return ids.analysis_key(logic, case.schemas)
+    return ids.part_logic(query.digest, dict(node.body.params), node.spark, node.semantics, others)
 
 
 def _logic(case: Case, of: Input, query: Divided) -> bytes:
     """Of the tasks of parts, all that they read beside the partition with it."""
     others = {i.slot.name: slot_id(i.content(case.planning), i.schema) for i in case.inputs if i is not of}
-    if salt := salts.whole(case.planning, case.node):
+    salt = salts.whole(case.planning, case.node)
+    if salt:
         others["/salt"] = salt
-    return ids.part_logic(query.digest, dict(case.node.body.params), case.node.spark, case.node.semantics, others)
+    return _part_logic(case, query, others)
 
 
 def _has_moved_beside(case: Case, of: Input) -> bool:
@@ -118,9 +151,14 @@ def _has_moved_beside(case: Case, of: Input) -> bool:
         return False
     if not salts.is_of(case.planning, case.node, case.state):
         return True
-    nodes, used = case.planning.world.nodes, case.state.inputs
-    others = ((i, used.get(i.slot.name)) for i in case.inputs if i is not of)
-    return any(was and tree.totals(nodes, was.root).content != i.content(case.planning) for i, was in others)
+    nodes = case.planning.world.nodes
+    for i in case.inputs:
+        was = case.state.inputs.get(i.slot.name)
+        if i is of or was is None:
+            continue
+        if tree.totals(nodes, was.root).content != i.content(case.planning):
+            return True
+    return False
 
 
 # --- what is remembered -----------------------------------------------------------------------------
@@ -138,9 +176,14 @@ def remembered(found: PartialsFollowing) -> dict[str, Consumed]:
 def _known(case: Case, of: Input, logic: bytes) -> tuple[bytes, bytes] | None:
     """The tree of parts, and the root of the input for which it holds."""
     building = case.planning.building(case.node.dataset)
-    for used in (b.inputs for b in (building, case.state) if b is not None):
-        parts, parted = used.get(f"{of.slot.name}{PARTS}"), used.get(f"{of.slot.name}{PARTED}")
-        if parts and parted and parts.schema == logic and parted.schema == of.consumed.schema:
+    for made in (building, case.state):
+        if made is None:
+            continue
+        parts = made.inputs.get(f"{of.slot.name}{PARTS}")
+        parted = made.inputs.get(f"{of.slot.name}{PARTED}")
+        if parts is None or parted is None:
+            continue
+        if parts.schema == logic and parted.schema == of.consumed.schema:
             return parts.root, parted.root
     return None
 
@@ -161,19 +204,23 @@ def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> De
 
 def _advance(found: PartialsFollowing) -> Deciding[None]:
     """Take in what memory has, until as many tasks are missing as may be open."""
-    case, wanted = found.case, found.of.of.root
+    planning, wanted = found.case.planning, found.of.of.root
     yield from lookups.nodes([(wanted, ()), (found.root, ())])
-    told = lacking(case.planning.world.nodes, wanted, found.root)
-    found.count = told.count
-    limit = windows.limit(case.planning, told.count)
-    if told.count == 0:
+    missing = lacking(planning.world.nodes, wanted, found.root)
+    found.count = missing.count
+    if missing.count == 0:
         return
+    limit = windows.limit(planning, missing.count)
     if limit == 0:
         found.window.is_whole = False
         return
-    keys = yield from windows.hole_keys(case.planning, [wanted], found.root, told.count)
-    found.window = yield from windows.look(keys, lambda some: _tasks(found, some), limit)
-    found.root = yield from windows.edited(case.planning, found.root, found.window, ())
+    keys = yield from windows.hole_keys(planning, [wanted], found.root, missing.count)
+
+    def tasks(some: Sequence[str]) -> Deciding[dict[str, Task]]:
+        return (yield from _tasks(found, some))
+
+    found.window = yield from windows.look(keys, tasks, limit)
+    found.root = yield from windows.edited(planning, found.root, found.window, ())
 
 
 def _tasks(found: PartialsFollowing, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
@@ -186,43 +233,61 @@ def _tasks(found: PartialsFollowing, keys: Sequence[str]) -> Deciding[dict[str, 
 
 def _task(found: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
     node, slot = found.case.node, found.of.slot.name
+    of = node.component
     key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
     spec = {"slots": {slot: [entry.fragment.hex()]}}
-    cost = cost_of(entry.content.rows, is_batched=found.query.split.labelled is not None)
-    of = node.component
-    return Task(key, "transform", node.maker, entry.key, job, spec, cost, priority=of.priority, size=of.resources)
+    is_batched = found.query.split.labelled is not None
+    cost = cost_of(entry.content.rows, is_batched=is_batched)
+    return Task(
+        key,
+        "transform",
+        node.maker,
+        entry.key,
+        job,
+        spec,
+        cost,
+        priority=of.priority,
+        size=of.resources,
+    )
 
 
 def compute(found: PartialsFollowing) -> Decision:
     """Ask for missing parts; the task that merges them comes after."""
     case, window = found.case, found.window
-    tasks = len(window.tasks) if window.is_whole else found.count
-    item = item_of(case, "compute", tasks + 1, listed(("",)))
+    parts = tree.totals(case.planning.world.nodes, found.of.of.root).partitions
+    is_merged_at_once = parts <= case.planning.widest
+    missing = len(window.tasks) if window.is_whole else found.count
+    item = item_of(case, "compute", missing + 1, listed(("",)))
+    item = replace(item, certain=window.is_whole and is_merged_at_once)
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
-    is_merged_at_once = tree.totals(case.planning.world.nodes, found.of.of.root).partitions <= case.planning.widest
-    if not (window.is_whole and is_merged_at_once):
-        decision = replace(decision, items=(replace(item, certain=False),))
     if windows.limit(case.planning, found.count) == 0:
-        return decision
+        return decision  # the tasks are only counted
+    # Parts are collected over several passes: a partial root remembers those that are there.
     building = None
     if found.count > case.planning.exact:
-        building = half_built(replace(case, parts=remembered(found)), tree.EMPTY_ROOT, None)
+        case = replace(case, parts=remembered(found))
+        building = half_built(case, tree.EMPTY_ROOT, None)
     return windows.computing(decision, window, found.job, building)
 
 
 def analyse(found: PartialsFollowing) -> Deciding[Decision | None]:
     """Ask Spark for the types of parts before any is computed, perhaps in vain. None: it has none to tell."""
-    case, key = found.case, _analysis(found.case, found.query)
+    case = found.case
+    key = _analysis(case, found.query)
     job = part_job(case.node, case.schemas, found.of.slot.name, found.query)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
-    status, error = windows.learning(task, (yield from lookups.tasks([key])))
-    return None if error else replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
+    known = yield from lookups.tasks([key])
+    status, error = windows.learning(task, known)
+    if error is not None:
+        return None
+    return replace(compute(found), status=status, step=Learn(task, job), reason="analysis")
 
 
 def schema_of(found: PartialsFollowing) -> Deciding[Schema]:
     """Of parts that are there."""
     first = next(iter(tree.scan(found.case.planning.world.nodes, found.root)))
-    return (yield from lookups.fragments([first.fragment]))[first.fragment].schema
+    fragments = yield from lookups.fragments([first.fragment])
+    return fragments[first.fragment].schema
 
 
 def whole(found: PartialsFollowing, job: Json, schema: Schema, root: bytes) -> Json | None:
@@ -237,5 +302,8 @@ def whole(found: PartialsFollowing, job: Json, schema: Schema, root: bytes) -> J
 
 def kept(case: Case) -> Iterator[tuple[str, Consumed]]:
     """What the present state remembers of parts, for the next one: they may be of use again."""
-    if case.state is not None:
-        yield from ((name, c) for name, c in case.state.inputs.items() if name.endswith(NAMES))
+    if case.state is None:
+        return
+    for name, consumed in case.state.inputs.items():
+        if name.endswith(NAMES):
+            yield name, consumed

@@ -1,0 +1,163 @@
+"""The partitions of a transform that is no fold, once the columns of its output are known.
+
+    output_error, pin_fault   rows cannot have these columns     -> failed
+      |
+    extent_of                 which partitions to look at
+      |
+    limit                     nothing may be asked for           -> stale: only counted
+      |
+    look                      memory has all of them             -> Commit
+      | some are missing
+    partials.follow           merging parts costs less           -> Compute or Learn: parts, and merges of parts
+      |
+    _compute                                                     -> Compute: the missing partitions
+
+Does not belong here: how it comes to this (decide), one partition after the other (fold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from controlplane.core.compile import ids
+from controlplane.core.compile.sort_by import sorting
+from controlplane.core.model.tasks import Task
+from controlplane.core.plan import windows
+from controlplane.core.plan.keys import Keys, listed, minus, union
+from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.transform import merges, partials
+from controlplane.core.plan.transform.case import Case, half_built, item_of, pin_fault
+from controlplane.core.plan.transform.commit import commit
+from controlplane.core.plan.transform.extent import Extent, extent_of
+from controlplane.core.plan.transform.inputs import possible
+from controlplane.core.plan.transform.key_index import output_error
+from controlplane.core.plan.transform.tasks import job_of, tasks_of
+from controlplane.core.plan.values import Decision, Item, user_error
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json, Schema
+
+
+def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
+    """`schema` of the output, where the analysis could tell it. `build`: the key of the whole output, where all of the
+    inputs are known."""
+    error = _schema_error(case, schema)
+    if error is not None:
+        return Decision(case.node.dataset, "failed", error=error)
+    extent = yield from extent_of(case)
+    limit = windows.limit(case.planning, extent.count)
+    if limit == 0:
+        return _only_counted(case, extent)
+    # Readers of the partial root would not know its columns.
+    if schema is None and not case.is_whole:
+        return _only_counted(case, extent)
+
+    job = job_of(case) | sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+
+    def tasks(keys: Sequence[str]) -> Deciding[dict[str, Task]]:
+        return (yield from tasks_of(case, job, keys))
+
+    window = yield from windows.look(extent.keys, tasks, limit, case.node.output)
+    is_all_known = window.is_whole and not window.missing
+    if not is_all_known or not case.is_whole:
+        return (yield from _missing(case, extent, window, job, schema))
+
+    assert build is not None
+    # Parts that memory has are remembered with the new state, for the next change.
+    parts = yield from partials.follow(case)
+    if parts is not None:
+        case = replace(case, parts=partials.remembered(parts))
+    return (yield from commit(case, extent, window, schema, build))
+
+
+def _schema_error(case: Case, schema: Schema | None) -> TaskError | None:
+    if schema is not None:
+        error = output_error(case.node, schema)
+        if error is not None:
+            return error
+    if not case.node.own:
+        return None
+    fault = pin_fault(case, schema)
+    return user_error("pinned-schema", fault) if fault is not None else None
+
+
+def _only_counted(case: Case, extent: Extent) -> Decision:
+    pending = _with_pending(case, extent.keys_summary)
+    item = replace(item_of(case, "compute", pending.count, pending), certain=False)
+    return Decision(case.node.dataset, "stale", items=(item,), pending=pending)
+
+
+def _with_pending(case: Case, own: Keys) -> Keys:
+    """With the partitions of inputs that may still change."""
+    return union([own, *(i.pending for i in case.inputs if i.pending is not None)])
+
+
+# --- something is missing -------------------------------------------------------------------------
+
+
+def _missing(
+    case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema | None
+) -> Deciding[Decision]:
+    """By parts where that is proven to give the same, and costs less."""
+    # What was asked for is finished in the way that it was begun.
+    is_asked = any(task.state != "done" for task in window.known.values())
+    if is_asked:
+        return (yield from _compute(case, extent, window, job, schema))
+    parts = yield from partials.follow(case)
+    if parts is None:
+        return (yield from _compute(case, extent, window, job, schema))
+    before = yield from _before_merging(parts, job)
+    if isinstance(before, Decision):
+        return before
+    window = window.under(ids.job_id(before))
+    return (yield from _compute(case, extent, window, before, schema))
+
+
+def _before_merging(parts: partials.PartialsFollowing, job: Json) -> Deciding[Decision | Json]:
+    """What there is to do before the whole can be merged; else the job that merges it, or the plain `job`."""
+    if not parts.is_whole:
+        return (yield from _missing_parts(parts, job))
+    schema = yield from partials.schema_of(parts)
+    merging = yield from merges.follow(parts, schema)
+    if not merging.is_whole:
+        return merges.compute(merging)
+    return partials.whole(parts, job, merging.schema, merging.root) or job
+
+
+def _missing_parts(parts: partials.PartialsFollowing, job: Json) -> Deciding[Decision | Json]:
+    if parts.is_typed:
+        return partials.compute(parts)
+    # Some types do not come together exactly. So they are asked for first, or parts would be computed in vain.
+    analysis = yield from partials.analyse(parts)
+    return job if analysis is None else analysis
+
+
+def _compute(
+    case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema | None
+) -> Deciding[Decision]:
+    """Ask for the tasks that the window misses."""
+    # What is done so far is kept apart from the state until all is done: for the next window, and for readers `each`.
+    building = None
+    if extent.count > case.planning.exact or not case.is_whole:
+        root = yield from windows.edited(case.planning, extent.base, window, ())
+        building = half_built(case, root, schema)
+    own = listed(sorted(window.missing)) if window.is_whole else extent.keys_summary
+    removed = listed(extent.removed)
+    touched = union([own, removed])
+    pending = _with_pending(case, touched)
+    possible_keys = minus(pending, touched)
+    items: list[Item] = []
+    if own.count:
+        items.append(_computed_item(case, window, own))
+    if removed.count:
+        items.append(item_of(case, "remove", 0, removed))
+    if possible_keys.count:
+        items.append(possible(case.node, possible_keys))
+    decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=pending)
+    return windows.computing(decision, window, job, building)
+
+
+def _computed_item(case: Case, window: windows.Window, keys: Keys) -> Item:
+    if window.is_whole:
+        return item_of(case, "compute", len(window.tasks), keys)
+    return replace(item_of(case, "compute", keys.count, keys), certain=False)
