@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain as chain_of
 from itertools import islice, pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from controlplane.core import tree
 from controlplane.core.compile import fold
@@ -13,7 +13,6 @@ from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
 from controlplane.core.model.states import State
 from controlplane.core.plan import Because, Decision, Item, Plan, Snapshot
 from controlplane.core.plan.keys import listed
-from dataplane.contract.schemas import Json
 
 SHOWN_OBJECTS = 20
 CHANGES = 7  # of a dataset in which one of a partition is looked for
@@ -106,9 +105,17 @@ def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Be
             yield Because(origin, used.root if used else None, consumed.root)
 
 
-def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[Json]:
+class SourceOf(TypedDict):
+    """A read component that a dataset is made of, and objects behind it."""
+
+    dataset: str
+    location: str
+    objects: list[str]
+
+
+def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOf]:
     """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
-    found: list[Json] = []
+    found: list[SourceOf] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
         if not isinstance(node, Source) or state is None:
@@ -120,7 +127,7 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
         )
         parts = world.source_partitions({node.listing: [k for k in keys if k == partition]})[node.listing]
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
-        found.append({"dataset": name, "location": node.location, "objects": objects})
+        found.append({"dataset": name, "location": node.location, "objects": list(objects)})
     return found
 
 

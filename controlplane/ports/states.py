@@ -10,7 +10,7 @@ from typing import Protocol
 
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Schema
 
 
 class States(Protocol):
@@ -48,10 +48,10 @@ class States(Protocol):
         something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
         marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
         """(digest of the settings it was inferred under, schema) of read components without a declared schema."""
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None: ...
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None: ...
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""

@@ -5,11 +5,12 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.tasks import Fragment, Trace
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Schema
 
 
 class Traces(Protocol):
@@ -28,17 +29,17 @@ class Traces(Protocol):
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
-    ) -> tuple[dict[bytes, tuple[bytes, Json]], dict[bytes, Json]]:
+    ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
         """(output root, schema) of whole datasets that were built under these keys, and memos, in one statement."""
 
-    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None: ...
+    def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None: ...
 
-    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         """Results of inference and analysis: `{"schema": ...}`; what checks found in rows (core.compile.checks)."""
 
-    def put_memo(self, key: bytes, value: Json) -> None: ...
+    def put_memo(self, key: bytes, value: Memo) -> None: ...
 
-    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+    def put_memos(self, values: Memos) -> None:
         """Insert or replace many at once."""
 
     def forget_memos(self, keys: Iterable[bytes]) -> None: ...

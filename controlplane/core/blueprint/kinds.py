@@ -9,17 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
-from dataplane.contract.schemas import Json
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
 T_co = TypeVar("T_co", covariant=True)
-JsonSchema: TypeAlias = dict[str, Json]
+JsonSchema: TypeAlias = dict[str, Any]  # its keys are those of JSON Schema
 
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

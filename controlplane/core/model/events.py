@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dataplane.contract.schemas import Json
-
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
 
 
@@ -20,6 +18,6 @@ class Event:
     kind: str
     dataset: str = ""
     n: int = 0
-    body: Mapping[str, Json] = field(default_factory=dict)
+    body: Mapping[str, object] = field(default_factory=dict)
     id: int = 0
     at: float = 0.0

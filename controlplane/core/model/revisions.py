@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dataplane.contract.schemas import Json
-
 
 @dataclass(frozen=True, slots=True)
 class Revision:
@@ -35,6 +33,6 @@ class Change:
     request_id: str
     action: str
     target: str
-    before: Json
-    after: Json
+    before: object  # as JSON
+    after: object
     at: float

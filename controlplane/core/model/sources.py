@@ -6,12 +6,19 @@ Does not belong here: how they are stored, or how they are decided.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
-AWAITED = "awaited"  # in `Listing.held`
+
+class Held(TypedDict, total=False):
+    """What a listing waits for: a loss to be confirmed, or the next listing."""
+
+    before: int  # objects of the last listing that was taken in
+    lost: int  # of these
+    accepted: bool  # the loss was confirmed: the next listing is taken in
+    awaited: bool  # plans wait for the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class Listing:
     requested: int = 0
     served: int = 0
     error: TaskError | None = None
-    held: Json = None  # {before, lost}: a loss that waits for confirmation; {awaited}: plans wait for the next one
+    held: Held | None = None
     digest: bytes | None = None  # of all that the worker found; an equal one is an equal listing
     columns: tuple[tuple[str, ...] | None, ...] = ()  # distinct own columns of objects, in order of the first key
     all_columns: bool = True  # there are no more than those
@@ -39,7 +46,7 @@ class Listing:
     @property
     def is_awaited(self) -> bool:
         """What it says may be out of date for whoever has just begun to read there."""
-        return self.is_open and bool(self.held and self.held.get(AWAITED))
+        return self.is_open and bool(self.held and self.held.get("awaited"))
 
 
 @dataclass(frozen=True, slots=True)

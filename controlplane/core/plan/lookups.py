@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
+from controlplane.core.model.memos import Memos
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.values import Decision, Snapshot, broken
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 T = TypeVar("T")
 What: TypeAlias = Literal[
@@ -34,7 +35,7 @@ class Ask:
 
 
 Deciding: TypeAlias = Generator[Ask, Any, T]
-Remembered: TypeAlias = tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]
+Remembered: TypeAlias = tuple[Mapping[bytes, tuple[bytes, Schema]], Memos]
 
 
 def nodes(paths: Iterable[Path]) -> Deciding[None]:

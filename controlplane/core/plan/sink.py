@@ -22,6 +22,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Sink
+from controlplane.core.model.jobs import WriteSpec, WriteWholeSpec
 from controlplane.core.model.projections import Target
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
@@ -32,7 +33,7 @@ from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import EMPTY, schema_id
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import WriteJob
 
 VOID = bytes(32)  # the fragment of a partition whose content in the copy is unknown
 
@@ -207,9 +208,9 @@ def _status(tasks: Sequence[Task], known: Sequence[Task], failed: Sequence[Task]
 # --- tasks ----------------------------------------------------------------------------------------
 
 
-def _job(node: Sink, state: State) -> Json:
+def _job(node: Sink, state: State) -> WriteJob:
     """What all tasks that write this state share."""
-    job = {
+    job: WriteJob = {
         "path": node.path,
         "format": node.write.format,
         "options": dict(node.write.options),
@@ -240,9 +241,13 @@ def _task(node: Sink, target: Target, job: bytes, change: tree.EntryChange) -> T
         fragment=after.fragment if after else None,
         job=job,
     )
-    what: Json = {"remove": True} if after is None else {"fragment": after.fragment.hex()}
-    spec: Json = {"generation": target.order, **what}
-    rows = after.content.rows if after else 0
+    spec: WriteSpec = {"generation": target.order}
+    rows = 0
+    if after is None:
+        spec["remove"] = True
+    else:
+        spec["fragment"] = after.fragment.hex()
+        rows = after.content.rows
     return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)
 
 
@@ -255,5 +260,5 @@ def _whole_task(node: Sink, state: State, target: Target, job: bytes, changes: i
         generation=state.generation,
         job=job,
     )
-    spec: Json = {"root": state.root.hex(), "generation": target.order, "changes": changes}
+    spec: WriteWholeSpec = {"root": state.root.hex(), "generation": target.order, "changes": changes}
     return Task(key, "write", node.dataset, "", job, spec, state.rows, priority=node.component.priority)

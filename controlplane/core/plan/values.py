@@ -9,7 +9,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.memos import Memos
 from controlplane.core.model.projections import Target
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State, UnfinishedRun
@@ -17,7 +19,7 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
 from dataplane.contract.results import TaskError, infrastructure_error, task_error
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
 Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
@@ -77,7 +79,7 @@ class Commit:
     adopted: int
     pin: tuple[bytes, Schema] | None = None
     build: bytes | None = None  # remember the root under this build key
-    notes: Mapping[bytes, Json] = field(default_factory=dict)  # memos: what its checks came to
+    notes: Memos = field(default_factory=dict)  # memos: what its checks came to
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class RunChecks:
 
     tasks: tuple[Task, ...]
     jobs: Mapping[bytes, StoredJob]
-    notes: Mapping[bytes, Json] = field(default_factory=dict)
+    notes: Memos = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Decision:
     blocked_by: str = ""
     error: TaskError | None = None
     pending: Keys | None = None  # the partitions that may still change
-    checks: tuple[Json, ...] = ()  # results of its expectations on the rows that it is about
+    checks: tuple[CheckResult, ...] = ()  # results of its expectations on the rows that it is about
     gives_up: bool = False  # the run under way, for good: what is asked for takes its place
 
 
@@ -192,7 +194,7 @@ class Snapshot(Protocol):
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...
     def remembered(
         self, builds: Sequence[bytes], memos: Sequence[bytes]
-    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]: ...
+    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Memos]: ...
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]: ...
     def target(self, component: str) -> Target | None: ...
     def is_paused(self, dataset: str) -> bool: ...

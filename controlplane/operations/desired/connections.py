@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.memos import connection_in
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from dataplane.contract.encoding import digest
+from dataplane.contract.results import ConnectAnswer
 from dataplane.contract.schemas import Json
 
 BRANCH = "main"
@@ -35,11 +37,11 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
     return asked
 
 
-def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, Json]:
+def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, ConnectAnswer]:
     """`{connector, place, error}` by component, of those that have been answered."""
     with ctx.store.read(ctx.namespace) as tx:
         found = tx.memos(asked.values())
-    return {dataset: found[key] for dataset, key in asked.items() if key in found}
+    return {dataset: connection_in(found[key]) for dataset, key in asked.items() if key in found}
 
 
 def forget(ctx: Context, asked: Mapping[str, bytes]) -> None:

@@ -11,6 +11,7 @@ from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
+from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
@@ -141,7 +142,8 @@ def checks(ctx: Context, branch: str, name: str, generation: int | None = None) 
         if generation is not None and (found is None or not 0 < generation <= found.generation):
             raise NotFound(f"dataset {name} has no generation {generation}")
         key = record_key(branch, name, number)
-        record = tx.memos([key]).get(key) or {}
+        memos = tx.memos([key])
+        record = results_in(memos[key]) if key in memos else {}
     is_rejected = decision.status == "failed" and bool(decision.checks)
     return {
         "dataset": name,

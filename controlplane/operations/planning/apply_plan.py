@@ -9,6 +9,7 @@ from typing import assert_never
 from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.events import Event
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, Plan, RunChecks, Sync
@@ -17,7 +18,6 @@ from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
-from dataplane.contract.schemas import Json
 
 AGAIN_S = 1.0
 
@@ -154,7 +154,7 @@ def _asks(decision: Decision) -> bool:
     return isinstance(decision.step, Compute | Learn | RunChecks | Sync)
 
 
-def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Json]]:
+def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, StoredJob]]:
     """Tasks, and their jobs by digest."""
     match decision.step:
         case Compute(tasks, job) | Sync(_, tasks, job):
@@ -276,7 +276,7 @@ def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: in
     return sum(task not in own for task in entered.values())
 
 
-def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes, Json], branch: str) -> int:
+def _ask(tx: Tx, decision: Decision, tasks: Sequence[Task], jobs: Mapping[bytes, StoredJob], branch: str) -> int:
     """Demand these tasks and nothing else; what has a trace or memo by now is never dispatched."""
     keys = [t.key for t in tasks]
     match decision.step:

@@ -14,6 +14,7 @@ from controlplane.core.blueprint import Blueprint
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
+from controlplane.core.model.memos import Memos
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -22,7 +23,7 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 T = TypeVar("T")
 
@@ -246,7 +247,7 @@ class StoreSnapshot:
 
     def remembered(
         self, builds: Sequence[bytes], memos: Sequence[bytes]
-    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]:
+    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Memos]:
         return self.tx.remembered(builds, memos)
 
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:

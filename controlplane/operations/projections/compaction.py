@@ -14,6 +14,7 @@ from controlplane.core.compile.nodes import Node, Sink, Transform
 from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model import packs
 from controlplane.core.model.events import Event
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.pack_origins import Origin
 from controlplane.core.model.packs import Pack
 from controlplane.core.model.retention import Files
@@ -23,7 +24,6 @@ from controlplane.operations.projections import compaction_gc
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import pack_id
 from dataplane.contract.results import TaskResult, partition_result
-from dataplane.contract.schemas import Json
 
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20
@@ -75,7 +75,7 @@ class Due:
 
     dataset: str
     tasks: tuple[Task, ...]
-    jobs: Mapping[bytes, Json]
+    jobs: Mapping[bytes, StoredJob]
     origins: tuple[Origin, ...] = ()
 
 

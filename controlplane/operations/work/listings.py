@@ -12,7 +12,7 @@ from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.events import Event
-from controlplane.core.model.sources import AWAITED, Listing
+from controlplane.core.model.sources import Held, Listing
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
 from controlplane.ports.lake import ObjectStore
@@ -21,7 +21,6 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
 TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time
@@ -39,11 +38,11 @@ def request(tx: Tx, nodes: Iterable[Source], *, accept_deletes: bool = False, is
     wanted = {n.listing for n in nodes}
     known = tx.listings(wanted)
     for listing in _requested(tx, [known.get(id, Listing(id, None, None, 0, 0)) for id in wanted]):
-        held = dict(listing.held or {})
+        held: Held = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
         if is_awaited:
-            held[AWAITED] = True
+            held["awaited"] = True
         tx.put_listing(replace(listing, held=held or None))
     return len(wanted)
 
@@ -66,7 +65,7 @@ def request_taken_up(tx: Tx, before: Desired, after: Desired) -> int:
     taken_up = [n for n in sources(after, after.order) if n.listing not in live and n.read.refresh_s is not None]
     known = tx.listings(n.listing for n in taken_up)
     for listing in _requested(tx, list(known.values())):
-        tx.put_listing(replace(listing, held={**(listing.held or {}), AWAITED: True}))
+        tx.put_listing(replace(listing, held={**(listing.held or {}), "awaited": True}))
     return len(known)
 
 
@@ -249,7 +248,7 @@ def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
     tx.collections()  # none begins before this transaction ends: what the trees share is still there
     is_guarded = found.before >= GUARDED_FROM and not _is_accepted(listing)
     if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
-        held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
+        held: Held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
         tx.put_listing(replace(listing, held=held))
         body = {"location": job["location"], "lost": found.gone, "before": found.before}
         return Event("listing.held", body=body)
@@ -266,9 +265,9 @@ def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
     return Event("listing.done", n=objects, body={"location": job["location"], "changed": found.changed})
 
 
-def _still_awaited(listing: Listing) -> dict[str, Json]:
+def _still_awaited(listing: Listing) -> Held:
     """What holds on where somebody asked for one more while this one was under way."""
-    return {AWAITED: True} if listing.is_awaited else {}
+    return {"awaited": True} if listing.is_awaited else {}
 
 
 def _listing(tx: Tx, job: ListJob) -> Listing:
@@ -280,6 +279,8 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event:
     """A failed listing never changes what is known of the location."""
     listing = _listing(tx, job)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)
-    held = {k: v for k, v in (listing.held or {}).items() if k not in ("accepted", AWAITED)}
-    tx.put_listing(replace(served, held={**held, **_still_awaited(served)} or None))
+    held: Held = _still_awaited(served)
+    if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up
+        held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
+    tx.put_listing(replace(served, held=held or None))
     return Event("listing.failed", body={"location": job["location"], "message": error["message"]})

@@ -17,6 +17,7 @@ from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -31,7 +32,7 @@ from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts
 from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Schema
 
 
 def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
@@ -221,10 +222,10 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         newer = {name: at for (b, name), at in self._space.marks.items() if b in ("", branch) and at > after}
         return max(newer.values(), default=after), frozenset(newer)
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
         return _of_branch(self._space.pins, branch, datasets)
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
         self._mark(branch, dataset)
         self._space.pins[branch, dataset] = (settings, schema)
 
@@ -281,20 +282,20 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
-    ) -> tuple[dict[bytes, tuple[bytes, Json]], dict[bytes, Json]]:
+    ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
         found = pick(self._space.build_traces, builds)
         return {key: of for key, (_, of) in found.items()}, pick(self._space.memos, memos)
 
-    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
+    def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None:
         self._space.build_traces[key] = (self._now, (root, schema))
 
-    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         return pick(self._space.memos, keys)
 
-    def put_memo(self, key: bytes, value: Json) -> None:
+    def put_memo(self, key: bytes, value: Memo) -> None:
         self._space.memos[key] = value
 
-    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+    def put_memos(self, values: Memos) -> None:
         self._space.memos.update(values)
 
     def forget_memos(self, keys: Iterable[bytes]) -> None:

@@ -15,6 +15,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
+from controlplane.core.model.memos import Memo
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
@@ -22,7 +23,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Schema
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -86,14 +87,14 @@ class NamespaceTables:
     buildings: CowDict[Named, PartialState] = field(default_factory=CowDict)
     begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
     marks: CowDict[Named, int] = field(default_factory=CowDict)
-    pins: CowDict[Named, tuple[bytes, Json]] = field(default_factory=CowDict)
+    pins: CowDict[Named, tuple[bytes, Schema]] = field(default_factory=CowDict)
     problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)
-    build_traces: CowDict[bytes, tuple[float, tuple[bytes, Json]]] = field(
+    build_traces: CowDict[bytes, tuple[float, tuple[bytes, Schema]]] = field(
         default_factory=CowDict
     )  # when it was last put
-    memos: CowDict[bytes, Json] = field(default_factory=CowDict)
+    memos: CowDict[bytes, Memo] = field(default_factory=CowDict)
     origins: CowDict[bytes, Origin] = field(default_factory=CowDict)
     leftovers: CowDict[str, PendingDeletion] = field(default_factory=CowDict)
     jobs: CowDict[bytes, StoredJob] = field(default_factory=CowDict)

@@ -31,7 +31,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 KEYS_A_STATEMENT = 10_000
@@ -41,16 +41,16 @@ T = TypeVar("T")
 KeptSchema = Callable[[bytes], list[Schema]]  # where the schema with this digest is kept; empty until it was read
 
 
-def dump(value: Json) -> str:
+def dump(value: object) -> str:
     """JSON as it is stored: ASCII (PostgreSQL's text cannot hold NUL), keys sorted."""
     return _encode(value)
 
 
-def dump_optional(value: Json) -> str | None:
+def dump_optional(value: object) -> str | None:
     return None if value is None else dump(value)
 
 
-def load_optional(text: str | None) -> Json:
+def load_optional(text: str | None) -> Any:  # what was stored; the caller knows its type
     return None if text is None else json.loads(text)
 
 

@@ -17,7 +17,7 @@ from controlplane.core.model.states import Consumed, PartialState, State, Unfini
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 
 class SqlStates(Part):
@@ -52,11 +52,11 @@ class SqlStates(Part):
         there = self._mine(db.heads, **of, seq=expected_seq)
         return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Json]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
         rows = self._among(self._select(db.pins, branch=branch), db.pins.c.dataset, datasets)
         return {row.dataset: (row.settings, json.loads(row.schema)) for row in rows}
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Json) -> None:
+    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
         self._mark(branch, dataset)
         self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from sqlalchemy import Row, Select, Text, delete, literal, select, update
 
+from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.retention import Files, Stored
 from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump
 from dataplane.contract.identity import MASK, Content
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 
 class SqlTraces(Part):
@@ -125,7 +126,7 @@ class SqlTraces(Part):
 
     def remembered(
         self, builds: Iterable[bytes], memos: Iterable[bytes]
-    ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Json]]:
+    ) -> tuple[dict[bytes, tuple[bytes, Schema]], dict[bytes, Memo]]:
         build, memo = db.build_traces.c, db.memos.c
         nothing, no_text = literal(None, type_=db.Blob), literal(None, type_=Text)
         roots = select(build.key, build.root, build.schema, no_text.label("value")).where(self._mine(db.build_traces))
@@ -144,18 +145,18 @@ class SqlTraces(Part):
         found = {row.key: (row.root, schemas[row.schema]) for row in rows if row.schema is not None}
         return found, {row.key: json.loads(row.value) for row in rows if row.schema is None}
 
-    def put_build_trace(self, key: bytes, root: bytes, schema: Json) -> None:
+    def put_build_trace(self, key: bytes, root: bytes, schema: Schema) -> None:
         (schema_id,) = self._put_schemas([schema])
         self._upsert(db.build_traces, [{"key": key, "root": root, "schema": schema_id, "at": self.now()}])
 
-    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Json]:
+    def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         rows = self._among(self._select(db.memos), db.memos.c.key, keys)
         return {row.key: json.loads(row.value) for row in rows}
 
-    def put_memo(self, key: bytes, value: Json) -> None:
+    def put_memo(self, key: bytes, value: Memo) -> None:
         self.put_memos({key: value})
 
-    def put_memos(self, values: Mapping[bytes, Json]) -> None:
+    def put_memos(self, values: Memos) -> None:
         self._upsert(db.memos, [{"key": key, "value": dump(value)} for key, value in values.items()])
 
     def forget_memos(self, keys: Iterable[bytes]) -> None:

@@ -34,20 +34,23 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.checks import Check, dropped_key, part_key, record_key, whole_key
 from controlplane.core.compile.nodes import Source, Transform
+from controlplane.core.model.check_results import Answer, CheckResult
+from controlplane.core.model.jobs import FragmentsSpec, Spec, StoredCheckJob, StoredJob
+from controlplane.core.model.memos import Memo, Memos, check_answer_in, dropped_in, results_in
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.checks import results
-from controlplane.core.plan.checks.results import NOTHING, Answer
+from controlplane.core.plan.checks.results import NOTHING
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks, Status
 from dataplane.contract.identity import schema_id, slot_id
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 WAITING = "what is expected of its rows is looked at"
 
-Memos: TypeAlias = Mapping[bytes, Json]
+Parts: TypeAlias = list[tuple[str, Answer]]  # by key of the partition
 Answers: TypeAlias = dict[str, Answer]  # by name of the check
 
 
@@ -168,11 +171,11 @@ class _Found:
     """What comes of looking for answers: tasks to ask for, and memos that follow from other memos."""
 
     tasks: dict[bytes, Task] = field(default_factory=dict)
-    jobs: dict[bytes, Json] = field(default_factory=dict)
-    notes: dict[bytes, Json] = field(default_factory=dict)
+    jobs: dict[bytes, StoredJob] = field(default_factory=dict)
+    notes: dict[bytes, Memo] = field(default_factory=dict)
     is_whole: bool = True  # all that is missing is in `tasks`
 
-    def ask(self, rows: _Rows, job: Json, key: bytes, partition: str, count: int, spec: Json) -> None:
+    def ask(self, rows: _Rows, job: StoredCheckJob, key: bytes, partition: str, count: int, spec: Spec) -> None:
         """Have a task that looks at `count` rows and answers `key`."""
         node = rows.node
         of = node.component
@@ -191,12 +194,12 @@ class _Found:
         )
 
 
-def _job(rows: _Rows, check: Check) -> dict[str, Json]:
+def _job(rows: _Rows, check: Check) -> StoredCheckJob:
     return {
         "name": check.name,
         "check": check.of.check,
         "unique": list(check.of.unique),
-        "spark": dict(rows.node.spark),
+        "spark": rows.node.spark,
         "schema": rows.schema(check),
         "shown": rows.state.schema,
     }
@@ -225,11 +228,10 @@ def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
 def _unique(rows: _Rows, check: Check, memos: Memos, found: _Found) -> Answer | None:
     key = _unique_key(rows, check)
     if key in memos:
-        known: Answer = memos[key]
-        return known
+        return check_answer_in(memos[key])
     if rows.state.rows == 0:
         return NOTHING
-    job = _job(rows, check) | {"shared": {"": rows.state.root.hex()}}
+    job: StoredCheckJob = {**_job(rows, check), "shared": {"": rows.state.root.hex()}}
     found.ask(rows, job, key, "", rows.state.rows, {})
     return None
 
@@ -241,10 +243,14 @@ def _unique_key(rows: _Rows, check: Check) -> bytes:
 
 def _of_all_rows(memos: Memos, key: bytes) -> Answer | None:
     """What is remembered of a whole state; None also if only some of its partitions are in it."""
-    known: Answer | None = memos.get(key)
+    known = _known(memos, key)
     if known is not None and known.get("after") is None:
         return known
     return None
+
+
+def _known(memos: Memos, key: bytes) -> Answer | None:
+    return check_answer_in(memos[key]) if key in memos else None
 
 
 # --- conditions: checks by row --------------------------------------------------------------------
@@ -275,7 +281,7 @@ def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, found: _Foun
     if differences:
         answers |= yield from _by_difference(rows, differences, found)
     for check in rest:
-        known = memos.get(rows.key(check, rows.state))
+        known = _known(memos, rows.key(check, rows.state))
         answer = yield from _in_order(rows, check, known, found)
         if answer is not None:
             answers[check.name] = answer
@@ -321,13 +327,13 @@ def _moved(
     known: Answer, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
 ) -> Answer:
     """An answer without what was found in partitions as they were, and with what was found in them as they are."""
-    before: list[tuple[str, Answer]] = []
-    after: list[tuple[str, Answer]] = []
+    before: Parts = []
+    after: Parts = []
     for change in changes:
         if change.before is not None and change.before in keys:
-            before.append((change.key, memos[keys[change.before]]))
+            before.append((change.key, check_answer_in(memos[keys[change.before]])))
         if change.after is not None and change.after in keys:
-            after.append((change.key, memos[keys[change.after]]))
+            after.append((change.key, check_answer_in(memos[keys[change.after]])))
     changed = {change.key for change in changes}
     rest = results.without(known, before, changed)
     return results.plus(rest, after)
@@ -354,11 +360,13 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
         # The answer is that of all partitions up to a key: it ends before the first that is missing.
         is_gapless = is_gapless and not missing
         if is_gapless:
-            at = results.plus(at, [(entry.key, memos[keys[entry]]) for entry in chunk if entry in keys])
+            at = results.plus(
+                at, [(entry.key, check_answer_in(memos[keys[entry]])) for entry in chunk if entry in keys]
+            )
             at["after"] = None if is_last else chunk[-1].key
         if is_last or len(found.tasks) >= most:
             break
-    if is_gapless and at["after"] is None:
+    if is_gapless and at.get("after") is None:
         found.notes[rows.key(check, rows.state)] = at
         return at
     found.is_whole = False
@@ -367,9 +375,14 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
     return None
 
 
+def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> Parts:
+    """What was found in these partitions, by key; nothing in those without rows."""
+    return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
+
+
 def _entries_after(rows: _Rows, known: Answer | None) -> Iterator[tree.Entry]:
     """The partitions that are not in an answer yet."""
-    last = known["after"] if known else None
+    last = known.get("after") if known else None
     for entry in tree.scan(rows.planning.world.nodes, rows.state.root, last or ""):
         if entry.key != last:
             yield entry
@@ -403,7 +416,7 @@ def _ask_parts(
     """Have a task for each of these partitions."""
     job = _job(rows, check)
     for entry in entries:
-        spec = {"slots": {"": [entry.fragment.hex()]}}
+        spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
         found.ask(rows, job, keys[entry], entry.key, entry.content.rows, spec)
 
 
@@ -467,7 +480,7 @@ def _held(rows: _Rows, failing: Sequence[Check], answers: Answers, notes: Memos,
 
 def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Decision:
     """The decision, with what is to be remembered: answers, and the results of this generation."""
-    before = memos.get(rows.record) or {}
+    before = results_in(memos[rows.record]) if rows.record in memos else {}
     record = {**before, **{result["name"]: result for result in decision.checks}}
     if record != before:
         notes = {**notes, rows.record: record}
@@ -478,7 +491,7 @@ def _passed(rows: _Rows, notes: Memos, memos: Memos, decision: Decision) -> Deci
     return decision
 
 
-def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[Json]:
+def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[CheckResult]:
     """What was left out of the partitions that come with a new generation."""
     step = decision.step
     if not isinstance(step, Commit):
@@ -487,6 +500,7 @@ def _dropped(rows: _Rows, decision: Decision, memos: Memos) -> list[Json]:
         return []
     # Of a root that a build trace brought, or that came about in windows, not all tasks are known.
     is_known = step.entered is not None and rows.planning.building(rows.node.dataset) is None
-    counts = [memos.get(dropped_key(task), {}) for task in _entered(rows, decision)]
+    keys = [dropped_key(task) for task in _entered(rows, decision)]
+    counts = [dropped_in(memos[key]) if key in memos else {} for key in keys]
     drops = [check for check in rows.node.checks if check.is_drop]
     return [results.dropped(check, counts if is_known else None) for check in drops]

@@ -7,32 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal
 
 from controlplane.core.compile.checks import EXAMPLES, Check
+from controlplane.core.model.check_results import Answer, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
-from dataplane.contract.schemas import Json
-
-Answer: TypeAlias = dict[str, Json]  # rows, failing, examples; after: the last partition that is in it, None: all are
 
 NOTHING: Answer = {"rows": 0, "failing": 0, "examples": []}
 
 
 def plus(answer: Answer, parts: Iterable[tuple[str, Answer]]) -> Answer:
     """With what was found in more partitions."""
-    found = {**answer, "examples": list(answer["examples"])}
+    found: Answer = {**answer, "examples": list(answer["examples"])}
     for key, part in parts:
         found["rows"] += part["rows"]
         found["failing"] += part["failing"]
-        found["examples"] += [{"partition": key, "row": row} for row in part["examples"]]
+        found["examples"] += [_example_in(key, row) for row in part["examples"]]
     found["examples"] = found["examples"][:EXAMPLES]
     return found
+
+
+def _example_in(partition: str, found: str | Example) -> Example:
+    return {"partition": partition, "row": _example(found)["row"]}
 
 
 def without(answer: Answer, parts: Iterable[tuple[str, Answer]], changed: Container[str]) -> Answer:
     """Without what was found in some partitions, and without examples of those that changed."""
     gone = plus(NOTHING, parts)
-    examples = [e for e in answer["examples"] if e["partition"] not in changed]
+    examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
     rows, failing = answer["rows"] - gone["rows"], answer["failing"] - gone["failing"]
     return {"rows": rows, "failing": failing, "examples": examples}
 
@@ -43,10 +45,12 @@ def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> Answer:
     return {"rows": rows, "failing": 0 if is_met else 1, "examples": []}
 
 
-def result(check: Check, answer: Answer) -> Json:
+def result(check: Check, answer: Answer) -> CheckResult:
     """As users see it."""
     allowed = Fraction(str(check.of.threshold)) * answer["rows"]  # as it is written: 0.29 of 100 rows are 29
-    bad = "failed" if check.of.on_fail == "fail" else "warning"
+    state: Literal["ok", "warning", "failed"] = "ok"
+    if answer["failing"] > allowed:
+        state = "failed" if check.of.on_fail == "fail" else "warning"
     return {
         "name": check.name,
         "expects": check.of.in_words,
@@ -54,12 +58,12 @@ def result(check: Check, answer: Answer) -> Json:
         "threshold": check.of.threshold,
         "rows": answer["rows"],
         "failing": answer["failing"] if check.of.rows is None else None,
-        "state": bad if answer["failing"] > allowed else "ok",
+        "state": state,
         "examples": [_example(e) for e in answer["examples"]],
     }
 
 
-def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> Json:
+def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> CheckResult:
     """Rows left out of new partitions; None where that is not known any more."""
     count = None if counts is None else sum(c.get(check.id.hex(), 0) for c in counts)
     return {
@@ -74,8 +78,8 @@ def dropped(check: Check, counts: Sequence[Mapping[str, int]] | None) -> Json:
     }
 
 
-def _example(found: Json) -> Json:
-    return found if isinstance(found, dict) else {"partition": None, "row": found}
+def _example(found: str | Example) -> Example:
+    return {"partition": None, "row": found} if isinstance(found, str) else found
 
 
 def failure(check: Check, answer: Answer) -> TaskError:
@@ -103,7 +107,7 @@ def _message(check: Check, answer: Answer) -> str:
     return f"{label}{answer['failing']} of {answer['rows']} rows {what} {check.of.in_words}{share}{shown}"
 
 
-def _shown(example: Json) -> str:
+def _shown(example: Example) -> str:
     where = f" in {example['partition']}" if example["partition"] else ""
     return f"{example['row']}{where}"
 

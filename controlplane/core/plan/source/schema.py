@@ -14,6 +14,7 @@ from typing import TypeAlias
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.jobs import InferSpec
+from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
@@ -122,7 +123,7 @@ def fitted(case: ReadCase, extent: ReadExtent, schema: Schema, window: windows.W
     if not stuck or drops or node.read.format in FIXED:
         return Fitting(schema)
     _, memos = yield from lookups.remembered([], [t.key for t in stuck.values()])
-    found = {p: _named(node, schema, memos[t.key]["schema"]) for p, t in stuck.items() if t.key in memos}
+    found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in stuck.items() if t.key in memos}
     grown, conflicts = _grown(node, schema, found)
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
     if grown == schema and worst is None:
@@ -237,7 +238,7 @@ def _infer(case: ReadCase, parts: Parts, pending: Keys) -> Deciding[Schema | Dec
     key = ids.inference_key(node.read.format, options, node.timezone, sources)
     _, memos = yield from lookups.remembered([], [key])
     if key in memos:
-        return memos[key]["schema"]  # type: ignore[no-any-return]
+        return known_schema_in(memos[key])
     told = connectors.reading_job(node.read, node.location)
     job: InferJob = {"format": node.read.format, "options": options, "timezone": node.timezone, **told}
     spec: InferSpec = {"objects": objects, "listing": node.listing.hex()}

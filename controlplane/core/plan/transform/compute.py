@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from controlplane.core.compile import ids
 from controlplane.core.compile.sort_by import sorting
+from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import windows
 from controlplane.core.plan.keys import Keys, listed, minus, union
@@ -35,7 +36,7 @@ from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.plan.transform.tasks import job_of, tasks_of
 from controlplane.core.plan.values import Decision, Item, user_error
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 
 def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
@@ -52,7 +53,10 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     if schema is None and not case.is_whole:
         return _only_counted(case, extent)
 
-    job = job_of(case) | sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+    job = job_of(case)
+    order = sorting(case.node.component, schema, case_sensitive=case.node.is_case_sensitive)
+    if order is not None:
+        job["sort_by"] = order
 
     def tasks(keys: Sequence[str]) -> Deciding[dict[str, Task]]:
         return (yield from tasks_of(case, job, keys))
@@ -96,7 +100,7 @@ def _with_pending(case: Case, own: Keys) -> Keys:
 
 
 def _missing(
-    case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema | None
+    case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
 ) -> Deciding[Decision]:
     """By parts where that is proven to give the same, and costs less."""
     # What was asked for is finished in the way that it was begun.
@@ -113,7 +117,9 @@ def _missing(
     return (yield from _compute(case, extent, window, before, schema))
 
 
-def _before_merging(parts: partials.PartialsFollowing, job: Json) -> Deciding[Decision | Json]:
+def _before_merging(
+    parts: partials.PartialsFollowing, job: StoredTransformJob
+) -> Deciding[Decision | StoredTransformJob]:
     """What there is to do before the whole can be merged; else the job that merges it, or the plain `job`."""
     if not parts.is_whole:
         return (yield from _missing_parts(parts, job))
@@ -124,7 +130,9 @@ def _before_merging(parts: partials.PartialsFollowing, job: Json) -> Deciding[De
     return partials.whole(parts, job, merging.schema, merging.root) or job
 
 
-def _missing_parts(parts: partials.PartialsFollowing, job: Json) -> Deciding[Decision | Json]:
+def _missing_parts(
+    parts: partials.PartialsFollowing, job: StoredTransformJob
+) -> Deciding[Decision | StoredTransformJob]:
     if parts.is_typed:
         return partials.compute(parts)
     # Some types do not come together exactly. So they are asked for first, or parts would be computed in vain.
@@ -133,7 +141,7 @@ def _missing_parts(parts: partials.PartialsFollowing, job: Json) -> Deciding[Dec
 
 
 def _compute(
-    case: Case, extent: Extent, window: windows.Window, job: Json, schema: Schema | None
+    case: Case, extent: Extent, window: windows.Window, job: StoredTransformJob, schema: Schema | None
 ) -> Deciding[Decision]:
     """Ask for the tasks that the window misses."""
     # What is done so far is kept apart from the state until all is done: for the next window, and for readers `each`.

@@ -29,6 +29,7 @@ from dataclasses import replace
 
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
+from controlplane.core.model.memos import schema_in
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
@@ -43,7 +44,7 @@ from controlplane.core.plan.transform.key_index import IndexFollowing, follow, k
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
 from dataplane.contract.identity import schema_id
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 Offers = tuple[State | PartialState, ...]  # one for each slot
 
@@ -148,7 +149,7 @@ def _next_step(case: Case) -> Deciding[Decision]:
     if lagging is not None:
         return (yield from _index(case, lagging))
 
-    schema = case.node.with_reason(memos[analysis]["schema"])
+    schema = case.node.with_reason(schema_in(memos[analysis]))
     if case.node.fold is not None:
         assert build is not None  # a fold has no `by` input, and waits for partial ones
         return (yield from fold.decide(case, case.node.fold, schema, build))
@@ -180,12 +181,12 @@ def _build_key(case: Case) -> bytes:
     return ids.build_key(case.node.logic, _basis(case), salts.whole(case.planning, case.node))
 
 
-def _basis(case: Case) -> Json:
+def _basis(case: Case) -> dict[str, object]:
     """What the whole output is a function of."""
     return {i.slot.name: _basis_of(case, i) for i in case.inputs}
 
 
-def _basis_of(case: Case, i: Input) -> Json:
+def _basis_of(case: Case, i: Input) -> dict[str, object]:
     # An input that is read `all` counts by its rows: its code does not see their partition keys. What volatile code
     # gave for one root is not taken for another one of equal rows.
     is_root_needed = i.is_parted or case.node.is_volatile

@@ -32,6 +32,8 @@ from controlplane.core import tree
 from controlplane.core.compile import fold as folding
 from controlplane.core.compile import ids
 from controlplane.core.compile.fold import Fold
+from controlplane.core.model.jobs import FollowingSpec, FragmentsSpec, StoredTransformJob
+from controlplane.core.model.memos import run_in
 from controlplane.core.model.states import PartialState
 from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups, salts, windows
@@ -45,7 +47,8 @@ from controlplane.core.plan.transform.extent import Extent
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item
 from controlplane.core.tree import Entry
 from dataplane.contract.identity import EMPTY, Content, slot_id
-from dataplane.contract.schemas import Json, Schema, encoded
+from dataplane.contract.jobs import FoldJob
+from dataplane.contract.schemas import Schema, encoded
 
 HOPS = 50  # look-ups for partitions in one pass
 RUN = 64  # partitions after the one that is asked for that its driver may go on to
@@ -78,7 +81,7 @@ class _Chain:
 
     case: Case
     fold: Fold
-    job: Json
+    job: StoredTransformJob
     job_id: bytes
     shared: Mapping[str, bytes]  # slots of inputs that are read whole
     old: bytes
@@ -123,7 +126,7 @@ def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
     return chain
 
 
-def _in_job(case: Case, fold: Fold, shared: Mapping[str, bytes]) -> Json:
+def _in_job(case: Case, fold: Fold, shared: Mapping[str, bytes]) -> FoldJob:
     """What it takes to name the tasks after one."""
     slots = {name: id.hex() for name, id in shared.items()}
     return {"name": fold.name, "logic": case.node.task_logic.hex(), "shared": slots}
@@ -296,7 +299,7 @@ def _look(walk: _Walk, key: str, task: Task) -> Deciding[Trace | None]:
     run = ids.run_key(task.key)
     _, memos = yield from lookups.remembered([], [run])
     if run in memos:
-        together = [bytes.fromhex(one) for one in memos[run]]
+        together = run_in(memos[run])
         traces = yield from lookups.traces(together)
         walk.ahead.update(traces)
     _, trace = found.hits[key]
@@ -321,8 +324,10 @@ def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
     salt_of = salts.of(case.planning, case.node)
     task = tasks.task_of(case.node, chain.job_id, key, reads, slots, False, salt_of)
     own = [place.last.fragment.hex()] if place.last else []
-    spec = {**task.spec, "slots": {**task.spec["slots"], fold.name: own}}
-    return replace(task, spec=spec, size_bytes=task.size_bytes + before.rows * ROW_COST)
+    spec = task.spec
+    assert "slots" in spec
+    with_previous: FragmentsSpec = {**spec, "slots": {**spec["slots"], fold.name: own}}
+    return replace(task, spec=with_previous, size_bytes=task.size_bytes + before.rows * ROW_COST)
 
 
 def _reads(case: Case, key: str) -> tasks.Reads:
@@ -355,7 +360,7 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
     yield from lookups.nodes([(root, keys) for root in chain.roots])
     was = _ends_of_chain(chain, keys)
     state_rows = _content(place.last).rows  # about as many as each of them reads of the partition before it
-    then: list[Json] = []
+    then: list[FollowingSpec] = []
     size_bytes = 0
     for one in keys[1 : RUN + 1]:
         reads = _reads(chain.case, one)
@@ -363,10 +368,13 @@ def _with_run(chain: _Chain, place: _Place, key: str, task: Task) -> Deciding[Ta
         size_bytes += (rows + state_rows) * ROW_COST
         if size_bytes > RUN_BYTES:
             break
-        then.append({**_follower(chain.case, one, reads), "was": was.get(one)})
+        then.append(_follower(chain.case, one, reads, was.get(one)))
     if not then:
         return task
-    return replace(task, spec={**task.spec, "was": was.get(key), "then": then})
+    spec = task.spec
+    assert "slots" in spec
+    with_run: FragmentsSpec = {**spec, "was": was.get(key), "then": then}
+    return replace(task, spec=with_run)
 
 
 def _keys_after(chain: _Chain, key: str) -> Iterator[str]:
@@ -395,11 +403,11 @@ def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
     return ends
 
 
-def _follower(case: Case, key: str, reads: tasks.Reads) -> Json:
-    """What a task reads besides the partition before it."""
+def _follower(case: Case, key: str, reads: tasks.Reads, was: list[int] | None) -> FollowingSpec:
+    """What a task reads besides the partition before it. `was`: a content of that one which ends the run."""
     fragments = {name: [entry.fragment.hex()] if entry else [] for name, entry in reads.items()}
     slots = {name: id.hex() for name, id in _slots(case, reads).items()}
-    return {"partition": key, "slots": fragments, "ids": slots}
+    return {"partition": key, "slots": fragments, "ids": slots, "was": was}
 
 
 # --- the decision ---------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.compile.sort_by import sort_fault
+from controlplane.core.model.jobs import FragmentsSpec
+from controlplane.core.model.memos import Memos, contents_in
 from controlplane.core.model.states import Consumed
 from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
@@ -35,12 +37,12 @@ from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Planning, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
 from dataplane.contract.identity import EMPTY, Content, fragment_id
+from dataplane.contract.jobs import IndexJob
 from dataplane.contract.keys import KeyPart, pair_key
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 CHUNK = 500  # partitions whose answers are in memory at a time
-Memos = Mapping[bytes, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class IndexFollowing:
     planning: Planning
     node: Transform
     schema: Schema  # that the input is read with
-    job: Json
+    job: IndexJob
     index: Index
     wanted: bytes
     count: int = 0
@@ -124,7 +126,7 @@ def follow(
     timezone = str(node.spark["timezone"])
     mark = ids.index_id(schema, parts, timezone)
     index = _first_known(used, slot.name, mark) or Index(mark)
-    job = {"schema": schema, "key": parts, "timezone": timezone}
+    job: IndexJob = {"schema": schema, "key": parts, "timezone": timezone}
     found = IndexFollowing(planning, node, schema, job, index, root)
     if not found.is_whole:
         yield from _advance(found)
@@ -222,7 +224,7 @@ def _memo(found: IndexFollowing, entry: tree.Entry) -> bytes:
 def _task(found: IndexFollowing, job: bytes, key: bytes, entry: tree.Entry) -> Task:
     node = found.node
     of = node.component
-    spec = {"slots": {"": [entry.fragment.hex()]}}
+    spec: FragmentsSpec = {"slots": {"": [entry.fragment.hex()]}}
     return Task(
         key,
         "index",
@@ -304,7 +306,7 @@ def _held(found: IndexFollowing, entry: tree.Entry | None, memos: Memos) -> list
     memo = memos.get(_memo(found, entry))
     if memo is None:
         return None
-    return [(key, Content(*content)) for key, content in memo["keys"].items()]
+    return contents_in(memo)
 
 
 def _entry(schema: Schema, key: str, content: Content) -> tree.Entry | None:

@@ -20,6 +20,7 @@ from itertools import islice
 
 from controlplane.core import sql, tree
 from controlplane.core.compile import ids
+from controlplane.core.model.jobs import StoredSqlJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts, windows
 from controlplane.core.plan.keys import listed
@@ -30,7 +31,7 @@ from controlplane.core.plan.transform.partials import PartialsFollowing
 from controlplane.core.plan.values import Decision
 from controlplane.core.sql import PARTS, Unproven
 from dataplane.contract.identity import slot_id, task_key
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 AT_A_TIME = 256  # merges that are asked for together: each names all that it reads
 
@@ -42,12 +43,18 @@ class Merging:
     found: PartialsFollowing
     schema: Schema
     root: bytes
-    job: Json = None
+    between: StoredSqlJob | None = None  # the job of a level; none where all parts are merged at once
     window: windows.Window = field(default_factory=windows.Window)
 
     @property
     def nodes(self) -> tree.NodeStore:
         return self.found.case.planning.world.nodes
+
+    @property
+    def job(self) -> StoredSqlJob:
+        """Of the tasks of a level."""
+        assert self.between is not None
+        return self.between
 
     @property
     def count(self) -> int:
@@ -67,7 +74,7 @@ def follow(found: PartialsFollowing, schema: Schema) -> Deciding[Merging]:
     if count <= widest:
         return merging
     try:
-        merging.job = between_job(found.case.node, found.query, schema)
+        merging.between = between_job(found.case.node, found.query, schema)
     except Unproven:
         return merging  # all at once
     while count > widest:
@@ -126,7 +133,7 @@ def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Ta
     return Task(key, "transform", node.maker, "", job, {}, cost, priority=of.priority, size=of.resources)
 
 
-def _logic(found: PartialsFollowing, job: Json) -> bytes:
+def _logic(found: PartialsFollowing, job: StoredSqlJob) -> bytes:
     node = found.case.node
     salt = salts.whole(found.case.planning, node)
     others = {"/salt": salt} if salt else {}

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
+from controlplane.core.model.jobs import FragmentsSpec, StoredSqlJob, StoredTransformJob
+from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.states import Consumed
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, windows
@@ -35,7 +37,7 @@ from controlplane.core.plan.transform.jobs import Divided, column_types, cost_of
 from controlplane.core.plan.values import Decision, Learn
 from controlplane.core.sql import Unproven
 from dataplane.contract.identity import slot_id, task_key
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 PARTS, PARTED = "/parts", "/parted"  # end the names under which states remember them, and what they hold for
 NAMES = (PARTS, PARTED)
@@ -59,10 +61,10 @@ class PartialsFollowing:
         return self.window.is_whole and not self.window.missing
 
     @property
-    def job(self) -> Json:
-        job = part_job(self.case.node, self.case.schemas, self.of.slot.name, self.query)
-        job["shared"] = {i.slot.name: i.of.root.hex() for i in self.case.inputs if i is not self.of}
-        return job
+    def job(self) -> StoredSqlJob:
+        logic = part_job(self.case.node, self.case.schemas, self.of.slot.name, self.query)
+        others = [i for i in self.case.inputs if i is not self.of]
+        return {**logic, "shared": {i.slot.name: i.of.root.hex() for i in others}}
 
 
 def follow(case: Case) -> Deciding[PartialsFollowing | None]:
@@ -122,7 +124,7 @@ def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:
     _, memos = yield from lookups.remembered([], [key])
     if key not in memos:
         return None
-    return column_types(memos[key]["schema"])
+    return column_types(known_schema_in(memos[key]))
 
 
 def _analysis(case: Case, query: Divided) -> bytes:
@@ -235,7 +237,7 @@ def _task(found: PartialsFollowing, job: bytes, entry: tree.Entry) -> Task:
     node, slot = found.case.node, found.of.slot.name
     of = node.component
     key = task_key(found.logic, {slot: slot_id(entry.content, found.of.schema)})
-    spec = {"slots": {slot: [entry.fragment.hex()]}}
+    spec: FragmentsSpec = {"slots": {slot: [entry.fragment.hex()]}}
     is_batched = found.query.split.labelled is not None
     cost = cost_of(entry.content.rows, is_batched=is_batched)
     return Task(
@@ -290,13 +292,14 @@ def schema_of(found: PartialsFollowing) -> Deciding[Schema]:
     return fragments[first.fragment].schema
 
 
-def whole(found: PartialsFollowing, job: Json, schema: Schema, root: bytes) -> Json | None:
+def whole(found: PartialsFollowing, job: StoredTransformJob, schema: Schema, root: bytes) -> StoredSqlJob | None:
     """The job of the whole over a tree of parts with this schema; None where their types do not come together
     exactly."""
     try:
         edits = found.query.split.whole(column_types(schema))
     except Unproven:
         return None
+    assert job["language"] == "sql"
     return whole_job(job, found.of.slot.name, found.query, edits, schema, root)
 
 

@@ -1,0 +1,37 @@
+"""What expectations found: answers, which are remembered, and results, which users see.
+
+Does not belong here: how they are added up (`core.plan.checks`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Example(TypedDict):
+    """A failing row, as JSON, and its partition; None where the whole dataset was looked at."""
+
+    partition: str | None
+    row: str
+
+
+class Answer(TypedDict):
+    """What one expectation found in some rows. Drivers tell examples as texts, sums have their partitions besides."""
+
+    rows: int
+    failing: int
+    examples: list[str | Example]
+    after: NotRequired[str | None]  # the last partition that is in it; None, or absent: all are
+
+
+class CheckResult(TypedDict):
+    """What one expectation came to. `rows` and `failing` are None where they say nothing, or are not known any more."""
+
+    name: str
+    expects: str
+    on_fail: str
+    threshold: float
+    rows: int | None
+    failing: int | None
+    state: Literal["ok", "warning", "failed"]
+    examples: list[Example]

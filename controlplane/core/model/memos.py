@@ -1,0 +1,61 @@
+"""Memos: answers that are remembered under the key of the question. The key tells which kind a memo is of.
+
+Does not belong here: the keys (`core.compile.ids`, `core.compile.checks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias, cast
+
+from controlplane.core.model.check_results import Answer, CheckResult
+from dataplane.contract.identity import Content
+from dataplane.contract.results import Answer as TaskAnswer
+from dataplane.contract.results import ConnectAnswer, IndexAnswer, SchemaAnswer
+from dataplane.contract.schemas import Schema
+
+# Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
+# checks of a generation, by name.
+Memo: TypeAlias = TaskAnswer | Answer | Mapping[str, int] | list[str] | Mapping[str, CheckResult]
+Memos: TypeAlias = Mapping[bytes, Memo]
+
+
+def schema_in(memo: Memo) -> Schema | None:
+    """Of an inference or analysis; None where the analysis could not tell it."""
+    return cast("SchemaAnswer", memo)["schema"]
+
+
+def known_schema_in(memo: Memo) -> Schema:
+    """Of an inference, or of the analysis of a query: both can always tell it."""
+    schema = schema_in(memo)
+    assert schema is not None
+    return schema
+
+
+def contents_in(memo: Memo) -> list[tuple[str, Content]]:
+    """Of an index: the content of the rows with each key."""
+    return [(key, Content(*content)) for key, content in cast("IndexAnswer", memo)["keys"].items()]
+
+
+def check_answer_in(memo: Memo) -> Answer:
+    """Of a check, over one partition or many."""
+    return cast("Answer", memo)
+
+
+def dropped_in(memo: Memo) -> Mapping[str, int]:
+    """How many rows a task left out, by the id of the check."""
+    return cast("Mapping[str, int]", memo)
+
+
+def run_in(memo: Memo) -> list[bytes]:
+    """The tasks that were computed together with one, after it."""
+    return [bytes.fromhex(key) for key in cast("list[str]", memo)]
+
+
+def results_in(memo: Memo) -> Mapping[str, CheckResult]:
+    """Of the checks of one generation, by name."""
+    return cast("Mapping[str, CheckResult]", memo)
+
+
+def connection_in(memo: Memo) -> ConnectAnswer:
+    return cast("ConnectAnswer", memo)
