@@ -65,9 +65,8 @@ class Inputs:
         return {"type": "object", "propertyNames": DATASET.schema(), "additionalProperties": value}
 
 
-MODE: Key[Mode | None] = Key(
-    "mode", Choice[Mode](("each", "all", "by", folds.PREVIOUS)), None, "What a task reads of this input."
-)
+MODES: tuple[Mode, ...] = ("each", "all", "by", folds.PREVIOUS)
+MODE: Key[Mode | None] = Key("mode", Choice(MODES), None, "What a task reads of this input.")
 INPUT_FROM: Key[str | None] = Key("from", INPUT_DATASET, None, "The dataset, where it has another name.")
 INPUT = Section((INPUT_FROM, MODE), later=("by",))
 

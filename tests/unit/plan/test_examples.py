@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.model.sources import AWAITED
 from controlplane.core.model.states import LOST
 from controlplane.core.plan.checks.decide import WAITING
 from controlplane.core.plan.sink import anew
@@ -242,7 +241,7 @@ SOURCES: list[Example] = [
     ),
     (
         "somebody waits for a newer listing",
-        [blueprint(ORDERS), listed("a b"), settled, listing_has(requested=1, held={AWAITED: True})],
+        [blueprint(ORDERS), listed("a b"), settled, listing_has(requested=1, held={"awaited": True})],
         ("orders", "stale", "Keep", "waits for a listing"),
     ),
     (
