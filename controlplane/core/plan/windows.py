@@ -57,8 +57,8 @@ class Window:
         return tuple(t for t in self.known.values() if t.state == "failed")
 
     @property
-    def stuck(self) -> dict[str, Task]:
-        """What is missing and nobody is at work on."""
+    def unclaimed(self) -> dict[str, Task]:
+        """What is missing and is not on the queue: its tasks failed, or were not asked for."""
         under_way = {t.key for t in self.known.values() if t.state in ("queued", "running")}
         return {key: task for key, task in self.missing.items() if task.key not in under_way}
 
@@ -108,7 +108,7 @@ def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: i
     if count > planning.exact:
         nodes = planning.world.nodes
         return union(Keys((), {(root, have): (root, have)}, count) for root in wanted).read(nodes)
-    several = yield from lookups.holes([(have, root) for root in wanted])
+    several = yield from lookups.missing_keys([(have, root) for root in wanted])
     return sorted({key for keys in several for key in keys})
 
 

@@ -170,7 +170,7 @@ def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
     found.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
     if found.count > found.planning.exact:
         return tree.diff(nodes, old, new)
-    [changes] = yield from lookups.changes([(old, new)])
+    [changes] = yield from lookups.diffs([(old, new)])
     found.count = len(changes)
     return changes
 
