@@ -1,6 +1,6 @@
-"""Which partitions a piece of work is about: listed one by one, or as whatever one tree has and another lacks.
+"""Which partitions a piece of work is about: listed one by one, or as the keys that one tree has and another lacks.
 
-So a million partitions are told in O(1), and enumerated only by who wants to see them. Pure values.
+So a million partitions are described in O(1), and enumerated only where they are shown. Pure values.
 """
 
 from __future__ import annotations
@@ -32,14 +32,19 @@ class Keys:
 
     def read(self, nodes: NodeStore) -> Iterator[str]:
         """In order, each once."""
-        holes = (_holes(nodes, wanted, have) for wanted, have in self.trees.values())
-        return (key for key, _ in groupby(merge(self.listed, *holes)))
+        several = [_missing_keys(nodes, wanted, have) for wanted, have in self.trees.values()]
+        for key, _ in groupby(merge(self.listed, *several)):
+            yield key
 
 
-def _holes(nodes: NodeStore, wanted: bytes, have: bytes) -> Iterator[str]:
+def _missing_keys(nodes: NodeStore, wanted: bytes, have: bytes) -> Iterator[str]:
     if have == tree.EMPTY_ROOT:
-        return (entry.key for entry in tree.scan(nodes, wanted))
-    return (change.key for change in tree.diff_keys(nodes, have, wanted) if change.after)
+        for entry in tree.scan(nodes, wanted):
+            yield entry.key
+        return
+    for change in tree.diff_keys(nodes, have, wanted):
+        if change.after:
+            yield change.key
 
 
 def listed(keys: Iterable[str]) -> Keys:
@@ -52,8 +57,10 @@ def lacking(nodes: NodeStore, wanted: bytes, have: bytes = tree.EMPTY_ROOT) -> K
     """The keys of `wanted` that `have` lacks; it has no others. Reads both roots."""
     found = tree.summaries(nodes, (wanted, have))
     ours, theirs = found[wanted], found[have]
-    count = max(0, ours.totals.partitions - theirs.totals.partitions)
-    return Keys((), {(ours.keys, theirs.keys): (wanted, have)} if count else {}, count)
+    count = ours.totals.partitions - theirs.totals.partitions
+    if count <= 0:
+        return Keys()
+    return Keys((), {(ours.keys, theirs.keys): (wanted, have)}, count)
 
 
 def union(parts: Iterable[Keys]) -> Keys:
@@ -61,10 +68,15 @@ def union(parts: Iterable[Keys]) -> Keys:
     several = [part for part in parts if part.count]
     if len(several) == 1:
         return several[0]
-    names = tuple(sorted({key for part in several for key in part.listed}))
-    trees = {id: pair for part in several for id, pair in part.trees.items()}
-    counts = {tuple(part.trees): part.count - len(part.listed) for part in several if part.trees}
-    return Keys(names, trees, len(names) + sum(counts.values()))
+    names: set[str] = set()
+    trees: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+    counts: dict[object, int] = {}  # of equal trees once
+    for part in several:
+        names.update(part.listed)
+        trees.update(part.trees)
+        if part.trees:
+            counts[tuple(part.trees)] = part.count - len(part.listed)
+    return Keys(tuple(sorted(names)), trees, len(names) + sum(counts.values()))
 
 
 def minus(part: Keys, other: Keys) -> Keys:
@@ -72,5 +84,7 @@ def minus(part: Keys, other: Keys) -> Keys:
     taken = set(other.listed)
     names = tuple(key for key in part.listed if key not in taken)
     trees = {id: pair for id, pair in part.trees.items() if id not in other.trees}
-    count = len(names) + (part.count - len(part.listed) if trees else 0)
+    count = len(names)
+    if trees:
+        count += part.count - len(part.listed)
     return Keys(names, trees, count)

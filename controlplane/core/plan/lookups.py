@@ -23,7 +23,7 @@ from dataplane.contract.schemas import Schema
 
 T = TypeVar("T")
 What: TypeAlias = Literal[
-    "nodes", "changes", "holes", "remembered", "traces", "fragments", "tasks", "partitions", "settled"
+    "nodes", "diffs", "missing_keys", "remembered", "traces", "fragments", "tasks", "partitions", "settled"
 ]
 Path: TypeAlias = tuple[bytes, Sequence[str]]  # a root, and keys in it
 
@@ -43,15 +43,15 @@ def nodes(paths: Iterable[Path]) -> Deciding[None]:
     yield Ask("nodes", [path for path in paths if path[0] != tree.EMPTY_ROOT])
 
 
-def changes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.EntryChange]]]:
+def diffs(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[tree.EntryChange]]]:
     """The difference of each pair of roots (old, new)."""
-    found: list[list[tree.EntryChange]] = yield Ask("changes", pairs)
+    found: list[list[tree.EntryChange]] = yield Ask("diffs", pairs)
     return found
 
 
-def holes(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[str]]]:
+def missing_keys(pairs: Sequence[tuple[bytes, bytes]]) -> Deciding[list[list[str]]]:
     """The keys of each pair of roots (have, wanted) that only the second one has."""
-    found: list[list[str]] = yield Ask("holes", pairs)
+    found: list[list[str]] = yield Ask("missing_keys", pairs)
     return found
 
 
@@ -165,25 +165,25 @@ def _warm(world: Snapshot, asks: list[list[Path]]) -> list[None]:
     return [None] * len(asks)
 
 
-def _changes(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.EntryChange]]]:
+def _diffs(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[tree.EntryChange]]]:
     pairs = list(chain.from_iterable(asks))
     found: list[list[tree.EntryChange]] = [[] for _ in pairs]
     for number, change in tree.diff_many(world.nodes, pairs):
         found[number].append(change)
-    return _dealt(found, asks)
+    return _split(found, asks)
 
 
-def _holes(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
+def _missing_keys(world: Snapshot, asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[list[str]]]:
     pairs = list(chain.from_iterable(asks))
     found: list[list[str]] = [[] for _ in pairs]
     for number, change in tree.diff_keys_many(world.nodes, pairs):
         if change.after:
             found[number].append(change.key)
-    return _dealt(found, asks)
+    return _split(found, asks)
 
 
-def _dealt(found: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
-    """One answer for each pair, back to who asked."""
+def _split(found: list[T], asks: list[Sequence[tuple[bytes, bytes]]]) -> list[list[T]]:
+    """The answers of all pairs, by the decision that asked for them."""
     rest = iter(found)
     return [[next(rest) for _ in ask] for ask in asks]
 
@@ -211,8 +211,8 @@ def _partitions(world: Snapshot, asks: list[tuple[bytes, Sequence[str]]]) -> lis
 
 _ANSWERING: Mapping[What, Callable[[Snapshot, list[Any]], list[Any]]] = {
     "nodes": _warm,
-    "changes": _changes,
-    "holes": _holes,
+    "diffs": _diffs,
+    "missing_keys": _missing_keys,
     "remembered": _remembered,
     "traces": _together(lambda world, keys: world.traces(keys)),
     "fragments": _together(lambda world, ids: world.fragments(ids)),

@@ -31,17 +31,17 @@ class Salt:
     is_pinned: bool = False
 
     @property
-    def told(self) -> bytes:
+    def encoded(self) -> bytes:
         """As a cut holds it; empty if there is nothing to tell."""
         if self == Salt():
             return b""
         return f"{self.period} {self.force}{' pinned' * self.is_pinned}".encode()
 
 
-def _read(told: bytes) -> Salt:
-    if not told:
+def _decoded(encoded: bytes) -> Salt:
+    if not encoded:
         return Salt()
-    period, force, *pinned = told.decode().split(" ")
+    period, force, *pinned = encoded.decode().split(" ")
     return Salt(period, int(force), bool(pinned))
 
 
@@ -49,9 +49,9 @@ def _salt(planning: Planning, node: Source | Transform) -> Salt:
     forced = planning.world.forced(node.maker)
     if isinstance(node, Source):
         return Salt("", forced)
-    return Salt(
-        zones.period(node.component.volatile, planning.now, str(node.spark["timezone"])), forced, bool(node.own)
-    )
+    timezone = str(node.spark["timezone"])
+    period = zones.period(node.component.volatile, planning.now, timezone)
+    return Salt(period, forced, bool(node.own))
 
 
 SaltOf: TypeAlias = Callable[[str], bytes | None]
@@ -59,16 +59,19 @@ SaltOf: TypeAlias = Callable[[str], bytes | None]
 
 def of(planning: Planning, node: Source | Transform) -> SaltOf:
     """The salts of its tasks, by partition."""
-    salt, is_volatile = _salt(planning, node), isinstance(node, Transform) and node.is_volatile
-    if not (is_volatile or salt.told):
+    salt = _salt(planning, node)
+    is_volatile = isinstance(node, Transform) and node.is_volatile
+    if not is_volatile and not salt.encoded:
         return lambda _: None
     return lambda key: ids.salt(node.uid, key, salt.period, salt.force, is_pinned=salt.is_pinned)
 
 
 def whole(planning: Planning, node: Source | Transform) -> bytes | None:
     """The salt of a whole output. None also for what is frozen for good: its logic is its own."""
-    told = _salt(planning, node).told
-    return digest("whole-salt/1", uid=node.uid, salt=told) if told else None
+    salt = _salt(planning, node).encoded
+    if not salt:
+        return None
+    return digest("whole-salt/1", uid=node.uid, salt=salt)
 
 
 # --- states ---------------------------------------------------------------------------------------
@@ -76,18 +79,22 @@ def whole(planning: Planning, node: Source | Transform) -> bytes | None:
 
 def cut(planning: Planning, node: Source | Transform) -> dict[str, bytes]:
     """What the cut of a state that is made now says of it."""
-    told = _salt(planning, node).told
-    return {node.maker + _NAME: told} if told else {}
+    salt = _salt(planning, node).encoded
+    if not salt:
+        return {}
+    return {node.maker + _NAME: salt}
 
 
 def is_of(planning: Planning, node: Source | Transform, used: State | PartialState | UnfinishedRun) -> bool:
     """What was made is of the present salt; or of the code that the present one is pinned to."""
     now, then = _salt(planning, node), _of_state(node, used)
-    return then == now or (now.is_pinned and then == replace(now, is_pinned=False))
+    if then == now:
+        return True
+    return now.is_pinned and then == replace(now, is_pinned=False)
 
 
 def _of_state(node: Source | Transform, used: State | PartialState | UnfinishedRun) -> Salt:
-    return _read(used.cut.get(node.maker + _NAME, b""))
+    return _decoded(used.cut.get(node.maker + _NAME, b""))
 
 
 def agree(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]]) -> bool:
@@ -99,9 +106,14 @@ def agree(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]]
 
 
 def _found(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]], name: str) -> set[bytes]:
-    """What they say of one component, as far as they are made of it."""
-    maker, upstream = name.removesuffix(_NAME), planning.desired.graph.upstream
-    return {used.cut.get(name, b"") for d, used in inputs if name in used.cut or maker == d or maker in upstream([d])}
+    """The salts of one component that these inputs were made with, as far as they are made of its results."""
+    maker = name.removesuffix(_NAME)
+    found: set[bytes] = set()
+    for dataset, used in inputs:
+        # One that is made of its results, and says nothing, was made with no salt.
+        if name in used.cut or maker == dataset or maker in planning.desired.graph.upstream([dataset]):
+            found.add(used.cut.get(name, b""))
+    return found
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -109,22 +121,29 @@ def _found(planning: Planning, inputs: Sequence[tuple[str, State | PartialState]
 
 def cause(planning: Planning, node: Source | Transform, state: State) -> Cause | None:
     """Why what there is has to be made anew; None if its salt is no reason."""
-    now, then = _salt(planning, node), _of_state(node, state)
     if is_of(planning, node, state):
         return None
+    now, then = _salt(planning, node), _of_state(node, state)
     if now.force != then.force:
         return "forced"
-    return "period" if now.period != then.period else "logic"
+    if now.period != then.period:
+        return "period"
+    return "logic"
 
 
 def in_words(planning: Planning, node: Source | Transform, state: State | None) -> str:
-    found = cause(planning, node, state) if state is not None else None
-    if state is None or found not in ("period", "forced"):
+    """The same for people; empty where the cause says it all."""
+    if state is None:
         return ""
+    found = cause(planning, node, state)
     if found == "forced":
         return "forced by an operator"
+    if found != "period":
+        return ""
     now, then = _salt(planning, node).period, _of_state(node, state).period
-    if not now or not then or ("T" in now) != ("T" in then):
+    # A day has no time; an hour has one.
+    is_same_kind = now and then and ("T" in now) == ("T" in then)
+    if not is_same_kind:
         return "volatile: its period was declared anew"
     return f"volatile: the {'hour' if 'T' in now else 'day'} turned"
 
@@ -132,25 +151,27 @@ def in_words(planning: Planning, node: Source | Transform, state: State | None) 
 # --- turning --------------------------------------------------------------------------------------
 
 
-Kind: TypeAlias = tuple[str, str]  # how often results are made anew, and in which time zone
+PeriodKind: TypeAlias = tuple[str, str]  # how often results are made anew, and in which time zone
 
 
-def kinds(desired: Desired) -> frozenset[Kind]:
+def kinds(desired: Desired) -> frozenset[PeriodKind]:
     return frozenset(kind for node in desired.nodes.values() if (kind := _kind(node)))
 
 
-def periods(kinds: frozenset[Kind], now: float) -> Mapping[Kind, str]:
+def periods(kinds: frozenset[PeriodKind], now: float) -> Mapping[PeriodKind, str]:
     """The present ones."""
     return {(often, zone): zones.period(often, now, zone) for often, zone in kinds}
 
 
-def _kind(node: Node) -> Kind | None:
+def _kind(node: Node) -> PeriodKind | None:
     if not isinstance(node, Transform) or node.component.volatile in ("", "true"):
         return None
     return node.component.volatile, str(node.spark["timezone"])
 
 
-def period_changed(desired: Desired, before: Mapping[Kind, str], now: Mapping[Kind, str]) -> set[str]:
+def period_changed(desired: Desired, before: Mapping[PeriodKind, str], now: Mapping[PeriodKind, str]) -> set[str]:
     """Datasets whose period is another one than before."""
     moved = {kind for kind, period in now.items() if before.get(kind) != period}
-    return {dataset for dataset, node in desired.nodes.items() if _kind(node) in moved} if moved else set()
+    if not moved:
+        return set()
+    return {dataset for dataset, node in desired.nodes.items() if _kind(node) in moved}

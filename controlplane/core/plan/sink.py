@@ -156,7 +156,7 @@ def _wish(node: Sink, state: State, target: Target) -> bytes:
 def _bring_to(planning: Planning, node: Sink, state: State) -> Deciding[Decision | None]:
     """What it takes to bring the copy to a state; None if it is there."""
     target = _target(planning, node, state)
-    [changes] = yield from lookups.changes([(target.root, state.root)])
+    [changes] = yield from lookups.diffs([(target.root, state.root)])
     if not changes and target.generation == state.generation:
         return None
     return (yield from _sync(planning, node, state, target, changes))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 
 from controlplane.core import tree
 from controlplane.core.model.jobs import StoredJob
@@ -21,6 +21,7 @@ from dataplane.contract.results import DEALT, TaskError
 
 CHUNK = 5_000
 CHUNKS = 40  # that one pass looks at, at most
+UNDER_WAY = ("queued", "running")
 
 TasksOf = Callable[[Sequence[str]], Deciding[dict[str, Task]]]
 
@@ -37,42 +38,57 @@ class Window:
 
     def under(self, job: bytes) -> Window:
         """With another job for its tasks."""
-        return replace(self, missing={key: replace(task, job=job) for key, task in self.missing.items()})
+        missing = {key: replace(task, job=job) for key, task in self.missing.items()}
+        return replace(self, missing=missing)
+
+    def lack(self, missing: Mapping[str, Task]) -> Deciding[None]:
+        """Note tasks that memory does not have, and how they stand if they were asked for."""
+        keys = [task.key for task in missing.values()]
+        known = yield from lookups.tasks(keys)
+        self.missing.update(missing)
+        self.known.update((key, known[key]) for key in keys if key in known)
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Each once, for the first of its partitions."""
-        return tuple({t.key: t for t in reversed(self.missing.values())}.values())[::-1]
+        found: dict[bytes, Task] = {}
+        for task in reversed(self.missing.values()):
+            found[task.key] = task  # of equal ones the first is kept, which comes last here
+        return tuple(reversed(found.values()))
 
     @property
     def entries(self) -> dict[str, tuple[bytes, tree.Entry]]:
         """Partition -> its task and what this gave; a task may have given several."""
-        return {
-            entry.key: (task, entry)
-            for key, (task, trace) in self.hits.items()
-            for entry in _outputs(key, trace, self.output)
-        }
+        found: dict[str, tuple[bytes, tree.Entry]] = {}
+        for key, (task, trace) in self.hits.items():
+            for entry in _outputs(key, trace, self.output):
+                found[entry.key] = task, entry
+        return found
 
     @property
     def failed(self) -> tuple[Task, ...]:
-        return tuple(t for t in self.known.values() if t.state == "failed")
+        return tuple(task for task in self.known.values() if task.state == "failed")
 
     @property
-    def stuck(self) -> dict[str, Task]:
-        """What is missing and nobody is at work on."""
-        under_way = {t.key for t in self.known.values() if t.state in ("queued", "running")}
+    def unclaimed(self) -> dict[str, Task]:
+        """What is missing and is not on the queue: its tasks failed, or were not asked for."""
+        under_way = {task.key for task in self.known.values() if task.state in UNDER_WAY}
         return {key: task for key, task in self.missing.items() if task.key not in under_way}
 
     @property
     def open(self) -> int:
-        return len({t.key for t in self.missing.values()}) - len(self.failed)
+        """Tasks that are missing and have not failed."""
+        keys = {task.key for task in self.missing.values()}
+        return len(keys) - len(self.failed)
 
 
 def _outputs(key: str, trace: Trace, output: str) -> Iterator[tree.Entry]:
+    """What of a trace is in this output: its only fragment, or one for each partition that the task dealt out."""
     for name, fragment in trace.outputs.items():
-        if name == output or (not output and name.startswith(DEALT)):
-            partition = name.removeprefix(DEALT) if name.startswith(DEALT) else key
-            yield tree.Entry(partition, fragment, trace.contents[name])
+        if name == output:
+            yield tree.Entry(key, fragment, trace.contents[name])
+        elif not output and name.startswith(DEALT):
+            yield tree.Entry(name.removeprefix(DEALT), fragment, trace.contents[name])
 
 
 def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -> Deciding[Window]:
@@ -89,19 +105,23 @@ def look(keys: Iterable[str], tasks_of: TasksOf, limit: int, output: str = "") -
     return window
 
 
-def _look(window: Window, tasks: dict[str, Task]) -> Deciding[None]:
-    traces = yield from lookups.traces([t.key for t in tasks.values()])
-    missing = {key: task for key, task in tasks.items() if task.key not in traces}
-    window.hits.update((key, (t.key, traces[t.key])) for key, t in tasks.items() if t.key in traces)
-    window.missing.update(missing)
+def _look(window: Window, tasks: Mapping[str, Task]) -> Deciding[None]:
+    traces = yield from lookups.traces([task.key for task in tasks.values()])
+    missing: dict[str, Task] = {}
+    for key, task in tasks.items():
+        if task.key in traces:
+            window.hits[key] = task.key, traces[task.key]
+        else:
+            missing[key] = task
     if missing:
-        known = yield from lookups.tasks([t.key for t in missing.values()])
-        window.known.update((t.key, known[t.key]) for t in missing.values() if t.key in known)
+        yield from window.lack(missing)
 
 
 def limit(planning: Planning, count: int) -> int:
     """How many tasks may be open at a time where `count` partitions have to be looked at."""
-    return planning.window if count > planning.exact else planning.exact + 1
+    if count > planning.exact:
+        return planning.window
+    return planning.exact + 1
 
 
 def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: int) -> Deciding[Iterable[str]]:
@@ -109,60 +129,68 @@ def hole_keys(planning: Planning, wanted: Sequence[bytes], have: bytes, count: i
     if count > planning.exact:
         nodes = planning.world.nodes
         return union(Keys((), {(root, have): (root, have)}, count) for root in wanted).read(nodes)
-    several = yield from lookups.holes([(have, root) for root in wanted])
-    return sorted({key for keys in several for key in keys})
+    several = yield from lookups.missing_keys([(have, root) for root in wanted])
+    return sorted(set(chain.from_iterable(several)))
 
 
 def edited(planning: Planning, base: bytes, window: Window, removed: Iterable[str]) -> Deciding[bytes]:
     """The root with the hits of a window in it, and without `removed`."""
     edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
-    edits |= {key: entry for key, (_, entry) in window.entries.items()}
-    keys = sorted(edits)
-    if not keys:
+    for key, (_, entry) in window.entries.items():
+        edits[key] = entry
+    if not edits:
         return base
+    keys = sorted(edits)
     yield from lookups.nodes([(base, keys)])
     return tree.edit(planning.world.nodes, base, [(key, edits[key]) for key in keys])
 
 
 def entering(planning: Planning, base: bytes, window: Window) -> Deciding[dict[str, bytes]]:
-    """The tasks of those hits whose fragment the present root does not have, by partition. A second output is nobody's
-    own."""
+    """The tasks of those hits whose fragment the present root does not have, by partition."""
+    # A second output is no task's own.
     if window.output:
         return {}
     entries = window.entries
     keys = sorted(entries)
     yield from lookups.nodes([(base, keys)])
     present = tree.lookup(planning.world.nodes, base, keys)
-    return {
-        key: task
-        for key, (task, entry) in entries.items()
-        if key not in present or present[key].fragment != entry.fragment
-    }
+    entered: dict[str, bytes] = {}
+    for key, (task, entry) in entries.items():
+        before = present.get(key)
+        if before is None or before.fragment != entry.fragment:
+            entered[key] = task
+    return entered
 
 
 def computing(decision: Decision, window: Window, job: StoredJob, building: PartialState | None = None) -> Decision:
     """A decision to compute what a window misses, with the status that the tasks already there give."""
-    failed, states = window.failed, {t.state for t in window.known.values()}
-    status: Status = "building" if states & {"queued", "running"} else "stale"
-    if failed and not window.open and window.is_whole:
-        status = "failed"
-    entered = {key: task for key, (task, _) in window.hits.items()} if building and not window.output else {}
+    failed, tasks = window.failed, window.tasks
+    entered: dict[str, bytes] = {}
+    if building is not None and not window.output:
+        entered = {key: task for key, (task, _) in window.hits.items()}
     return replace(
         decision,
-        status=status,
-        step=Compute(window.tasks, job, building, entered),
-        error=_first_error(failed),
-        reason=f"{len(failed)} of {len(window.tasks)} tasks failed" if failed else "",
+        status=_status(window),
+        step=Compute(tasks, job, building, entered),
+        error=failed[0].error if failed else None,
+        reason=f"{len(failed)} of {len(tasks)} tasks failed" if failed else "",
     )
 
 
-def _first_error(failed: Sequence[Task]) -> TaskError | None:
-    return failed[0].error if failed else None
+def _status(window: Window) -> Status:
+    # Nothing is left that could go on.
+    if window.failed and not window.open and window.is_whole:
+        return "failed"
+    if any(task.state in UNDER_WAY for task in window.known.values()):
+        return "building"
+    return "stale"
 
 
 def learning(task: Task, known: Mapping[bytes, Task]) -> tuple[Status, TaskError | None]:
     """How the question that `task` answers stands."""
     found = known.get(task.key)
-    if found is not None and found.state == "failed":
+    if found is None:
+        return "stale", None
+    if found.state == "failed":
         return "failed", found.error
-    return ("building" if found else "stale"), None
+    return "building", None

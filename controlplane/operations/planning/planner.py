@@ -34,8 +34,8 @@ class _Memory:
     known: Fetched = field(default_factory=Fetched)
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
-    kinds: frozenset[salts.Kind] = frozenset()  # of periods that somebody has
-    periods: Mapping[salts.Kind, str] = field(default_factory=dict)  # as it was when that was decided about
+    kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods that somebody has
+    periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)  # as it was when that was decided about
 
 
 class Planner:

@@ -301,7 +301,7 @@ def _from_base(rows: _Rows, check: Check, memos: Memos) -> _Difference | None:
 
 def _by_difference(rows: _Rows, differences: Sequence[_Difference], found: _Found) -> Deciding[Answers]:
     roots = list(dict.fromkeys(one.root for one in differences))
-    diffs = yield from lookups.changes([(root, rows.state.root) for root in roots])
+    diffs = yield from lookups.diffs([(root, rows.state.root) for root in roots])
     changes_of = dict(zip(roots, diffs, strict=True))
     keys_of: dict[str, dict[tree.Entry, bytes]] = {}
     wanted: set[bytes] = set()

@@ -78,7 +78,7 @@ def finish(planning: Planning, node: Source) -> Finishing:
 def _is_there(case: ReadCase, newest: bytes) -> Deciding[bool]:
     """What the run reads anew is in the newest listing as it was."""
     before = tree.EMPTY_ROOT if case.is_full or case.state is None else case.state.inputs["objects"].root
-    [later] = yield from lookups.changes([(case.objects, newest)])
+    [later] = yield from lookups.diffs([(case.objects, newest)])
     others = [c.key for c in later if c.before is not None]
     yield from lookups.nodes([(root, others) for root in (before, case.objects)])
     nodes = case.planning.world.nodes
@@ -180,7 +180,7 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     if case.is_full:
         return (yield from _holes(case, tree.EMPTY_ROOT))
     assert case.state is not None
-    [changes] = yield from lookups.changes([(case.state.inputs["objects"].root, case.objects)])
+    [changes] = yield from lookups.diffs([(case.state.inputs["objects"].root, case.objects)])
     present = [c.key for c in changes if c.after is not None]
     removed = tuple(c.key for c in changes if c.after is None)
     base = case.root
@@ -200,7 +200,7 @@ def _is_same_salt(case: ReadCase, building: PartialState) -> bool:
 
 def _carried(case: ReadCase, building: PartialState) -> Deciding[bytes]:
     """What a half-built root has that this listing has not changed."""
-    [changes] = yield from lookups.changes([(building.inputs["objects"].root, case.objects)])
+    [changes] = yield from lookups.diffs([(building.inputs["objects"].root, case.objects)])
     gone = [c.key for c in changes if c.before is not None]
     yield from lookups.nodes([(building.root, gone)])
     return tree.edit(case.planning.world.nodes, building.root, [(key, None) for key in gone])
@@ -212,7 +212,7 @@ def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
     keys = yield from windows.hole_keys(case.planning, [case.objects], base, told.count)
     if isinstance(keys, list):
         told = listed(keys)
-    [removed] = yield from lookups.holes([(case.objects, case.root)])
+    [removed] = yield from lookups.missing_keys([(case.objects, case.root)])
     return (yield from _with_parts(case, ReadExtent(base, told.count, keys, told, tuple(removed), None, told)))
 
 

@@ -118,12 +118,12 @@ def _with_unknown(
 
 def fitted(case: ReadCase, extent: ReadExtent, schema: Schema, window: windows.Window) -> Deciding[Fitting | Decision]:
     """The schema with types that hold what drivers found in files that they could not read under it."""
-    node, stuck = case.node, window.stuck
+    node, unclaimed = case.node, window.unclaimed
     drops = connectors.is_files(node.read) and node.read.on_bad_record != "fail"  # there, what does not fit is one
-    if not stuck or drops or node.read.format in FIXED:
+    if not unclaimed or drops or node.read.format in FIXED:
         return Fitting(schema)
-    _, memos = yield from lookups.remembered([], [t.key for t in stuck.values()])
-    found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in stuck.items() if t.key in memos}
+    _, memos = yield from lookups.remembered([], [t.key for t in unclaimed.values()])
+    found = {p: _named(node, schema, known_schema_in(memos[t.key])) for p, t in unclaimed.items() if t.key in memos}
     grown, conflicts = _grown(node, schema, found)
     worst = next(((p, c) for p, some in conflicts.items() for c in some), None)
     if grown == schema and worst is None:

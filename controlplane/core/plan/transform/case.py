@@ -51,14 +51,17 @@ class Case:
 def is_current(case: Case) -> bool:
     """There is nothing to do: the state was made from just these inputs, by this logic, under this salt."""
     state = case.state
-    return (
-        state is not None
-        and case.is_whole
-        and state.lineage == case.node.lineage
-        and all(state.inputs.get(i.slot.name) == i.consumed for i in case.inputs)
-        and salts.is_of(case.planning, case.node, state)
-        and {**state.cut, **salts.cut(case.planning, case.node)} == cut(case)
-    )
+    if state is None or not case.is_whole:
+        return False
+    if state.lineage != case.node.lineage:
+        return False
+    if any(state.inputs.get(i.slot.name) != i.consumed for i in case.inputs):
+        return False
+    if not salts.is_of(case.planning, case.node, state):
+        return False
+    # The state of the code that is pinned to lacks the pin in its cut: that alone is no difference.
+    made_from = {**state.cut, **salts.cut(case.planning, case.node)}
+    return made_from == cut(case)
 
 
 def pin_fault(case: Case, schema: Schema | None) -> str | None:
@@ -69,41 +72,58 @@ def pin_fault(case: Case, schema: Schema | None) -> str | None:
 
 
 def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
+    """What is done so far for these inputs."""
     node = case.node
     return PartialState(case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, cut(case))
 
 
 def cut(case: Case) -> dict[str, bytes]:
+    """What is reflected of sources, and the salts of results."""
     return merged_cut(case.inputs) | salts.cut(case.planning, case.node)
 
 
 def consumed(case: Case) -> dict[str, Consumed]:
-    return {name: consumed for i in case.inputs for name, consumed in i.remembered.items()} | dict(case.parts)
+    """What a state remembers of its inputs, and of partial results."""
+    found: dict[str, Consumed] = {}
+    for i in case.inputs:
+        found.update(i.remembered)
+    found.update(case.parts)
+    return found
 
 
 def cause_of(case: Case) -> Cause:
-    if case.state is None:
+    """Why there is something to do: the first reason that holds."""
+    state = case.state
+    if state is None:
         return "missing"
-    if case.state.logic != case.node.logic:
-        return "lost" if case.state.logic == LOST else "logic"
-    if salted := salts.cause(case.planning, case.node, case.state):
+    if state.logic == LOST:
+        return "lost"
+    if state.logic != case.node.logic:
+        return "logic"
+    salted = salts.cause(case.planning, case.node, state)
+    if salted is not None:
         return salted
-    used = case.state.inputs
-    is_same = all(i.slot.name in used and used[i.slot.name].schema == i.consumed.schema for i in case.inputs)
-    return "input" if is_same else "schema"
+    for i in case.inputs:
+        used = state.inputs.get(i.slot.name)
+        if used is None or used.schema != i.consumed.schema:
+            return "schema"
+    return "input"
 
 
 def reasons(case: Case) -> Iterator[Because]:
+    """The inputs whose roots are others than those that the state was made from."""
+    used = case.state.inputs if case.state else {}
     for i in case.inputs:
-        used = case.state.inputs.get(i.slot.name) if case.state else None
-        if used is None or used.root != i.of.root:
-            yield Because(i.slot.dataset, used.root if used else None, i.of.root)
+        before = used[i.slot.name].root if i.slot.name in used else None
+        if before != i.of.root:
+            yield Because(i.slot.dataset, before, i.of.root)
 
 
 def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
+    """Work of one kind on these partitions; it is certain."""
     cause: Cause = "removed" if action == "remove" else cause_of(case)
-    told = salts.in_words(case.planning, case.node, case.state)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)), told)
+    reason = salts.in_words(case.planning, case.node, case.state)
+    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)), reason)
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:

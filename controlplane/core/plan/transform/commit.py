@@ -42,7 +42,7 @@ def _not_given_again(case: Case, root: bytes) -> Deciding[tuple[str, ...]]:
     """Partitions that are gone because the one task, of those that give many partitions, has not given them again."""
     if case.parted or not case.node.key:
         return ()
-    [gone] = yield from lookups.holes([(root, case.root)])
+    [gone] = yield from lookups.missing_keys([(root, case.root)])
     return tuple(gone)
 
 

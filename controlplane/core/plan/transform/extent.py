@@ -1,12 +1,21 @@
 """What of a transform's output is to be looked at: the partitions that may be others, on top of what is right already.
 
-Does not belong here: the tasks that they take (tasks), and what follows from their answers (transform).
+    no input is read by partition      -> the whole output (_single)
+      |
+    a partial root of the same code    -> its holes, and what changed since (carried, then _holes)
+      |
+    a state of the same code           -> the keys in which inputs changed since (_changed)
+      |
+    other code, or no state            -> all keys of the inputs
+
+Does not belong here: the tasks that they take (tasks), and what follows from their answers (compute).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from controlplane.core import tree
 from controlplane.core.model.states import PartialState, State
@@ -30,90 +39,126 @@ class Extent:
 
 def extent_of(case: Case) -> Deciding[Extent]:
     """Partitions to look at, and those that vanish."""
-    building = case.planning.building(case.node.dataset)
     if not case.parted:
-        if case.node.own and case.state is not None and is_same_code(case, case.state):
-            return Extent(case.root, 0, (), Keys())  # pinned, and nothing else has changed
         return _single(case)
-    if building is not None and building.lineage == case.node.lineage and is_same_code(case, building):
-        return (yield from _holes(case, (yield from carried(case, building))))
-    if case.state is not None and case.is_whole and is_same_code(case, case.state):
-        return (yield from _changed(case, case.state))
+    building = _continued(case)
+    if building is not None:
+        carried_over = yield from carried(case, building)
+        return (yield from _holes(case, carried_over))
+    state = case.state
+    if state is not None and case.is_whole and is_same_code(case, state):
+        return (yield from _changed(case, state))
     return (yield from _holes(case, tree.EMPTY_ROOT))
 
 
+def _continued(case: Case) -> PartialState | None:
+    """The partial root, if it goes on to be right for what the inputs have not changed."""
+    building = case.planning.building(case.node.dataset)
+    if building is None or building.lineage != case.node.lineage:
+        return None
+    if not is_same_code(case, building):
+        return None
+    return building
+
+
 def _single(case: Case) -> Extent:
-    if case.node.key:  # one task gives all partitions: what it does not give is gone
+    """One task for the whole output."""
+    # Its code is pinned, and nothing else has changed.
+    if case.node.own and case.state is not None and is_same_code(case, case.state):
+        return Extent(case.root, 0, (), Keys())
+    # One task gives all partitions: what it does not give is gone.
+    if case.node.key:
         return Extent(tree.EMPTY_ROOT, 1, ("",), listed(("",)))
-    before = (e.key for e in tree.scan(case.planning.world.nodes, case.root))
-    return Extent(case.root, 1, ("",), listed(("",)), tuple(k for k in before if k))
+    before = [entry.key for entry in tree.scan(case.planning.world.nodes, case.root)]
+    return Extent(case.root, 1, ("",), listed(("",)), tuple(key for key in before if key))
 
 
 def is_same_code(case: Case, used: State | PartialState) -> bool:
     """The same logic over the same read schemas and the same contents of `all` inputs: only changed keys count."""
-    nodes = case.planning.world.nodes
+    if isinstance(used, State) and used.logic != case.node.logic:
+        return False
+    if not salts.is_of(case.planning, case.node, used):
+        return False
+    return all(_is_same_input(case, i, used) for i in case.inputs)
 
-    def same(i: Input) -> bool:
-        one = used.inputs.get(i.slot.name)
-        if one is None or one.schema != i.consumed.schema or i.tree_name not in used.inputs:
-            return False
-        return i.is_parted or tree.totals(nodes, one.root).content == i.content(case.planning)
 
-    same_logic = used.logic == case.node.logic if isinstance(used, State) else True
-    return same_logic and salts.is_of(case.planning, case.node, used) and all(map(same, case.inputs))
+def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
+    before = used.inputs.get(i.slot.name)
+    if before is None or i.tree_name not in used.inputs:
+        return False
+    if before.schema != i.consumed.schema:
+        return False
+    if i.is_parted:
+        return True
+    return tree.totals(case.planning.world.nodes, before.root).content == i.content(case.planning)
 
 
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
-    found = yield from lookups.changes([(used.inputs[i.tree_name].root, i.root) for i in case.parted])
-    return [change for changes in found for change in changes]
+    """In what the inputs that are read by partition differ from those that were used."""
+    pairs = [(used.inputs[i.tree_name].root, i.root) for i in case.parted]
+    found = yield from lookups.diffs(pairs)
+    return list(chain.from_iterable(found))
 
 
 def _changed(case: Case, state: State) -> Deciding[Extent]:
     """The keys in which the inputs differ from those that the state was built from."""
-    keys = sorted({c.key for c in (yield from differences(case, state))})
+    changes = yield from differences(case, state)
+    keys = sorted({change.key for change in changes})
     yield from lookups.nodes([(i.root, keys) for i in case.parted])
     nodes = case.planning.world.nodes
-    there = set().union(*(tree.lookup(nodes, i.root, keys) for i in case.parted))
-    wanted, removed = [k for k in keys if k in there], tuple(k for k in keys if k not in there)
+    present: set[str] = set()
+    for i in case.parted:
+        present |= tree.lookup(nodes, i.root, keys).keys()
+    wanted = [key for key in keys if key in present]
+    removed = tuple(key for key in keys if key not in present)
     base = state.root
+    # Many are computed in windows: then the base is a partial root, whose holes they are.
     if len(wanted) > case.planning.exact:
-        base = tree.edit(nodes, base, [(key, None) for key in keys])
+        base = _without(nodes, base, keys)
     return Extent(base, len(wanted), wanted, listed(wanted), removed)
 
 
 def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
-    """What a root, mostly a half-built one, has that these inputs have not changed."""
-    several = len(case.parted) > 1  # then a key that is new to one input may be there because of another
+    """What a root, mostly a partial root, has that these inputs have not changed."""
     changes = yield from differences(case, used)
-    gone = sorted({c.key for c in changes if several or c.before is not None})
+    # With several inputs, a key that is new to one of them may be there because of another one.
+    several = len(case.parted) > 1
+    gone = sorted({change.key for change in changes if several or change.before is not None})
     yield from lookups.nodes([(used.root, gone)])
-    return tree.edit(case.planning.world.nodes, used.root, [(key, None) for key in gone])
+    return _without(case.planning.world.nodes, used.root, gone)
+
+
+def _without(nodes: tree.NodeStore, root: bytes, keys: Iterable[str]) -> bytes:
+    return tree.edit(nodes, root, [(key, None) for key in keys])
 
 
 def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     """All keys of the inputs that `base` lacks."""
     nodes = case.planning.world.nodes
     roots = [i.root for i in case.parted]
-    keys_summary = union(lacking(nodes, root, base) for root in roots)
-    keys = yield from windows.hole_keys(case.planning, roots, base, keys_summary.count)
+    summary = union(lacking(nodes, root, base) for root in roots)
+    keys = yield from windows.hole_keys(case.planning, roots, base, summary.count)
     if isinstance(keys, list):
-        keys_summary = listed(keys)
-    return Extent(base, keys_summary.count, keys, keys_summary, (yield from vanishing(case, roots)))
+        summary = listed(keys)
+    removed = yield from vanishing(case, roots)
+    return Extent(base, summary.count, keys, summary, removed)
 
 
 def vanishing(case: Case, roots: Sequence[bytes]) -> Deciding[tuple[str, ...]]:
     """Partitions of the present output that no input has any more."""
+    # A partial input may not have them yet.
     if case.state is None or not case.is_whole:
         return ()
-    first, *others = yield from lookups.holes([(root, case.root) for root in roots])
-    return tuple(key for key in first if all(key in other for other in map(set, others)))
+    missing = yield from lookups.missing_keys([(root, case.root) for root in roots])
+    in_none = set(missing[0]).intersection(*missing)
+    return tuple(key for key in missing[0] if key in in_none)
 
 
 def still_right(case: Case) -> Deciding[bytes]:
     """The outputs so far that hold for what is known of the inputs."""
-    building = case.planning.building(case.node.dataset)
-    if building is not None and building.lineage == case.node.lineage and is_same_code(case, building):
-        return (yield from carried(case, building))
-    if case.state is not None and is_same_code(case, case.state):
-        return (yield from carried(case, case.state))
-    return tree.EMPTY_ROOT
+    used: State | PartialState | None = _continued(case)
+    if used is None and case.state is not None and is_same_code(case, case.state):
+        used = case.state
+    if used is None:
+        return tree.EMPTY_ROOT
+    return (yield from carried(case, used))

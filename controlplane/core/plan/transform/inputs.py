@@ -1,6 +1,14 @@
 """Which states of its inputs a transform reads: ready, of one cut, never behind what it read before.
 
-Does not belong here: what it does with them.
+    offers        the newest that each input has to offer, made by the desired code
+                  an input has nothing                        -> not_ready
+      | newest
+    consistent    the newest states agree on every source     -> these
+                  recent states of them do                    -> the newest such combination
+                  none do                                     -> None: the transform waits
+
+An input that is read `each` may be a partial root: what is there of it is read. Does not belong here: what the
+transform does with its inputs.
 """
 
 from __future__ import annotations
@@ -9,6 +17,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink, Slot, Transform
@@ -23,6 +32,8 @@ from dataplane.contract.schemas import Schema
 BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
 FURTHER = 1_000  # states of an input that are looked at where it is far ahead of another one
 UNRELIABLE = ("failed", "blocked", "waiting")
+
+_JoinStep: TypeAlias = tuple[list[str], dict[tuple[bytes, ...], list[State]]]  # shared sources; states by their roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialS
     assert of.schema is not None
     schema, digest = _read_schema(node, slot, of.schema)
     pending = None
-    if not isinstance(of, State):
+    if isinstance(of, PartialState):
         above = planning.decisions.get(slot.dataset)
         pending = above.pending if above else None
     return Input(slot, of, schema, Consumed(slot.dataset, of.root, digest), pending)
@@ -107,7 +118,10 @@ def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, .
     found: list[State | PartialState] = []
     for slot in node.slots:
         offer = _offer(planning, slot)
-        if offer is None or (node.fold and isinstance(offer, PartialState)):  # keys that it lacks would come in between
+        if offer is None:
+            return not_ready(planning, node, slot)
+        # Keys that a partial root lacks would come in between the partitions of a fold.
+        if node.fold is not None and isinstance(offer, PartialState):
             return not_ready(planning, node, slot)
         found.append(offer)
     return tuple(found)
@@ -120,22 +134,28 @@ def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
     state = planning.state(slot.dataset)
     if state is not None and state.lineage == desired.lineage:
         return state
-    building = planning.building(slot.dataset)
-    if slot.mode != "each" or building is None or building.lineage != desired.lineage or building.schema is None:
+    # Only partition by partition can something be made of a part of the input.
+    if slot.mode != "each":
         return None
-    if not salts.is_of(planning, desired, building):
+    building = planning.building(slot.dataset)
+    if building is None or building.lineage != desired.lineage:
+        return None
+    if building.schema is None or not salts.is_of(planning, desired, building):
         return None
     return building
 
 
 def not_ready(planning: Planning, node: Transform, slot: Slot) -> Decision:
+    """This input has nothing to read yet."""
     above = planning.decisions.get(slot.dataset)
     if above is not None and above.status in (*UNRELIABLE, "paused"):
         return blocked(node.dataset, slot.dataset, above)
-    keys = bound(planning, node) or listed(("",))
-    return Decision(
-        node.dataset, "stale", items=(possible(node, keys),), pending=keys, reason=f"waits for {slot.dataset}"
-    )
+    keys = bound(planning, node)
+    return _waits(node, keys or listed(("",)), f"waits for {slot.dataset}")
+
+
+def _waits(node: Transform, keys: Keys, reason: str) -> Decision:
+    return Decision(node.dataset, "stale", items=(possible(node, keys),), reason=reason, pending=keys)
 
 
 def blocked(dataset: str, by: str, above: Decision) -> Decision:
@@ -152,23 +172,43 @@ def blocking(planning: Planning, node: Transform) -> str:
 
 
 def bound(planning: Planning, node: Transform) -> Keys | None:
-    """What of this dataset may still change because of inputs that are not settled."""
-    touched = [(s, d.pending) for s in node.slots if (d := planning.decisions.get(s.dataset)) and d.pending]
+    """What of this dataset may still change because of inputs that are not settled; None: they all are."""
+    touched = list(_pending_inputs(planning, node))
     if not touched:
         return None
-    if not any(s.mode == "each" for s in node.slots):
-        present = everything(planning, node.dataset) if node.key else Keys()
-        return present if present.count else listed(("",))
-    each = [keys for slot, keys in touched if slot.mode == "each"]
-    if len(each) < len(touched) or node.fold:  # an `all` input concerns every partition, one of a fold all after it
-        each += [everything(planning, s.dataset) for s in node.slots if s.mode == "each"]
-    return union(each)
+    each = [slot for slot in node.slots if slot.mode == "each"]
+    if not each:
+        return _whole_or_present(planning, node)
+    keys = [pending for slot, pending in touched if slot.mode == "each"]
+    # An `all` input concerns every partition, and one of a fold all partitions after it.
+    if len(keys) < len(touched) or node.fold is not None:
+        keys += [everything(planning, slot.dataset) for slot in each]
+    return union(keys)
+
+
+def _pending_inputs(planning: Planning, node: Transform) -> Iterator[tuple[Slot, Keys]]:
+    """The inputs that may still change, each with those of its partitions that may."""
+    for slot in node.slots:
+        above = planning.decisions.get(slot.dataset)
+        if above is not None and above.pending is not None:
+            yield slot, above.pending
+
+
+def _whole_or_present(planning: Planning, node: Transform) -> Keys:
+    """Of an output by key, the partitions that it has. Any other output is one partition."""
+    if node.key:
+        present = everything(planning, node.dataset)
+        if present.count:
+            return present
+    return listed(("",))
 
 
 def everything(planning: Planning, dataset: str) -> Keys:
     """All partitions that a dataset has now."""
     state = planning.state(dataset)
-    return lacking(planning.world.nodes, state.root) if state else Keys()
+    if state is None:
+        return Keys()
+    return lacking(planning.world.nodes, state.root)
 
 
 def possible(node: Transform, keys: Keys) -> Item:
@@ -179,14 +219,14 @@ def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
     """Add what may follow from inputs that are still at work, and that an input cannot be relied on."""
     if decision.status != "up_to_date" or decision.items:
         return decision
-    keys, above = bound(planning, node), blocking(planning, node)
-    if above:
-        return replace(blocked(node.dataset, above, planning.decisions[above]), pending=keys)
+    keys = bound(planning, node)
+    unreliable = blocking(planning, node)
+    if unreliable:
+        decision = blocked(node.dataset, unreliable, planning.decisions[unreliable])
+        return replace(decision, pending=keys)
     if keys is None:
         return decision
-    return Decision(
-        node.dataset, "stale", items=(possible(node, keys),), pending=keys, reason="an input is being computed"
-    )
+    return _waits(node, keys, "an input is being computed")
 
 
 # --- consistency ----------------------------------------------------------------------------------
@@ -198,73 +238,105 @@ def consistent(
     """The newest combination of recent input states, made by the desired code, that agree on shared sources."""
     if _agree(planning, node, newest):
         return newest
-    found = (_newest_agreeing(planning, node, newest, limit) for limit in (RECENT, FURTHER))
-    return next((chosen for chosen in found if chosen is not None), None)
+    for limit in (RECENT, FURTHER):
+        chosen = _newest_agreeing(planning, node, newest, limit)
+        if chosen is not None:
+            return chosen
+    return None
 
 
 def _newest_agreeing(
     planning: Planning, node: Transform, newest: tuple[State | PartialState, ...], limit: int
 ) -> tuple[State, ...] | None:
     """Among so many states of each input."""
-    candidates = [
-        [s for s in planning.history(slot.dataset, limit) if s.lineage == of.lineage]
-        for slot, of in zip(node.slots, newest, strict=True)
-    ]
-    floor = _floor(node, planning.state(node.dataset), candidates)
-    above = [[s for s in states if s.seq >= least] for states, least in zip(candidates, floor, strict=True)]
-    agreeing = (c for c in itertools.islice(_joined(above), BATCH_SEARCH) if _agree(planning, node, c))
-    return max(agreeing, key=lambda c: sum(s.seq for s in c), default=None)
+    candidates: list[list[State]] = []
+    for slot, of in zip(node.slots, newest, strict=True):
+        states = [state for state in planning.history(slot.dataset, limit) if state.lineage == of.lineage]
+        used = _used_last(planning.state(node.dataset), slot, states)
+        candidates.append([state for state in states if state.seq >= used])
+    best: tuple[State, ...] | None = None
+    for combination in itertools.islice(_joined(candidates), BATCH_SEARCH):
+        if not _agree(planning, node, combination):
+            continue
+        if best is None or _age(combination) > _age(best):
+            best = combination
+    return best
+
+
+def _age(states: Sequence[State]) -> int:
+    """Greater for newer combinations."""
+    return sum(state.seq for state in states)
+
+
+def _used_last(current: State | None, slot: Slot, states: Sequence[State]) -> int:
+    """The newest state that may be the one that was consumed last: a transform never goes back behind it."""
+    used = current.inputs.get(slot.name) if current else None
+    if current is None or used is None:
+        return 0
+    seqs = [state.seq for state in states if state.root == used.root and _is_in_cut(state, current)]
+    return max(seqs, default=0)
+
+
+def _is_in_cut(state: State, current: State) -> bool:
+    """The present output reflects the same of every source of this state."""
+    return all(current.cut.get(source) == root for source, root in state.cut.items())
 
 
 def _joined(candidates: Sequence[Sequence[State]]) -> Iterator[tuple[State, ...]]:
     """Combinations that have the same of every source that all states of two inputs tell, the first inputs' newest
     first."""
-    sources = [
-        set[str]().union(*(s.cut for s in states[:1])).intersection(*(s.cut for s in states)) for states in candidates
-    ]
+    steps: list[_JoinStep] = []
     known: set[str] = set()
-    steps: list[tuple[list[str], dict[tuple[bytes, ...], list[State]]]] = []
-    for states, own in zip(candidates, sources, strict=True):
-        shared = sorted(known & own)
-        by_cut: dict[tuple[bytes, ...], list[State]] = {}
-        for state in states:
-            by_cut.setdefault(tuple(state.cut[s] for s in shared), []).append(state)
-        steps.append((shared, by_cut))
+    for states in candidates:
+        own = _common_sources(states)
+        steps.append(_join_step(states, sorted(known & own)))
         known |= own
-
-    def further(chosen: tuple[State, ...], cut: Mapping[str, bytes]) -> Iterator[tuple[State, ...]]:
-        if len(chosen) == len(steps):
-            yield chosen
-            return
-        shared, by_cut = steps[len(chosen)]
-        for state in by_cut.get(tuple(cut[s] for s in shared), ()):
-            yield from further((*chosen, state), {**cut, **state.cut})
-
-    return further((), {})
+    return _further(steps, (), {})
 
 
-def _floor(node: Transform, current: State | None, candidates: Sequence[Sequence[State]]) -> list[int]:
-    """Never go back behind the states that were consumed last."""
-    floor = []
-    for slot, states in zip(node.slots, candidates, strict=True):
-        used = current.inputs.get(slot.name) if current else None
-        floor.append(
-            max((s.seq for s in states if used and s.root == used.root and s.cut == _cut(current, s)), default=0)
-        )
-    return floor
+def _common_sources(states: Sequence[State]) -> set[str]:
+    """The sources that all of these states reflect."""
+    if not states:
+        return set()
+    return set(states[0].cut).intersection(*(state.cut for state in states))
 
 
-def _cut(current: State | None, state: State) -> Mapping[str, bytes]:
-    return {k: v for k, v in current.cut.items() if k in state.cut} if current else {}
+def _join_step(states: Sequence[State], shared: list[str]) -> _JoinStep:
+    by_roots: dict[tuple[bytes, ...], list[State]] = {}
+    for state in states:
+        roots = tuple(state.cut[source] for source in shared)
+        by_roots.setdefault(roots, []).append(state)
+    return shared, by_roots
+
+
+def _further(
+    steps: Sequence[_JoinStep], chosen: tuple[State, ...], cut: Mapping[str, bytes]
+) -> Iterator[tuple[State, ...]]:
+    """What was chosen of the first inputs, with all states of the next inputs that fit. `cut`: of those chosen."""
+    if len(chosen) == len(steps):
+        yield chosen
+        return
+    shared, by_roots = steps[len(chosen)]
+    roots = tuple(cut[source] for source in shared)
+    for state in by_roots.get(roots, ()):
+        yield from _further(steps, (*chosen, state), {**cut, **state.cut})
 
 
 def _agree(planning: Planning, node: Transform, states: Sequence[State | PartialState]) -> bool:
+    """No two of them reflect different roots of one source, or different salts of one component."""
+    inputs = [(slot.dataset, state) for slot, state in zip(node.slots, states, strict=True)]
+    if not salts.agree(planning, inputs):
+        return False
     seen: dict[str, bytes] = {}
-    inputs = list(zip((s.dataset for s in node.slots), states, strict=True))
-    return salts.agree(planning, inputs) and all(
-        seen.setdefault(source, root) == root for s in states for source, root in s.cut.items()
-    )
+    for state in states:
+        for source, root in state.cut.items():
+            if seen.setdefault(source, root) != root:
+                return False
+    return True
 
 
 def merged_cut(chosen: Sequence[Input]) -> dict[str, bytes]:
-    return {source: root for i in chosen for source, root in sorted(i.of.cut.items())}
+    cut: dict[str, bytes] = {}
+    for i in chosen:
+        cut.update(sorted(i.of.cut.items()))
+    return cut

@@ -175,7 +175,7 @@ def _changes(found: IndexFollowing) -> Deciding[Iterable[tree.EntryChange]]:
     found.count = tree.totals(nodes, new).partitions - tree.totals(nodes, old).partitions
     if found.count > found.planning.exact:
         return tree.diff(nodes, old, new)
-    [changes] = yield from lookups.changes([(old, new)])
+    [changes] = yield from lookups.diffs([(old, new)])
     found.count = len(changes)
     return changes
 
@@ -195,7 +195,7 @@ def _take(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> Deciding[
         else:
             missing[change.key] = _task(found, job, keys[after.content], after)
     if missing:
-        yield from _await(found.window, missing)
+        yield from found.window.lack(missing)
     if ready:
         found.index = yield from _edited(found, ready, memos)
 
@@ -208,13 +208,6 @@ def _memo_keys(found: IndexFollowing, chunk: Sequence[tree.EntryChange]) -> dict
             if entry is not None and entry.content.rows:
                 keys[entry.content] = _memo(found, entry)
     return keys
-
-
-def _await(window: windows.Window, missing: Mapping[str, Task]) -> Deciding[None]:
-    keys = [task.key for task in missing.values()]
-    known = yield from lookups.tasks(keys)
-    window.known.update((key, known[key]) for key in keys if key in known)
-    window.missing.update(missing)
 
 
 def _memo(found: IndexFollowing, entry: tree.Entry) -> bytes:

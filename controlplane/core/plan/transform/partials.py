@@ -195,7 +195,7 @@ def _still_right(case: Case, of: Input, known: tuple[bytes, bytes] | None) -> De
     if known is None:
         return tree.EMPTY_ROOT
     root, parted = known
-    [changes] = yield from lookups.changes([(parted, of.of.root)])
+    [changes] = yield from lookups.diffs([(parted, of.of.root)])
     gone = [c.key for c in changes if c.before is not None]
     yield from lookups.nodes([(root, gone)])
     return tree.edit(case.planning.world.nodes, root, [(key, None) for key in gone])
