@@ -10,10 +10,10 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.compile import fold
 from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.model.answers import SourceOrigin
 from controlplane.core.model.states import State
 from controlplane.core.plan import Because, Decision, Item, Plan, Snapshot
 from controlplane.core.plan.keys import listed
-from dataplane.contract import Json
 
 SHOWN_OBJECTS = 20
 CHANGES = 7  # of a dataset in which one of a partition is looked for
@@ -106,9 +106,9 @@ def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Be
             yield Because(origin, used.root if used else None, consumed.root)
 
 
-def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[Json]:
+def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
     """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
-    found: list[Json] = []
+    found: list[SourceOrigin] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
         if not isinstance(node, Source) or state is None:

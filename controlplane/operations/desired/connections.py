@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from dataplane.contract import Json, digest
+from dataplane.contract import digest
 
 BRANCH = "main"
+Job: TypeAlias = dict[str, object]
 
 
 def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
@@ -34,8 +37,8 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
     return asked
 
 
-def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, Json]:
-    """`{connector, place, error}` by component, of those that have been answered."""
+def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
+    """By component, of those that have been answered."""
     with ctx.store.read(ctx.namespace) as tx:
         found = tx.memos(asked.values())
     return {dataset: found[key] for dataset, key in asked.items() if key in found}
@@ -53,8 +56,8 @@ def _demand(dataset: str) -> str:
     return f"{dataset}#connect"
 
 
-def _jobs(desired: Desired) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def _jobs(desired: Desired) -> dict[str, Job]:
+    found: dict[str, Job] = {}
     for dataset, node in desired.nodes.items():
         match node:
             case Source() if not node.output:
@@ -68,5 +71,5 @@ def _jobs(desired: Desired) -> dict[str, Json]:
     return found
 
 
-def _job(connector: str, place: str, options: Mapping[str, str], *, writes: bool) -> Json:
+def _job(connector: str, place: str, options: Mapping[str, str], *, writes: bool) -> Job:
     return {"connector": connector, "place": place, "options": options, "writes": writes}

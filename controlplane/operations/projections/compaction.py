@@ -21,7 +21,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import Json, TaskResult, pack_id, partition_result
+from dataplane.contract import TaskResult, pack_id, partition_result
 
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20
@@ -73,7 +73,7 @@ class Due:
 
     dataset: str
     tasks: tuple[Task, ...]
-    jobs: Mapping[bytes, Json]
+    jobs: Mapping[bytes, Mapping[str, object]]
     origins: tuple[Origin, ...] = ()
 
 
@@ -119,7 +119,7 @@ def _order(node: Node, state: State) -> Sequence[str]:
     """As it is asked for; else a key of columns, by which readers look for rows."""
     assert not isinstance(node, Sink)
     is_exact = bool(node.spark["case_sensitive"])
-    found: Json = sorting(node.component, state.schema, case_sensitive=is_exact).get("sort_by", ())
+    found: Sequence[str] = sorting(node.component, state.schema, case_sensitive=is_exact).get("sort_by", ())
     return found or ([part.column for part in node.key] if isinstance(node, Transform) else ())
 
 
