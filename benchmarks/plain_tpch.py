@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 from dataplane.fragments.content import content_query
 from dataplane.spark.session import conf_from_environment, start, stop
 from tests import tpch

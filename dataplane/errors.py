@@ -9,7 +9,7 @@ import json
 import traceback
 from typing import Literal
 
-from dataplane.contract import TaskError
+from dataplane.contract.results import TaskError
 
 GONE = "lake-file-gone"
 DAMAGED = "lake-file-damaged"

@@ -25,7 +25,8 @@ from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
 from dataplane import words
-from dataplane.contract import Json, TaskError, TaskResult
+from dataplane.contract.results import TaskError, TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 _REFERENCE = re.compile(r"secret://([A-Za-z0-9][A-Za-z0-9_.-]*)/([A-Za-z0-9][A-Za-z0-9_.-]*)")

@@ -25,7 +25,10 @@ from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.loop import WINDOW
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Content, FileEntry, Kind, Schema, TaskResult
+from dataplane.contract.identity import Content
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import FileEntry, TaskResult
+from dataplane.contract.schemas import Schema
 
 MAIN: Final = "main"
 NAMESPACE: Final = "default"

@@ -20,7 +20,8 @@ from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.schema.schemas import struct
 from controlplane.core.tree import Entry
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import Json, Schema, schema_id
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Json, Schema
 
 OUTPUT = struct((name, "long") for name in COLUMNS)
 TOTAL = struct([("v", "long")])

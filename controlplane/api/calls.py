@@ -18,7 +18,7 @@ from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFoun
 from controlplane.core.model import access
 from controlplane.operations.context import Context
 from controlplane.operations.desired.blueprints import MAIN
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")

@@ -20,7 +20,7 @@ from pydantic_core.core_schema import TypedDictSchema
 from controlplane.api.auth import PUBLIC
 from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 TEXT = {"type": "string"}
 PROBLEM: Json = {

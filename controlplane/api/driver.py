@@ -29,7 +29,8 @@ from controlplane.core.errors import HeadgateError
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports
-from dataplane.contract import Claim, Kind
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import Kind
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0

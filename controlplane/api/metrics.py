@@ -14,7 +14,7 @@ from controlplane.api.services import Counters
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
-from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
+from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED = {  # name -> words, label

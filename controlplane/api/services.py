@@ -20,7 +20,7 @@ from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
 Log: TypeAlias = Callable[[str, int], str]

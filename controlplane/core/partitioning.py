@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 
 from controlplane.core.blueprint.model import KeyColumn
-from dataplane.contract import KeyPart, Schema, fixed_folder, key_of, template_pieces
+from dataplane.contract.globs import fixed_folder
+from dataplane.contract.keys import KeyPart, key_of, template_pieces
+from dataplane.contract.schemas import Schema
 
 __all__ = ["column_fault", "fixed_folder", "key_of", "key_parts", "named", "template_fault"]
 

@@ -12,7 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
-from dataplane.contract import Content, Kind, SourceObject, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.identity import Content
+from dataplane.contract.kinds import Kind
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import TaskError, TaskResult, infrastructure_error
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 

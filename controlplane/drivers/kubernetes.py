@@ -29,7 +29,7 @@ from controlplane.drivers.pools import Cluster, Pool
 from controlplane.drivers.tails import last_lines
 from controlplane.drivers.verdicts import PodVerdict, awaits_pod, judge, time_of
 from controlplane.ports.pool import LOG_BYTES
-from dataplane.contract import failpoint
+from dataplane.contract.failpoints import failpoint
 
 START_S = 600.0  # a launch that hopes for nothing but somebody's help is given up and tried anew after so long
 WATCH_PAUSE_S = 5.0

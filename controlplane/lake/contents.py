@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from controlplane.core.model.tasks import Fragment
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.verify")
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)  # of Arrow, on what it takes for lengths and offsets

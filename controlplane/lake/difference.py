@@ -14,7 +14,8 @@ from itertools import count
 from posixpath import basename
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dataplane.contract import FileEntry, Json, Schema, canonical_schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 
 LINKS = "_frags/links"
 _LINK = re.compile(rf"{LINKS}/[0-9a-f]{{2}}/([0-9a-f]{{32}})-[0-9]+/([^/]+)")

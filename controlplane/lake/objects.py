@@ -1,150 +1,134 @@
-"""The lake as an object store: local folders here, everything else in `remote`.
+"""The lake as the control plane's object store, over the files that both planes share (`dataplane.lakes`).
 
-Does not belong here: what the objects mean; Delta logs (the publisher writes those).
+Adds the errors of this plane and the check at the start. Does not belong here: kinds of lakes; what objects mean;
+Delta logs (the publisher writes those).
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from uuid import uuid4
 
-from controlplane.core.errors import NotFound
-from controlplane.lake.hdfs import HdfsObjects, open_hdfs
-from controlplane.lake.paths import TEMPORARY, safe
-from controlplane.lake.remote import LakeRefused, RemoteObjects, open_remote
+from controlplane.core.errors import HeadgateError, NotFound
 from controlplane.ports.lake import ObjectStore
+from dataplane.lakes import opening
+from dataplane.lakes.addresses import is_plain_http, kind_of, local_root
+from dataplane.lakes.files import LakeFiles, MissingPackage, NotInLake, Refused
+from dataplane.lakes.local import LocalFiles
 
-PIECE_BYTES = 1 << 18
-
-
-def open_lake(uri: str) -> ObjectStore:
-    """The store behind a local path, a file: URI, in HDFS (extra `hdfs`), or what obstore knows (extra `s3`)."""
-    parts = urlsplit(uri)
-    if parts.scheme == "file":
-        return LocalObjects(Path(unquote(parts.path)))
-    if "://" not in uri:
-        return LocalObjects(Path(uri))
-    if parts.scheme == "hdfs":
-        return open_hdfs(uri)
-    return open_remote(uri)
+MARKER = "_headgate.json"  # an object that two conditional puts are tried on
 
 
-def check_lake(uri: str) -> None:
-    """Raise LakeRefused for what cannot be a lake; OSError if it cannot be asked."""
-    match open_lake(uri):
-        case RemoteObjects() | HdfsObjects() as lake:
-            lake.check()
-        case LocalObjects(root=root) if "\\" in str(root) or unquote(str(root)) != str(root):
-            message = "no table can be written where a path holds a backslash or %20 (or any other escape)"
-            raise LakeRefused(f"{root}: {message}: take another folder")
+class LakeRefused(HeadgateError):
+    """The store does not serve as a lake, whatever is tried again."""
+
+    code = "lake-refused"
 
 
-def _opened(path: Path) -> BinaryIO:
-    """A file to be read. Anything else of its name is none: opening a FIFO would wait for who writes to it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError) as e:
-        raise NotFound(f"no object {path}") from e
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NotFound(f"no file: {path}")
-    return open(descriptor, "rb")
+class LakeObjects:
+    """The files of a lake as objects. An object that is missing is NotFound."""
 
-
-class LocalObjects:
-    """Objects as files below `root`. Objects appear by `link`, so that a reader never sees a part of one."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+    def __init__(self, files: LakeFiles) -> None:
+        self._files = files
 
     @property
     def uri(self) -> str:
-        return self.root.as_uri()
+        return self._files.uri
 
     def read(self, path: str) -> bytes:
-        with _opened(self._at(path)) as file:
-            return file.read()
+        with _not_found(path):
+            return self._files.read(path)
 
     def stream(self, path: str) -> Iterator[bytes]:
-        with _opened(self._at(path)) as file:
-            while piece := file.read(PIECE_BYTES):
-                yield piece
+        with _not_found(path):
+            yield from self._files.stream(path)
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
-        target = self._at(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f"{TEMPORARY}{uuid4().hex}")
-        try:
-            _write_synced(temporary, body)
-            os.link(temporary, target)
-        except FileExistsError:
-            return target.read_bytes() == body
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
-        return True
+        return self._files.put_if_absent(path, body)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        top = self._folder(prefix)
-        return dict(_walk(top, f"{prefix}/" if prefix else "")) if top.is_dir() else {}
+        with _not_found(prefix):
+            return self._files.sizes(prefix)
 
     def link(self, source: str, target: str) -> None:
-        """Hard link, or a copy where the file system has none. A target of another size is FileExistsError."""
-        old, new = self._at(source), self._at(target)
-        if not old.is_file():
-            raise NotFound(f"no object {source}")
-        new.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(old, new)
-        except FileExistsError:
-            if old.stat().st_size != new.stat().st_size:
-                raise
-        except OSError:  # other device, no hard links, too many of them
-            self.put_if_absent(target, old.read_bytes())
+        with _not_found(source):
+            self._files.link(source, target)
 
     def delete_prefix(self, prefix: str) -> None:
-        target = self._at(prefix)
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-        else:
-            target.unlink(missing_ok=True)
+        self._files.delete_folder(prefix)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        top = self._folder(prefix)
-        return iter(sorted(e.name for e in os.scandir(top) if e.is_dir())) if top.is_dir() else iter(())
-
-    def _at(self, path: str) -> Path:
-        return self.root / safe(path)
-
-    def _folder(self, prefix: str) -> Path:
-        return self._at(prefix) if prefix else self.root
+        with _not_found(prefix):
+            return self._files.folders(prefix)
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
-            elif not entry.name.startswith(TEMPORARY):
-                yield prefix + entry.name, entry.stat().st_size
+class LocalObjects(LakeObjects):
+    """Objects as files below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        files = LocalFiles(root)
+        super().__init__(files)
+        self.root = files.root
 
 
-def _write_synced(path: Path, body: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
+def open_lake(uri: str) -> ObjectStore:
+    """The store behind a local path, a file: URI, in HDFS (extra `hdfs`), or another that obstore knows (extra `s3`).
+    LakeRefused if there can be none."""
+    if kind_of(uri) == "local":
+        return LocalObjects(local_root(uri))
+    return LakeObjects(_opened(uri))
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def check_lake(uri: str) -> None:
+    """Raise LakeRefused for a place that cannot be a lake; OSError if it cannot be asked."""
+    if kind_of(uri) == "local":
+        _check_folder(local_root(uri))
+    else:
+        _check_store(_opened(uri))
+
+
+def storage_options(uri: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Options for deltalake; it finds all else in the environment itself."""
+    if uri.startswith("s3") and is_plain_http(environ):
+        return {"allow_http": "true"}
+    return {}
+
+
+def _opened(uri: str) -> LakeFiles:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return opening.open_lake(uri)
+    except MissingPackage as e:
+        raise LakeRefused(str(e)) from None
+    except Refused as e:
+        raise LakeRefused(f"{uri}: {e}") from None
+
+
+def _check_folder(root: Path) -> None:
+    path = str(root.absolute())
+    if "\\" in path or unquote(path) != path:
+        message = "no table can be written where a path holds a backslash or %20 (or any other escape)"
+        raise LakeRefused(f"{path}: {message}: take another folder")
+
+
+def _check_store(files: LakeFiles) -> None:
+    """It must take an object, and keep the first of two puts."""
+    try:
+        files.put_if_absent(MARKER, b"{}")
+        is_overwritten = files.put_if_absent(MARKER, uuid4().bytes)
+    except Refused as e:
+        raise LakeRefused(f"{files.uri}: {e}") from e
+    if is_overwritten:
+        message = "the object store overwrites what a conditional put (If-None-Match: *) must leave alone"
+        raise LakeRefused(f"{files.uri}: {message}, so commits to tables would be lost: take another server")
+
+
+@contextmanager
+def _not_found(path: str) -> Iterator[None]:
+    try:
+        yield
+    except NotInLake:
+        raise NotFound(f"no object {path}") from None

@@ -35,10 +35,10 @@ from controlplane.lake.difference import (
     unpublishable,
     wanted_files,
 )
-from controlplane.lake.objects import open_lake
-from controlplane.lake.remote import storage_options
+from controlplane.lake.objects import open_lake, storage_options
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract import FileEntry, failpoint
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.results import FileEntry
 
 LAST = 2**63 - 2  # the version after which there is none
 FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delete what we removed

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.projections import Table
 from controlplane.core.model.tasks import Fragment
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 READY, GO = b'"ready"\n', b'"go"\n'  # the child is about to commit; it may
 COMMAND = (sys.executable, "-P", "-m", "controlplane.lake.publish_child")

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import IO, Literal, TypeAlias
 
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
 COMMAND = (sys.executable, "-P", "-m", "dataplane.fragments.records")

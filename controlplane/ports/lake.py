@@ -33,7 +33,7 @@ class ObjectStore(Protocol):
         """Make the same bytes available under a second path (hard link, server-side copy); repeating is harmless."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove everything below a prefix; nothing there is fine."""
+        """Remove everything below a prefix, or the object of that name; nothing there is fine."""
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Names directly below a prefix."""

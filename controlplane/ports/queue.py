@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
-from dataplane.contract import Json, Kind, TaskError
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 
 class Queue(Protocol):

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from dataplane.contract import Json, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 
 class States(Protocol):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.tasks import Fragment, Trace
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 class Traces(Protocol):

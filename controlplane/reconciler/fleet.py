@@ -28,7 +28,7 @@ from controlplane.operations.upkeep.orphans import sweep
 from controlplane.operations.work import claims, rescue
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
-from dataplane.contract import DRIVER_KINDS, WORKER_KINDS, Kind
+from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 
 SILENT_S = 60.0  # a driver that is alive but has not been heard of for so long loses its attempts
 RESCUE_TRIES = 3  # after which what an attempt finished is computed anew

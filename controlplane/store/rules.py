@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar, cast
 
 from controlplane.core.model.tasks import SIZES, Size
-from dataplane.contract import Kind
+from dataplane.contract.kinds import Kind
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
 K = TypeVar("K")

@@ -16,7 +16,9 @@ from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.files.parse import NO_COLUMNS, alike, as_expected, with_dropped
 from dataplane.connectors.registry import OfUsersCode, SourceReader, reader
-from dataplane.contract import LABEL, Schema, TaskError, TaskSpec, canonical_schema
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import nothing_written

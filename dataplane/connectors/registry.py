@@ -11,7 +11,10 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from dataplane.contract import Json, ListedPartition, Schema, SourceObject, TaskError, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.listings import ListedPartition, SourceObject
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.storage.lake import Lake
 

@@ -15,7 +15,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure
 
 if TYPE_CHECKING:

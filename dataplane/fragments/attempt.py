@@ -16,7 +16,10 @@ from typing import TypeAlias, TypeVar
 
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Claim, Json, TaskError, TaskSpec, label_of
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.identity import label_of
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 from dataplane.errors import GONE
 from dataplane.fragments.links import Links, labels_in
 from dataplane.spark.session import claim_thread

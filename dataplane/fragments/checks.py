@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract import LABEL, Json, Schema, TaskError, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import condition, explain_check

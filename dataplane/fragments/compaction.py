@@ -6,7 +6,9 @@ Does not belong here: which fragments are packed.
 
 from __future__ import annotations
 
-from dataplane.contract import TaskError, TaskSpec, infrastructure_error, pack_id
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.identity import pack_id
+from dataplane.contract.results import TaskError, infrastructure_error
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.inputs import read_files
 from dataplane.fragments.sorting import gathered

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from dataplane.contract import LABEL, MASK, Content, Json, Schema, schema_id
+from dataplane.contract.identity import MASK, Content, schema_id
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import Json, Schema
 
 Type: TypeAlias = str | Mapping[str, Json]
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dataplane.contract import Content, Json, Schema
+from dataplane.contract.identity import Content
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import BITS, FLOATS, columns_id
 

@@ -14,12 +14,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract import EXPECTATION, LABEL, REASON, Json, Schema, TaskError
+from dataplane.contract.results import EXPECTATION, LABEL, REASON, TaskError
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.content import quoted
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.sorting import clustered, clustered_within
+from dataplane.fragments.statistics import read_footer
 from dataplane.fragments.writing import Written, write_labelled, write_many, write_one
 from dataplane.spark.errors import ErrorSource, explain
 from dataplane.spark.plan_guard import check_condition, check_filter
@@ -118,7 +120,7 @@ def write_dealt(attempt: Attempt, rows: DataFrame) -> tuple[dict[str, Written], 
 
 def _taken_out(attempt: Attempt, written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
-    count: int = sum(attempt.lake.footer(path, size).num_rows for path, size in written.files.items())
+    count: int = sum(read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items())
     attempt.lake.delete(written.files)
     return count
 

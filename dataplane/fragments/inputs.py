@@ -13,7 +13,8 @@ from operator import or_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.key_columns import any_of, only
 from dataplane.fragments.links import with_label

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import Json, KeyPart, Schema, column_texts
+from dataplane.contract.keys import KeyPart, column_texts
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.content import quoted
 from dataplane.spark.session import under

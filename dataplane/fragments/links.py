@@ -11,7 +11,8 @@ import os
 import re
 from pathlib import Path
 
-from dataplane.contract import LABEL, Json, Schema
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import Json, Schema
 
 _SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop tells compression by them
 _NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")

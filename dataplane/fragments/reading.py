@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dataplane.contract import LABEL, Schema
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import Schema
 from dataplane.errors import GONE, MADE_AGAIN, TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import with_label

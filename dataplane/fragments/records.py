@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.storage.lake import open_lake
 

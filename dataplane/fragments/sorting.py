@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dataplane.contract import LABEL, Json
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import Json
 from dataplane.fragments.content import quoted
 
 

@@ -13,7 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from dataplane.contract import FileEntry, Json, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema
 from dataplane.storage.lake import Lake
 
 INDEXED = 32  # columns, as Delta does
@@ -34,13 +35,20 @@ class Column:
 
 def file_entry(lake: Lake, path: str, size: int, schema: Schema) -> FileEntry:
     """One file of a fragment as its footer describes it."""
-    footer = lake.footer(path, size)
+    footer = read_footer(lake, path, size)
     return {
         "path": path,
         "size": size,
         "rows": footer.num_rows,
         "stats": statistics(footer, schema),
     }
+
+
+def read_footer(lake: Lake, path: str, size: int) -> Any:
+    """The metadata of a Parquet file, as pyarrow has them."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_metadata(lake.open(path, size))
 
 
 def statistics(footer: Any, schema: Schema) -> Json:

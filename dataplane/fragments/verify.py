@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dataplane.contract import EMPTY, Content, Json, Schema
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import DAMAGED, GONE, TaskFailure
 from dataplane.fragments.arrow import raw_batches
 from dataplane.storage.lake import Lake, open_lake

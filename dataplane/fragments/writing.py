@@ -14,7 +14,9 @@ import pyarrow.parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from dataplane.contract import EMPTY, LABEL, Content, FileEntry, Json, Schema, canonical_schema
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.results import LABEL, FileEntry
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content import content_of, content_query, physical, unsupported
@@ -22,7 +24,7 @@ from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.reading import labelled_rows
 from dataplane.fragments.statistics import file_entry
 from dataplane.spark.session import WRITING, reading_session
-from dataplane.storage.lake import fragment_folder
+from dataplane.storage.job_folders import fragment_folder
 
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
 FEW_VALUES = 250_000  # up to which a job of Spark takes longer to begin than they take without (some 0.2 s)

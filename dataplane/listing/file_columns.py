@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from dataplane.contract import NESTED, Json
+from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 if TYPE_CHECKING:

@@ -18,15 +18,9 @@ from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
-from dataplane.contract import (
-    Json,
-    ListedPartition,
-    ListingResult,
-    SourceObject,
-    fixed_folder,
-    is_of_bytes,
-    source_of,
-)
+from dataplane.contract.globs import fixed_folder
+from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, is_of_bytes, source_of
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing import unchanged
 from dataplane.listing.bounds import Bounds

@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dataplane.contract import braces_fault
+from dataplane.contract.globs import braces_fault
 
 _SPECIAL = re.compile(r"[*?\[{\\]")
 

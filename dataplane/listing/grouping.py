@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
-from dataplane.contract import Json, SourceObject, encode_segment, key_of
+from dataplane.contract.keys import encode_segment, key_of
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json
 
 MOST_FILES = 1000  # that a group mostly has at most: each costs something, however small it is
 LARGEST = 4  # times the limit, at which a group ends in any case

@@ -16,7 +16,9 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract import GLOB_CHARACTERS, Json, ListedPartition, SourceObject
+from dataplane.contract.globs import GLOB_CHARACTERS
+from dataplane.contract.listings import ListedPartition, SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
 from dataplane.listing.external_sort import Record, sorted_unique

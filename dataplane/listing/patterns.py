@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dataplane.contract import REGEX_BYTES
+from dataplane.contract.limits import REGEX_BYTES
 from dataplane.errors import TaskFailure
 
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from dataplane.contract import ListedPartition, ListingResult, listing_line
+from dataplane.contract.listings import ListedPartition, ListingResult, listing_line
 
 INLINE_BYTES = 400_000  # of lines that a report carries itself
 BLOCK_BYTES = 1 << 18

@@ -13,7 +13,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.contract import Json, ListedPartition, ListingResult, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.listings import ListedPartition, ListingResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions
 

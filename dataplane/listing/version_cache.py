@@ -18,7 +18,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.contract import Json, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.file_columns import own_columns
 

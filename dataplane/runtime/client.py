@@ -15,7 +15,9 @@ from typing import Any
 
 import httpx2
 
-from dataplane.contract import CONTRACT, Claim, Kind, TaskResult
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskResult
 from dataplane.secrets import remember, without_secrets
 from dataplane.secrets import token as handed_token
 

@@ -19,7 +19,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dataplane.contract import DRIVER_KINDS, KINDS, Claim, TaskResult, TaskSpec, failpoint
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.kinds import DRIVER_KINDS, KINDS
+from dataplane.contract.results import TaskResult
 from dataplane.fragments.attempt import Cancelled
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.executor import Executor

@@ -28,7 +28,10 @@ from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.files.verify import are_unchanged, misread
 from dataplane.connectors.parse_objects import parse_objects, reading_of, schema_of
 from dataplane.connectors.registry import SourceReader
-from dataplane.contract import EMPTY, QUARANTINED, Claim, Content, Json, Output, TaskError, TaskResult, TaskSpec
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.results import QUARANTINED, Output, TaskError, TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Attempt, Cancelled, Failed, task_label
 from dataplane.fragments.checks import check

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from dataplane.contract import Claim
+from dataplane.contract.claims import Claim
 from dataplane.runtime.client import Ended, Heartbeat
 
 IDLE_S = 60.0

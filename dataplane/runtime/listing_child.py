@@ -20,7 +20,8 @@ from contextlib import suppress
 from typing import IO, Protocol
 
 from dataplane import secrets
-from dataplane.contract import Claim, TaskResult
+from dataplane.contract.claims import Claim
+from dataplane.contract.results import TaskResult
 from dataplane.errors import TaskFailure, error_of
 from dataplane.runtime import parent_watch
 from dataplane.secrets import Printing, without_secrets

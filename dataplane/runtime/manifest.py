@@ -12,7 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 import pyspark
 
-from dataplane.contract import CONTRACT, MANIFEST, Claim, Json, Manifest, TaskResult
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.results import MANIFEST, Manifest, TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.secrets import without_secrets
 from dataplane.storage.lake import Lake
 

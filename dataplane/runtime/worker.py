@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Protocol, assert_never
 
 from dataplane.connectors.registry import checker, lister, writer
-from dataplane.contract import WORKER_KINDS, Claim, Json, Kind, ListingResult, TaskResult, TaskSpec, failpoint, label_of
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.identity import label_of
+from dataplane.contract.kinds import WORKER_KINDS, Kind
+from dataplane.contract.listings import ListingResult
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from dataplane.contract import TaskError
+from dataplane.contract.results import TaskError
 from dataplane.errors import DAMAGED, DAMAGED_MADE_AGAIN, GONE, MADE_AGAIN, TaskFailure, of_worker
 from dataplane.spark.jvm_exit import has_ended, how_ended
 from dataplane.spark.sql_positions import Edit, offset_of, original_offset, place_of

@@ -14,7 +14,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import (
+from dataplane.contract.sql_words import (
     SQL_CONFIGURED,
     SQL_DEFAULT,
     SQL_DESCRIBED,

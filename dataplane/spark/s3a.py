@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dataplane.lakes.addresses import endpoint_of
+
 FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 _S3A = "fs.s3a."
@@ -47,8 +49,3 @@ def _place(environ: Mapping[str, str]) -> dict[str, str]:
         f"{_S3A}path.style.access": "true",
         f"{_S3A}connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
     }
-
-
-def endpoint_of(environ: Mapping[str, str]) -> str:
-    """Where another server than the provider's own is; empty for that one."""
-    return environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""

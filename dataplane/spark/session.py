@@ -19,7 +19,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.spark import class_archive, local_filesystem
 from dataplane.spark.errors import explain
 from dataplane.spark.java import NoSpark, provide_java

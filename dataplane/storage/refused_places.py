@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from dataplane.contract import SYSTEM_PLACES, Json
+from dataplane.contract.limits import SYSTEM_PLACES
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.storage.source_stores import is_remote, path_of, root_of
 

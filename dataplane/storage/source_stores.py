@@ -18,10 +18,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
-from dataplane.contract import Json, SourceObject
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
+from dataplane.lakes.addresses import endpoint_of
 from dataplane.secrets import resolved
-from dataplane.spark.s3a import endpoint_of
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -157,10 +158,10 @@ def telling(path: str) -> Iterator[None]:
 def failure(path: str, error: Exception) -> TaskFailure:
     from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
-    from dataplane.storage.object_store_lake import told
+    from dataplane.lakes.object_store import in_words
 
     text = str(error)
-    code, words = told(text)
+    code, words = in_words(text)
     if code in _CODES:
         return TaskFailure(_CODES[code], f"{path}: {words}")
     match error:
@@ -180,7 +181,7 @@ def _first_line(text: str) -> str:
 
 def open_object(store: ObjectStore, found: SourceObject, buffer_bytes: int = BUFFER_BYTES) -> BinaryIO:
     """A listed object as a file. Reading it raises Moved once it is not what was listed."""
-    from dataplane.storage.object_store_lake import ObjectFile
+    from dataplane.lakes.object_store import ObjectFile
 
     raw = ObjectFile(store, path_of(found["uri"]), found["size"], etag_of(found["version"]), telling)
     return io.BufferedReader(raw, buffer_bytes)

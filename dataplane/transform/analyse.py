@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.expectations import check_conditions

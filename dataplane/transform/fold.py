@@ -10,7 +10,10 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from dataplane.contract import Content, Json, TaskError, TaskResult, TaskSpec, next_key
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.identity import Content, next_key
+from dataplane.contract.results import TaskError, TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.writing import Fragment, Stored, Written
 

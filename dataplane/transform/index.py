@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataplane.contract import Content, Json, TaskError, TaskSpec, column_key
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.identity import Content
+from dataplane.contract.keys import column_key
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import content_of, content_query, physical
 from dataplane.fragments.key_columns import key_texts

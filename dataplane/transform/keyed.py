@@ -11,17 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyspark.sql.functions as F
 from pyspark.sql import DataFrame
 
-from dataplane.contract import (
-    LABEL,
-    Json,
-    KeyPart,
-    Schema,
-    TaskError,
-    TaskSpec,
-    canonical_schema,
-    column_key,
-    select_columns,
-)
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.keys import KeyPart, column_key
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema, select_columns
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.expectations import write_dealt, write_one_kept

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import _to_java_column
 from pyspark.sql.functions import lit
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.spark.plan_guard import check_analysed, check_parsed
 from dataplane.spark.session import active
 

@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import Json, TaskError, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.inputs import inputs_of

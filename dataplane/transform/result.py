@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from dataplane.contract import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.writing import storable
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dataplane.contract import LABEL, TaskError, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.results import LABEL, TaskError
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.expectations import write_kept
 from dataplane.fragments.inputs import add_views, inputs_of, inputs_of_batch, inputs_of_keys

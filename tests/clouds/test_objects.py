@@ -11,11 +11,11 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from controlplane.lake.objects import check_lake, open_lake
+from controlplane.lake.objects import LakeRefused, check_lake, open_lake, storage_options
 from controlplane.lake.publisher import DeltaPublisher
-from controlplane.lake.remote import LakeRefused, storage_options
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract import FileEntry, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
 from dataplane.storage.lake import open_lake as open_data_lake
 from dataplane.storage.source_stores import Access, moved, open_root
 from tests.s3.test_objects import (  # noqa: F401  # the suites: their tests run here on the lake below
@@ -28,6 +28,7 @@ from tests.unit.lake.tables import Lake, Rows, struct
 from tests.unit.lake.test_objects import (  # noqa: F401
     test_a_link_outlives_its_source,
     test_a_second_put_changes_nothing,
+    test_deleting_one_object_by_its_name,
     test_deleting_spares_neighbours,
     test_folders_are_the_names_directly_below,
     test_missing_objects,

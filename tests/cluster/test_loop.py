@@ -22,7 +22,7 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from dataplane.contract import CONTRACT
+from dataplane.contract.claims import CONTRACT
 from tests.cluster.faults import Between
 from tests.cluster.site import Site
 from tests.e2e.workspace import until

@@ -28,7 +28,9 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
-from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, TaskSpec, label_of
+from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
+from dataplane.contract.identity import label_of
+from dataplane.contract.results import MANIFEST, TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.e2e.workspace import Service, Workspace, until

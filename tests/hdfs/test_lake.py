@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dataplane.storage.hdfs_lake import HdfsLake
+from dataplane.fragments.statistics import read_footer
 from dataplane.storage.lake import open_lake
+from dataplane.storage.remote_lake import HdfsLake
 from tests.s3.test_lake import (  # noqa: F401  # its tests run here on the lake below
     put,
     test_a_footer_that_is_larger_than_what_is_read_at_first,
@@ -50,5 +51,5 @@ def test_what_is_fetched_is_what_was_put(lake: HdfsLake, tmp_path: Path) -> None
 
 def test_errors_are_words(lake: HdfsLake) -> None:
     with pytest.raises(OSError, match="File does not exist") as e:
-        lake.footer("none.parquet", 100)
+        read_footer(lake, "none.parquet", 100)
     assert "org.apache" not in str(e.value)

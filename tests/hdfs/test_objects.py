@@ -11,16 +11,15 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hdfs_native import Client, WriteOptions
 
-from controlplane.lake import hdfs as lakes
-from controlplane.lake.hdfs import HdfsObjects
-from controlplane.lake.objects import check_lake, open_lake
-from controlplane.lake.remote import LakeRefused
+from controlplane.lake.objects import LakeRefused, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
+from dataplane.lakes.hdfs import SETTINGS
 from tests.servers.hdfs import Hdfs, settings
 from tests.servers.ports import free_port
 from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below
     test_a_link_outlives_its_source,
     test_a_second_put_changes_nothing,
+    test_deleting_one_object_by_its_name,
     test_deleting_spares_neighbours,
     test_folders_are_the_names_directly_below,
     test_missing_objects,
@@ -114,10 +113,15 @@ def test_a_nameservice_is_found_by_the_settings_of_hadoop(
 
 
 def test_nobody_there_is_a_fault_and_nothing_else(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(lakes.SETTINGS, "dfs.client.failover.max.attempts", "1")
-    away = open_lake(f"hdfs://127.0.0.1:{free_port()}/lake")
-    assert isinstance(away, HdfsObjects)
-    for ask in (away.check, lambda: away.sizes("a"), lambda: away.read("a"), lambda: list(away.folders(""))):
+    monkeypatch.setitem(SETTINGS, "dfs.client.failover.max.attempts", "1")
+    address = f"hdfs://127.0.0.1:{free_port()}/lake"
+    away = open_lake(address)
+    for ask in (
+        lambda: check_lake(address),
+        lambda: away.sizes("a"),
+        lambda: away.read("a"),
+        lambda: list(away.folders("")),
+    ):
         with pytest.raises(OSError, match="refused"):
             ask()
 

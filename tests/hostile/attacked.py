@@ -19,7 +19,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.unit.api.world import render, serving
 
 HANG_S = 120.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dataplane.connectors.python.list import objects_of
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
 from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.lake.records import stream
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, check_whole
 from tests.spark.conftest import Lake, done, failed, lake, query, read, schema_of, spark

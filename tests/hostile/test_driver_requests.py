@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.hostile.attacked import attacked
 
 CLAIM: Json = {"contract": 1, "kinds": ["list"], "wait_s": 0}

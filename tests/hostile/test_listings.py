@@ -24,7 +24,10 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from dataplane.contract import CONTRACT, Claim, Json, Kind, TaskResult
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import Ended, Heartbeat, Reported

@@ -25,7 +25,8 @@ from controlplane.operations.work import claims, reports, rescue
 from controlplane.reconciler.fleet import RESCUE_TRIES, Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from dataplane.contract import CONTRACT, MANIFEST, Claim, TaskResult, infrastructure_error
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
 from tests.hostile.garbage import garbage, spoilt
 from tests.hostile.resting import PASSES, Resting
 from tests.property.engine import Engine, Fault, Lake

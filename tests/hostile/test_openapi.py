@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.hostile.attacked import Attacked, attacked
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
-from dataplane.contract import MOST_ALTERNATIVES, MOST_BRACES, braces_fault
+from dataplane.contract.globs import MOST_ALTERNATIVES, MOST_BRACES, braces_fault
 from dataplane.errors import TaskFailure
 from dataplane.listing import glob
 from dataplane.listing.files import keys_for
@@ -162,7 +162,7 @@ def test_alternatives_are_counted_as_they_are_expanded(seed: int) -> None:
     chance = random.Random(seed)
     text = "".join(_piece(chance, 0) for _ in range(3))
     assert text.count("{") > MOST_BRACES or braces_fault(text) is not None or len(braces(text)) <= MOST_ALTERNATIVES
-    from dataplane.contract import _alternatives
+    from dataplane.contract.globs import _alternatives
 
     if braces_fault(text) is None:
         assert len(braces(text)) == _alternatives(text)

@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.drivers.local import inherited
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions

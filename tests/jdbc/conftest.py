@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.servers.postgres import Postgres
 
 NUMBERS = count()

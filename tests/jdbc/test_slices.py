@@ -7,7 +7,7 @@ import pytest
 
 from dataplane.connectors.jdbc.check import check
 from dataplane.connectors.jdbc.list import Slice, partitions
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from tests.jdbc.conftest import Database
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.connectors.jdbc.write import writing
-from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake

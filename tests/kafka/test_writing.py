@@ -23,7 +23,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from dataplane.connectors.kafka.client import messages
 from dataplane.connectors.kafka.server import look
 from dataplane.connectors.kafka.write import check, writing
-from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake

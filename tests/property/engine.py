@@ -26,27 +26,11 @@ from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.lake import ObjectStore
 from dataplane.connectors.files.marker import gone
-from dataplane.contract import (
-    CONTRACT,
-    DRIVER_KINDS,
-    MANIFEST,
-    MASK,
-    REASON,
-    WORKER_KINDS,
-    Claim,
-    Content,
-    FileEntry,
-    Json,
-    Kind,
-    Output,
-    Schema,
-    TaskError,
-    TaskResult,
-    TaskSpec,
-    column_names,
-    label_of,
-    next_key,
-)
+from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
+from dataplane.contract.identity import MASK, Content, label_of, next_key
+from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
+from dataplane.contract.results import MANIFEST, REASON, FileEntry, Output, TaskError, TaskResult
+from dataplane.contract.schemas import Json, Schema, column_names
 from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.operations.desired import controls
 from controlplane.operations.work import claims
-from dataplane.contract import Kind
+from dataplane.contract.kinds import Kind
 from tests.property.engine import Fault
 from tests.property.model import Copy, File, Read
 from tests.property.world import BRANCH, World

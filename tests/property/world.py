@@ -29,7 +29,8 @@ from controlplane.operations.planning.snapshot import desired, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Kind, column_names
+from dataplane.contract.kinds import Kind
+from dataplane.contract.schemas import column_names
 from tests.property import model
 from tests.property.engine import MERGED, PART, Engine, Fault, Faults, Lake, MemoryLake
 from tests.property.further import Script

@@ -14,7 +14,8 @@ import pytest
 
 from dataplane.connectors.files.write import opened, write_tasks
 from dataplane.connectors.files.write_remote import RemoteTarget
-from dataplane.contract import Json, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder
 from dataplane.storage.lake import LocalLake

@@ -23,7 +23,10 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
-from dataplane.contract import CONTRACT, Json, ListingResult, TaskResult
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.listings import ListingResult
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.source_stores import Access, open_root

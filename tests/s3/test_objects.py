@@ -11,6 +11,7 @@ from controlplane.ports.lake import ObjectStore
 from tests.unit.lake.test_objects import (  # noqa: F401  # the suite: its tests run here on the lake below
     test_a_link_outlives_its_source,
     test_a_second_put_changes_nothing,
+    test_deleting_one_object_by_its_name,
     test_deleting_spares_neighbours,
     test_folders_are_the_names_directly_below,
     test_missing_objects,

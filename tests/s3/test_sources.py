@@ -10,7 +10,7 @@ import obstore
 import pyarrow as pa
 import pytest
 
-from dataplane.contract import ListedPartition, SourceObject
+from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.page_buffer import Pages, told

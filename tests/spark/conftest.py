@@ -17,7 +17,11 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Claim, Kind, Schema, TaskError, TaskResult, TaskSpec, canonical_schema, label_of
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.identity import label_of
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskError, TaskResult
+from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
 from dataplane.spark.session import start, stop

@@ -25,7 +25,10 @@ from pyspark.sql import SparkSession
 from controlplane.core.plan import FEWEST
 from controlplane.lake.objects import LocalObjects
 from controlplane.ports.store import Tx
-from dataplane.contract import DRIVER_KINDS, Claim, Json, TaskResult
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import DRIVER_KINDS
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
 from dataplane.spark.session import start, stop

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from dataplane.contract import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, Claim
 
 TOKEN = "hg_test"
 

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.contract import EMPTY, Content, TaskResult, column_key
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.keys import column_key
+from dataplane.contract.results import TaskResult
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 from tests.spark.test_expectations import dropping
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dataplane.contract import DRIVER_KINDS
+from dataplane.contract.kinds import DRIVER_KINDS
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended, Heartbeat
 from tests.spark.plane import TOKEN, Plane
 

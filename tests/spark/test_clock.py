@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from controlplane.core.sql import Query, analyse, apply_edits
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
 AS_OF = 1_763_767_799.9876  # 2025-11-21 23:29:59.9876 UTC, past midnight in Berlin

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pyarrow.parquet
 
-from dataplane.contract import TaskResult
+from dataplane.contract.results import TaskResult
 from tests.spark.conftest import Lake, done, query, read, schema_of
 
 

@@ -13,7 +13,9 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.contract import EMPTY, LABEL, Content, canonical_schema
+from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.results import LABEL
+from dataplane.contract.schemas import canonical_schema
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import content_of, content_query, unsupported
 from dataplane.fragments.content_local import content, is_simple

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.contract import TaskResult
+from dataplane.contract.results import TaskResult
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of
 
 SPARK = {"ansi": True, "case_sensitive": False, "timezone": "UTC"}

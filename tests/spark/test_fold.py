@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dataplane.contract import Content, TaskResult, slot_id
+from dataplane.contract.identity import Content, slot_id
+from dataplane.contract.results import TaskResult
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
 DDL = "v BIGINT"

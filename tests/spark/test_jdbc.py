@@ -11,7 +11,8 @@ import pytest
 
 from dataplane.connectors.jdbc.list import partitions
 from dataplane.connectors.jdbc.read import reading
-from dataplane.contract import Json, Schema, TaskResult, canonical_schema
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.spark.session import reading_session
 from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database

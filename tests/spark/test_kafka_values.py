@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.kafka.values import shaped
-from dataplane.contract import Json, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 from dataplane.spark.errors import ErrorSource, explain
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 

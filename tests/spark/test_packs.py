@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dataplane.contract import EMPTY, Content, Schema, TaskResult, label_of, pack_id
+from dataplane.contract.identity import EMPTY, Content, label_of, pack_id
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Schema
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 
 FRAGMENTS = 8

@@ -14,8 +14,8 @@ import pyarrow.orc
 import pyarrow.parquet
 import pytest
 
-from dataplane.contract import Content
-from dataplane.storage.lake import fragment_folder
+from dataplane.contract.identity import Content
+from dataplane.storage.job_folders import fragment_folder
 from tests.spark.conftest import Lake, done, failed, label, read, schema_of
 
 HOSTILE = [

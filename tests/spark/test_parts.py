@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from controlplane.core.sql import PARTS, Split, Unproven, analyse, apply_edits
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 from tests.unit.sql.piecewise import Table, small_tables
 from tests.unit.sql.queries import TPCH, VERDICTS
 from tests.unit.sql.tpch import tpch_tables

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from dataplane.contract import MANIFEST, Claim, Manifest
+from dataplane.contract.claims import Claim
+from dataplane.contract.results import MANIFEST, Manifest
 from tests.spark.conftest import Folders, done, failed, query
 from tests.spark.plane import TOKEN, Plane
 

@@ -12,7 +12,8 @@ import obstore
 import pytest
 from pyspark.sql import SparkSession
 
-from dataplane.contract import Claim, Kind
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import Kind
 from dataplane.storage.source_stores import Access, open_root, uri_of, version_of
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, failed, read, schema_of

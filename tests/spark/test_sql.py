@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dataplane.contract import Content, TaskResult
+from dataplane.contract.identity import Content
+from dataplane.contract.results import TaskResult
 from dataplane.spark.session import WHOLE
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 

@@ -14,7 +14,9 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from dataplane.contract import Content, FileEntry, Schema, TaskError
+from dataplane.contract.identity import Content
+from dataplane.contract.results import FileEntry, TaskError
+from dataplane.contract.schemas import Schema
 
 SCHEMA: Schema = {
     "type": "struct",

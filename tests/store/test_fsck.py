@@ -20,7 +20,8 @@ from controlplane.operations.upkeep.fsck import FIXES, Finding, fsck
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql import tables as db
-from dataplane.contract import Content, FileEntry
+from dataplane.contract.identity import Content
+from dataplane.contract.results import FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, trace

@@ -34,7 +34,10 @@ from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from dataplane.contract import CONTRACT, EMPTY, Claim, Content, Schema, TaskResult, fragment_id
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.identity import EMPTY, Content, fragment_id
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Schema
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
 from tests.store.conftest import World

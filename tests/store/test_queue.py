@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core.model.tasks import Attempt, Demand, Size, Task
 from controlplane.ports.store import Tx
-from dataplane.contract import Kind
+from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
 from tests.store.examples import d, error, fragment, task
 

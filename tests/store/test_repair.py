@@ -13,7 +13,7 @@ from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep import repair as repairing
 from controlplane.operations.upkeep.repair import Repaired, repair
 from controlplane.ports.store import Tx
-from dataplane.contract import FileEntry
+from dataplane.contract.results import FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, d, fragment, state, trace

@@ -17,7 +17,7 @@ from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Kind
+from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,

@@ -14,7 +14,8 @@ from controlplane.core import partitioning
 from controlplane.core.blueprint.kinds import Check, Fault
 from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
-from dataplane.contract import GLOB_CHARACTERS, SYSTEM_PLACES, braces_fault
+from dataplane.contract.globs import GLOB_CHARACTERS, braces_fault
+from dataplane.contract.limits import SYSTEM_PLACES
 
 NAME: Final = "[a-z][a-z0-9_]*"
 LONGEST_NAME: Final = 100

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

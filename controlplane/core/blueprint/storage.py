@@ -11,7 +11,7 @@ from controlplane.core.blueprint.checks import matching
 from controlplane.core.blueprint.kinds import Choice, Fault, Reading, Text, Whole, secret_fault
 from controlplane.core.blueprint.model import Settings
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from dataplane.contract import REGEX_BYTES
+from dataplane.contract.limits import REGEX_BYTES
 
 LONGEST_REGEX = 1000
 NOTHING: Settings = ()

@@ -15,7 +15,9 @@ from controlplane.core import sql
 from controlplane.core.blueprint import Component, Expectation
 from controlplane.core.compile.ids import SPARK_LINE
 from controlplane.core.errors import Problem
-from dataplane.contract import EXPECTATION, REASON, Json, Schema, digest, select_columns
+from dataplane.contract.encoding import digest
+from dataplane.contract.results import EXPECTATION, REASON
+from dataplane.contract.schemas import Json, Schema, select_columns
 
 EXAMPLES: Final = 3  # failing rows that are told
 

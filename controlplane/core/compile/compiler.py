@@ -23,7 +23,8 @@ from controlplane.core.compile.periods import zone_fault
 from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
-from dataplane.contract import QUARANTINED, Schema
+from dataplane.contract.results import QUARANTINED
+from dataplane.contract.schemas import Schema
 
 
 def compile_revisions(

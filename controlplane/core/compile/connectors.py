@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
 from controlplane.core.compile import ids
-from dataplane.contract import Json, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.schemas import Json
 
 FILES = "files"
 

@@ -13,7 +13,8 @@ from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Position, Previous
 from controlplane.core.errors import Problem
 from controlplane.core.schema.schemas import InvalidSchema, parse_ddl
-from dataplane.contract import Json, Schema, schema_id
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Json, Schema
 
 MODE = "previous"
 REASON = "the partition before, in the order of keys"

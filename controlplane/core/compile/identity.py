@@ -16,7 +16,7 @@ from controlplane.core.compile.checks import Check
 from controlplane.core.compile.modes import Modes
 from controlplane.core.compile.nodes import Node, NodeText, Sink, Slot, Source, Transform
 from controlplane.core.python import code
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dataplane.contract import Content, Json, Schema, digest, schema_id
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import Content, schema_id
+from dataplane.contract.schemas import Json, Schema
 
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 

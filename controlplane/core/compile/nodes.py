@@ -29,7 +29,8 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
 from controlplane.core.python import code
 from controlplane.core.schema.schemas import append_columns, metadata_fields, struct
-from dataplane.contract import Json, Schema, digest, select_columns
+from dataplane.contract.encoding import digest
+from dataplane.contract.schemas import Json, Schema, select_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from controlplane.core.blueprint import Component
 from controlplane.core.partitioning import named
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 _UNORDERED = ("map", "variant")
 

@@ -12,7 +12,7 @@ from typing_extensions import TypeAliasType, TypedDict  # pydantic reads no othe
 
 from controlplane.core.model.states import Cause
 from controlplane.core.model.tasks import Size, TaskState
-from dataplane.contract import Kind
+from dataplane.contract.kinds import Kind
 
 JsonValue = TypeAliasType("JsonValue", "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None")
 """JSON of any form: what users write, or Spark gives."""

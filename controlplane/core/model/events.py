@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
 

@@ -16,7 +16,8 @@ from itertools import chain
 from controlplane.core.compile import ids
 from controlplane.core.model.tasks import Fragment, Task
 from controlplane.core.tree import Entry
-from dataplane.contract import EMPTY, Content, Json, Schema, pack_id, schema_id
+from dataplane.contract.identity import EMPTY, Content, pack_id, schema_id
+from dataplane.contract.schemas import Json, Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
 FEWEST = 16  # fragments in a pack

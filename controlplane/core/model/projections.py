@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.model.tasks import Fragment
-from dataplane.contract import Schema, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract import LABEL, Content, FileEntry, label_of
+from dataplane.contract.identity import Content, label_of
+from dataplane.contract.results import LABEL, FileEntry
 
 PointerKind: TypeAlias = Literal["state", "input", "building", "build", "listing", "target", "task", "publication"]
 """What holds on to a tree. `input`: what a newest state, or a half-built dataset, was made of. `build`: a build trace.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 @dataclass(frozen=True, slots=True)

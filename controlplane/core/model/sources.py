@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dataplane.contract import Json, SourceObject, TaskError
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 AWAITED = "awaited"  # in `Listing.held`
 

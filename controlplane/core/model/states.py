@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 Cause: TypeAlias = Literal[
     "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost"

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from dataplane.contract import Content, FileEntry, Json, Kind, Schema, TaskError
+from dataplane.contract.identity import Content
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import FileEntry, TaskError
+from dataplane.contract.schemas import Json, Schema
 
 TaskState: TypeAlias = Literal["queued", "running", "done", "failed"]
 

@@ -17,7 +17,7 @@ from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Node, Source, Transform
 from controlplane.core.model.states import Cause, PartialState, State, UnfinishedRun
 from controlplane.core.plan.values import Planning
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 _NAME = "/salt"  # behind a dataset's name: no dataset has a slash
 

@@ -16,7 +16,9 @@ from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.inputs import FURTHER, UNRELIABLE, blocked
 from controlplane.core.plan.values import RECENT, Because, Decision, Item, Planning, Status, Sync
-from dataplane.contract import EMPTY, Json, digest, schema_id
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import EMPTY, schema_id
+from dataplane.contract.schemas import Json
 
 VOID = bytes(32)  # the fragment of a partition of which nobody knows what lies there
 

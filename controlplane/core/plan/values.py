@@ -15,7 +15,8 @@ from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, 
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan.keys import Keys
 from controlplane.core.tree import NodeStore
-from dataplane.contract import Json, Schema, TaskError, infrastructure_error, task_error
+from dataplane.contract.results import TaskError, infrastructure_error, task_error
+from dataplane.contract.schemas import Json, Schema
 
 Action: TypeAlias = Literal["compute", "adopt", "remove", "check", "sync"]
 Status: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]

@@ -16,7 +16,8 @@ from controlplane.core.plan import lookups
 from controlplane.core.plan.keys import Keys, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Compute, Decision, Planning, Status
-from dataplane.contract import DEALT, Json, TaskError
+from dataplane.contract.results import DEALT, TaskError
+from dataplane.contract.schemas import Json
 
 CHUNK = 5_000
 CHUNKS = 40  # that one pass looks at, at most

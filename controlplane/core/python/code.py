@@ -12,7 +12,7 @@ from itertools import groupby
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.python.volatility import VolatileCode, volatile
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 _LEFT_OUT = frozenset({"ctx", "type_comment"})
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

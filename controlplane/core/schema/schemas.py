@@ -12,7 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from controlplane.core.errors import HeadgateError
-from dataplane.contract import NESTED, Json, Schema
+from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json, Schema
 
 SIMPLE = {
     "TINYINT": "byte",

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controlplane.core.schema.schemas import struct, types
-from dataplane.contract import NESTED, Json, Schema
+from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json, Schema
 
 INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}  # with the digits that a decimal needs to hold them
 FLOATS = ("float", "double")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from controlplane.core.sql.columns import is_star
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.scan import Lexeme
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from controlplane.core.sql.problems import SqlProblem, problem_at
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.scan import Lexeme, scan
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 _QUERIES = frozenset({"FROM", "SELECT", "TABLE", "VALUES", "WITH"})
 _OPENING = "SELECT 1 WHERE (\n"  # a line of its own: places are counted from the next one

@@ -29,7 +29,7 @@ from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.volatile import VolatileCall, volatile
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 _ARITY: Final = re.compile(
     r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>|The number of provided arguments"

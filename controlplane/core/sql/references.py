@@ -12,7 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
-from dataplane.contract import SQL_TABLE_FUNCTIONS
+from dataplane.contract.sql_words import SQL_TABLE_FUNCTIONS
 
 _FORMATS: Final = frozenset(
     {

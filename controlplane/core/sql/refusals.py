@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
-from dataplane.contract import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
+from dataplane.contract.sql_words import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
 
 Refusal: TypeAlias = tuple[str, str, str]  # code, message, hint
 

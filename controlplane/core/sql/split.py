@@ -23,7 +23,7 @@ from controlplane.core.sql.merging import Partial, partial_of
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.relations import Mention, QueryScope, is_query, relation_of
 from controlplane.core.sql.scan import Lexeme
-from dataplane.contract import LABEL
+from dataplane.contract.results import LABEL
 
 PARTS: Final = "_headgate_parts"  # the table that the second query reads
 _FOLDED: Final = ("having", "qualify", "windows", "order", "sort", "cluster", "distribute")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from controlplane.core.errors import CorruptNode
 from controlplane.core.tree.shape import TOP
 from controlplane.core.tree.values import KEYS_TAG, NODE_TAG, Entry, Summary, Totals
-from dataplane.contract import MASK, Content
+from dataplane.contract.identity import MASK, Content
 
 VERSION = 1
 ID = 32

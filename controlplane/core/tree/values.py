@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from dataplane.contract import EMPTY, Content
+from dataplane.contract.identity import EMPTY, Content
 
 NODE_TAG = b"headgate/node/1\n"
 KEYS_TAG = b"headgate/node-keys/1\n"

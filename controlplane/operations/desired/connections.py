@@ -15,7 +15,7 @@ from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from dataplane.contract import digest
+from dataplane.contract.encoding import digest
 
 BRANCH = "main"
 Job: TypeAlias = dict[str, object]

@@ -28,7 +28,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.overview import as_known
 from controlplane.ports.store import Tx
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 STATES_A_TIME = 50
 

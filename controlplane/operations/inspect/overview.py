@@ -36,7 +36,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.ports.store import Tx
-from dataplane.contract import infrastructure_error
+from dataplane.contract.results import infrastructure_error
 
 ENDS_SHOWN = 10  # of drivers
 

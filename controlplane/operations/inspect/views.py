@@ -35,7 +35,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from dataplane.contract import TaskError
+from dataplane.contract.results import TaskError
 
 SHOWN_KEYS = 100
 

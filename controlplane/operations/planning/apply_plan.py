@@ -16,7 +16,8 @@ from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles, of_dataset
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import Json, failpoint
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.schemas import Json
 
 AGAIN_S = 1.0
 

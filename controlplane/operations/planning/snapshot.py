@@ -22,7 +22,7 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.ports.store import Tx
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 T = TypeVar("T")
 

@@ -21,7 +21,8 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import TaskResult, pack_id, partition_result
+from dataplane.contract.identity import pack_id
+from dataplane.contract.results import TaskResult, partition_result
 
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20

@@ -22,7 +22,7 @@ from controlplane.core.model.retention import PointerKind
 from controlplane.core.model.tasks import Fragment
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import failpoint
+from dataplane.contract.failpoints import failpoint
 
 READERS: tuple[PointerKind, ...] = ("state", "task", "publication")
 FOLDERS_A_TIME = 100

@@ -16,7 +16,8 @@ from controlplane.core.plan import RECENT
 from controlplane.operations.projections import compaction
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import failpoint, schema_id
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.identity import schema_id
 
 log = logs.get("publish")
 

@@ -17,7 +17,7 @@ from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep.pointers import with_roots
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import FileEntry
+from dataplane.contract.results import FileEntry
 
 LIMIT = 1_000  # findings that are told
 A_TIME = 500  # fragments that are looked up together

@@ -17,15 +17,11 @@ from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
 from controlplane.ports.store import Tx
-from dataplane.contract import (
-    CONTRACT,
-    Claim,
-    Json,
-    Kind,
-    TaskSpec,
-    failpoint,
-    pair_key,
-)
+from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.keys import pair_key
+from dataplane.contract.kinds import Kind
+from dataplane.contract.schemas import Json
 
 LEASE_S = 30.0
 

@@ -13,7 +13,9 @@ from typing import cast
 from controlplane.core.compile import ids
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.ports.store import Tx
-from dataplane.contract import Content, Json, TaskResult, next_key
+from dataplane.contract.identity import Content, next_key
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 
 Run = list[TaskResult]
 

@@ -22,8 +22,9 @@ from controlplane.core import tree, wire
 from controlplane.core.errors import NotFound
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.ports.lake import ObjectStore
-from dataplane import contract
-from dataplane.contract import Content, ListingResult, listing_head, listing_line
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import Content
+from dataplane.contract.listings import ListingResult, listing_head, listing_line
 
 IN_MEMORY_BYTES = 1 << 20  # of a temporary file
 SOURCES_AT_A_TIME = 500_000
@@ -137,7 +138,7 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
             root, changed = _extended(draft, base, result["after"], _checked(lines, own), records)
             totals = tree.totals(draft, root).content
         files.pop_all()
-    whole = contract.digest("added/1", before=listing.digest, more=own)
+    whole = digest("added/1", before=listing.digest, more=own)
     known = tuple(dict.fromkeys((*listing.columns, *columns)))
     every = all_columns and listing.all_columns
     return ListingDiff(base, root, whole, totals, known, every, changed, listing.objects, 0, records)
@@ -259,9 +260,9 @@ class Draft:
         self._places: dict[bytes, tuple[int, int]] = {}
 
     def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        for digest, body in nodes.items():
-            if digest not in self._places:
-                self._places[digest] = (self._file.seek(0, os.SEEK_END), len(body))
+        for id, body in nodes.items():
+            if id not in self._places:
+                self._places[id] = (self._file.seek(0, os.SEEK_END), len(body))
                 self._file.write(body)
 
     def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:

@@ -17,7 +17,9 @@ from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
-from dataplane.contract import Json, TaskError, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
 TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time

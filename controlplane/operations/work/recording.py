@@ -19,20 +19,19 @@ from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Tx
-from dataplane.contract import (
-    KINDS,
+from dataplane.contract.encoding import Encoded
+from dataplane.contract.identity import fragment_id
+from dataplane.contract.kinds import KINDS
+from dataplane.contract.results import (
     TARGET_GONE,
-    Encoded,
-    Json,
     Output,
     TaskError,
     TaskResult,
-    encoded,
-    fragment_id,
     infrastructure_error,
     output_results,
     partition_result,
 )
+from dataplane.contract.schemas import Json, encoded
 
 BUDGET = 4  # infrastructure failures that a task may have
 

@@ -18,15 +18,10 @@ from controlplane.operations.work import listings
 from controlplane.operations.work.listing_diff import Damaged, Found
 from controlplane.operations.work.recording import Recording
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract import (
-    KINDS,
-    FileEntry,
-    Json,
-    TaskError,
-    TaskResult,
-    failpoint,
-    infrastructure_error,
-)
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.kinds import KINDS
+from dataplane.contract.results import FileEntry, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.schemas import Json
 
 
 class BadReport(HeadgateError):

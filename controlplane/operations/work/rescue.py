@@ -16,12 +16,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import take_in
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract import (
-    KINDS,
-    MANIFEST,
-    TaskResult,
-    infrastructure_error,
-)
+from dataplane.contract.kinds import KINDS
+from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
 
 MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
 

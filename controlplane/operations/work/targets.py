@@ -13,7 +13,7 @@ from controlplane.core import tree
 from controlplane.core.model.projections import Target
 from controlplane.core.model.tasks import Task
 from controlplane.ports.store import Tx
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 
 
 def begun(tx: Tx, tasks: Sequence[Task]) -> dict[str, Json]:

@@ -9,7 +9,9 @@ from typing import Any
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.memory.tables import CowDict, K, NamespaceTables, V
 from controlplane.store.rules import attempt_prefix, larger, within
-from dataplane.contract import Json, Kind, TaskError
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 
 def pick(shelf: CowDict[K, V], keys: Iterable[K] | None) -> dict[K, V]:

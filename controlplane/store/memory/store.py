@@ -29,7 +29,9 @@ from controlplane.store.memory.queue import MemoryQueue, pick
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts
-from dataplane.contract import Content, Json, TaskError
+from dataplane.contract.identity import Content
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 
 def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:

@@ -20,7 +20,8 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
-from dataplane.contract import Json, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -31,7 +31,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 KEYS_A_STATEMENT = 10_000

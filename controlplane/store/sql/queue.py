@@ -16,7 +16,9 @@ from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
 from controlplane.store.rules import attempt_prefix, kind_and_size, kind_text, within
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump, dump_optional, load_optional
-from dataplane.contract import Json, Kind, TaskError
+from dataplane.contract.kinds import Kind
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 
 ORDER = (db.tasks.c.rank, db.tasks.c.queued_us, db.tasks.c.key)
 

@@ -16,7 +16,8 @@ from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
-from dataplane.contract import Json, Schema, TaskError
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json, Schema
 
 
 class SqlStates(Part):

@@ -14,7 +14,8 @@ from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.store.rules import firsts
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, chunks, dump
-from dataplane.contract import MASK, Content, Json, Schema
+from dataplane.contract.identity import MASK, Content
+from dataplane.contract.schemas import Json, Schema
 
 
 class SqlTraces(Part):

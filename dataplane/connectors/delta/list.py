@@ -17,7 +17,10 @@ from urllib.parse import unquote
 
 from dataplane.connectors.delta.log import LOG, Head, TableSnapshot, head, local_place, snapshot, vector_id
 from dataplane.connectors.files.marker import MARKER
-from dataplane.contract import NESTED, Json, ListedPartition, SourceObject, digest, key_of
+from dataplane.contract.encoding import digest
+from dataplane.contract.keys import key_of
+from dataplane.contract.listings import NESTED, ListedPartition, SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import THREADS, listed, local_path
 from dataplane.listing.version_cache import FileReading, Seen, Versions, cache_file, look

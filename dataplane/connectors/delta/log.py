@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 LOG = "_delta_log"

@@ -23,7 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from dataplane.connectors.delta.list import PHYSICAL, root_of, version_of
 from dataplane.connectors.delta.log import LOG, Head, head
 from dataplane.connectors.files.verify import local_file
-from dataplane.contract import LABEL, NESTED, Json, Schema, SourceObject, TaskError, canonical_schema
+from dataplane.contract.listings import NESTED, SourceObject
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

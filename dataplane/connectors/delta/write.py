@@ -23,7 +23,10 @@ from uuid import uuid4
 
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.files.marker import MARKER, TEMPORARY, take
-from dataplane.contract import FileEntry, Json, Schema, TaskSpec, canonical_schema, failpoint
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import check_whole
 from dataplane.listing.files import local_path

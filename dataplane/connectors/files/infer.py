@@ -14,7 +14,9 @@ from dataplane.connectors.files.loading import loaded
 from dataplane.connectors.files.options import has_header, reader
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, first_times
 from dataplane.connectors.files.verify import open_source, plain
-from dataplane.contract import Json, Schema, SourceObject, TaskSpec, canonical_schema
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.spark.session import reading_session

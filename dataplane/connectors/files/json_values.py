@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from dataplane.contract import TaskError
+from dataplane.contract.results import TaskError
 
 # Of a pattern with one bracket at its beginning Python looks for that bracket, which takes a quarter of the time.
 _IN_A_LINE = re.compile(r"}[ \t]*[{\[]"), re.compile(r"\][ \t]*[{\[]")

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.remote import Remote
 from dataplane.connectors.files.verify import local_file
-from dataplane.contract import Json, Schema, SourceObject
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT, with_label
 

@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
-from dataplane.contract import TARGET_GONE, Json
+from dataplane.contract.results import TARGET_GONE
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import dumps
 

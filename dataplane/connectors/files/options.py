@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrameReader, SparkSession
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 CORRUPT = "__headgate_corrupt"

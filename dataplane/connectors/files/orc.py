@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pyarrow
 import pyarrow.orc
 
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 
 _WIDER = {

@@ -20,7 +20,10 @@ from dataplane.connectors.files.options import CORRUPT, has_header, reader
 from dataplane.connectors.files.orc import check_orc
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.connectors.files.verify import open_source, told_path
-from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, TaskSpec, canonical_schema, column_names
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema, column_names
 from dataplane.fragments.attempt import Attempt, isolate, task_label
 from dataplane.fragments.content import quoted
 from dataplane.fragments.expectations import nothing_written, sorted_out, write_kept, write_sorted_out

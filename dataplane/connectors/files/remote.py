@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-from dataplane.contract import LABEL, SourceObject, digest
+from dataplane.contract.encoding import digest
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import LABEL
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.links import OBJECT

@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dataplane.connectors.files.options import users_options
-from dataplane.contract import FileEntry, Json, Schema, TaskError
+from dataplane.contract.results import FileEntry, TaskError
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.content import quoted
 

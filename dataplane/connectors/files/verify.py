@@ -20,7 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.files.json_values import ValueLook
 from dataplane.connectors.files.options import users_options
-from dataplane.contract import Json, SourceObject, TaskError
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
 from dataplane.storage.source_stores import ALL_BYTES, Access, is_remote, moved, open_object, open_root, root_of
 

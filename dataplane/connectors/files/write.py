@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from dataplane.connectors.files.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
-from dataplane.contract import Json, Schema, TaskSpec, encode_key
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.keys import encode_key
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.listing.files import local_path

@@ -22,7 +22,9 @@ from uuid import uuid4
 
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
 from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
-from dataplane.contract import Json, encode_key, failpoint
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.keys import encode_key
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.storage.source_stores import Access, open_root, root_of, telling, uri_of

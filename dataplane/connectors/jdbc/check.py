@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from dataplane.connectors.jdbc.list import columns_of, require_ascending
 from dataplane.connectors.jdbc.server import connected, names_of
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 # Without a schema in the name, the first of the search path that is there.

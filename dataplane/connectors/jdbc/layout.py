@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import Connection, sql
 
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 
 PARTITION = "_partition"

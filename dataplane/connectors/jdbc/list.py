@@ -16,7 +16,9 @@ from urllib.parse import parse_qsl, urlencode
 from psycopg import Connection, sql
 
 from dataplane.connectors.jdbc.server import connected, identifier
-from dataplane.contract import Json, ListedPartition, SourceObject, column_key, encode_segment
+from dataplane.contract.keys import column_key, encode_segment
+from dataplane.contract.listings import ListedPartition, SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import listed
 

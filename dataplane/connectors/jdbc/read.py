@@ -18,7 +18,9 @@ from pyspark.sql import functions as F
 from dataplane.connectors.jdbc.list import Slice, snapshot, source_of
 from dataplane.connectors.jdbc.server import Address, address, connected
 from dataplane.connectors.jdbc.verify import Comparison, comparing
-from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 
 CONNECTIONS = 4  # at a time, where there are as many slices

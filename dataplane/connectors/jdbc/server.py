@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import psycopg
 from psycopg import sql
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
 

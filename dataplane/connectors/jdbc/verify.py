@@ -16,7 +16,8 @@ from psycopg import Connection, sql
 
 from dataplane.connectors.jdbc.list import Slice, columns_of, objects, snapshot
 from dataplane.connectors.jdbc.server import identifier, in_words
-from dataplane.contract import Json, SourceObject
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.schemas import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,10 @@ from dataplane.connectors.files.marker import gone
 from dataplane.connectors.jdbc.layout import PARTITION, Layout, column_types
 from dataplane.connectors.jdbc.server import connected, in_words, names_of
 from dataplane.connectors.jdbc.sync_table import Notes
-from dataplane.contract import Json, Schema, TaskSpec, column_names, column_texts, failpoint
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.keys import column_texts
+from dataplane.contract.schemas import Json, Schema, column_names
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, flat
 from dataplane.storage.lake import Lake

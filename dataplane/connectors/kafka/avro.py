@@ -16,7 +16,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dataplane.connectors.kafka.registry import Registry
-from dataplane.contract import NESTED, Json, Schema, canonical_schema
+from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import remember, resolved
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 T = TypeVar("T")

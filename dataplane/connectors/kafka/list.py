@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
 from dataplane.connectors.kafka.registry import Registry
 from dataplane.connectors.kafka.server import OffsetBounds, Topic, look
-from dataplane.contract import Json, ListedPartition, SourceObject
+from dataplane.contract.listings import ListedPartition, SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import listed
 

@@ -18,7 +18,9 @@ from pyspark.sql import functions as F
 from dataplane.connectors.kafka.client import spark_options
 from dataplane.connectors.kafka.server import Topic, look
 from dataplane.connectors.kafka.values import shaped
-from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 
 HEADERS = "array<struct<key: string, value: binary>>"

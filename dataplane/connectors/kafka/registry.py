@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from dataplane.connectors.kafka.client import OWN, REGISTRY
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.secrets import resolved
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dataplane.connectors.kafka.client import ANSWER_S, client, in_words
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from uuid import uuid4
 from dataplane.connectors.kafka.client import ANSWER_S, client, messages
 from dataplane.connectors.kafka.key_cache import Change, batched
 from dataplane.connectors.kafka.server import SERVERS_OWN, Server, Topic
-from dataplane.contract import Json, failpoint
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 if TYPE_CHECKING:

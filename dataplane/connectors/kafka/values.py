@@ -18,7 +18,7 @@ from dataplane.connectors.files.json_texts import goes_on, loses
 from dataplane.connectors.files.options import CORRUPT
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
 from dataplane.connectors.kafka.registry import Registry
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, to_driver
 from dataplane.fragments.content import quoted
 

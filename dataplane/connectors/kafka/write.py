@@ -21,7 +21,9 @@ from dataplane.connectors.kafka.key_cache import KeyCache, opened
 from dataplane.connectors.kafka.list import newest
 from dataplane.connectors.kafka.server import SERVERS_OWN, Server
 from dataplane.connectors.kafka.topic import BESIDE, MOST, TopicWriter
-from dataplane.contract import Json, Schema, TaskSpec, column_names, failpoint
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.failpoints import failpoint
+from dataplane.contract.schemas import Json, Schema, column_names
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
 from dataplane.storage.lake import Lake

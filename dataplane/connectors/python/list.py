@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
-from dataplane.contract import Json, ListedPartition, SourceObject, key_of
+from dataplane.contract.keys import key_of
+from dataplane.contract.listings import ListedPartition, SourceObject
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
 from dataplane.listing.files import listed

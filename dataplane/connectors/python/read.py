@@ -20,7 +20,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, DateType, FloatType, IntegralType, StringType, StructType
 
 from dataplane.connectors.python.list import Context, Object, objects_of, user_code
-from dataplane.contract import LABEL, Json, Schema, SourceObject, TaskError, canonical_schema
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import LABEL, TaskError
+from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Failed
 from dataplane.spark.errors import ErrorSource, explain

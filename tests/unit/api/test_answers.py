@@ -18,7 +18,8 @@ from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.desired import tokens
 from controlplane.operations.work import claims, reports
-from dataplane.contract import CONTRACT, Json
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.schemas import Json
 from tests.store.examples import driver
 from tests.there import there
 from tests.unit.api.world import TellingWake, render, serving

@@ -15,7 +15,8 @@ from controlplane.core.model.events import Event
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports
 from controlplane.ports.pool import LOG_BYTES
-from dataplane.contract import CONTRACT, TaskError
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.results import TaskError
 from tests.store.examples import d, error, task
 from tests.there import there
 from tests.unit.api.world import BLUEPRINT, World

@@ -15,7 +15,7 @@ from controlplane.api.services import Services
 from controlplane.api.serving import Serving
 from controlplane.client import Headgate
 from controlplane.reconciler.wake import Wake
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 BLUEPRINT = """\
 dataflow: shop

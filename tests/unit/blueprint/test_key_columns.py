@@ -13,7 +13,7 @@ from controlplane.core.errors import InvalidBlueprint
 from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import column_fault
 from controlplane.core.schema.schemas import parse_ddl
-from dataplane.contract import column_key, column_texts, pair_key
+from dataplane.contract.keys import column_key, column_texts, pair_key
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from dataplane.connectors.delta.list import PHYSICAL, check, partitions
 from dataplane.connectors.delta.log import head
 from dataplane.connectors.delta.read import DeltaReading
-from dataplane.contract import NESTED, ListedPartition
+from dataplane.contract.listings import NESTED, ListedPartition
 from dataplane.errors import TaskFailure
 from tests.unit.delta.test_log import METADATA, PROTOCOL, VECTOR, add, commit, remove
 

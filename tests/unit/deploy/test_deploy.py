@@ -16,7 +16,7 @@ from controlplane.api.services import Counters
 from controlplane.drivers import pools
 from controlplane.operations.troubles import Troubles
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract import DRIVER_KINDS, WORKER_KINDS
+from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
 from dataplane.spark.jars import CONNECTORS, coordinates
 from tests.cluster import containerfile
 

@@ -15,7 +15,7 @@ import pytest
 from fastavro import parse_schema, schemaless_writer
 
 from dataplane.connectors.kafka.avro import WrittenUnder, decoded, own_columns, parsed
-from dataplane.contract import NESTED
+from dataplane.contract.listings import NESTED
 from dataplane.errors import TaskFailure
 
 AT = datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)

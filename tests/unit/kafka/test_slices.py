@@ -9,7 +9,7 @@ import pytest
 from dataplane.connectors.kafka.list import ends_of, object_of, slices
 from dataplane.connectors.kafka.read import together
 from dataplane.connectors.kafka.server import OffsetBounds, Topic
-from dataplane.contract import SourceObject
+from dataplane.contract.listings import SourceObject
 from dataplane.errors import TaskFailure
 
 TOPIC = Topic("t", "A", (OffsetBounds(0, 0, 7), OffsetBounds(1, 0, 3)))

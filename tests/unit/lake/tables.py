@@ -17,7 +17,9 @@ from deltalake import DeltaTable
 
 from controlplane.core.model.projections import Table
 from controlplane.core.model.tasks import Fragment
-from dataplane.contract import Content, FileEntry, Json, Schema, fragment_id
+from dataplane.contract.identity import Content, fragment_id
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema
 
 Rows = list[dict[str, Any]]
 ARROW = {

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane.core.model.tasks import Fragment
 from controlplane.lake.contents import damages
-from dataplane.contract import Content
+from dataplane.contract.identity import Content
 from dataplane.fragments.content_local import content
 from tests.unit.lake.tables import Lake, struct
 

@@ -15,7 +15,8 @@ from controlplane.lake.difference import (
     unpublishable,
     wanted_files,
 )
-from dataplane.contract import FileEntry, Json, Schema
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Json, Schema
 
 TABLE = "default/flow/daily"
 

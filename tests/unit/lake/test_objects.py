@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,9 +12,9 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 
 from controlplane.core.errors import NotFound
-from controlplane.lake.objects import LocalObjects, check_lake, open_lake
-from controlplane.lake.remote import LakeRefused, RemoteObjects
+from controlplane.lake.objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
+from dataplane.lakes.object_store import ObjectStoreFiles
 
 
 @pytest.fixture(params=["local", "memory", "obstore-local"])
@@ -21,9 +23,9 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore
         case "local":
             yield LocalObjects(tmp_path / "a lake")
         case "memory":
-            yield RemoteObjects("memory://", MemoryStore())
+            yield LakeObjects(ObjectStoreFiles("memory://", MemoryStore()))
         case _:
-            yield RemoteObjects("file:///x", LocalStore(tmp_path, automatic_cleanup=True))
+            yield LakeObjects(ObjectStoreFiles("file:///x", LocalStore(tmp_path, automatic_cleanup=True)))
 
 
 def test_what_was_put_is_read(lake: ObjectStore) -> None:
@@ -93,6 +95,13 @@ def test_deleting_spares_neighbours(lake: ObjectStore) -> None:
     assert lake.sizes("") == {"ab/4": 0}
 
 
+def test_deleting_one_object_by_its_name(lake: ObjectStore) -> None:
+    for path in ("a/1", "a/11", "a/2"):
+        lake.put_if_absent(path, b"x")
+    lake.delete_prefix("a/1")
+    assert lake.sizes("") == {"a/11": 1, "a/2": 1}
+
+
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a\0b"])
 def test_no_path_leaves_the_lake(lake: ObjectStore, path: str) -> None:
     with pytest.raises(ValueError, match="not a path in the lake"):
@@ -108,7 +117,16 @@ def test_uris_choose_the_store(tmp_path: Path) -> None:
         assert isinstance(store, LocalObjects)
         assert store.root == spaced
         assert store.uri == spaced.as_uri()
-    assert isinstance(open_lake("memory:///"), RemoteObjects)
+    assert open_lake("memory:///").put_if_absent("a", b"1")
+
+
+def test_a_local_lake_needs_no_client(tmp_path: Path) -> None:
+    for plane in ("controlplane.lake.objects", "dataplane.storage.lake"):
+        code = (
+            f"import sys, {plane}; {plane}.open_lake(sys.argv[1]); print([m for m in sys.argv[2:] if m in sys.modules])"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path), "obstore", "hdfs_native", "pyarrow", "pyspark"]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_link_to_another_file_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.lake.records import Format, stream
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.records import write as write_rows
 from tests.unit.lake.tables import struct
 

@@ -20,7 +20,11 @@ from controlplane.operations.context import Context
 from controlplane.operations.work import claims, listings, reports
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Store
-from dataplane.contract import CONTRACT, Claim, Json, ListedPartition, ListingResult, SourceObject, TaskResult, digest
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.encoding import digest
+from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.files import listed
 from dataplane.listing.result_file import ListingWriter
 

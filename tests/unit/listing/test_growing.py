@@ -12,7 +12,8 @@ from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.work.listing_diff import Damaged, Unchanged
 from controlplane.store import open_store
-from dataplane.contract import Claim, ListingResult
+from dataplane.contract.claims import Claim
+from dataplane.contract.listings import ListingResult
 from tests.unit.listing.location import Location, each, file
 
 

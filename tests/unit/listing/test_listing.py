@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dataplane.contract import SourceObject
+from dataplane.contract.listings import SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions

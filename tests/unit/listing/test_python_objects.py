@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataplane.connectors.python.list import check, partitions
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 

@@ -11,7 +11,8 @@ from controlplane.operations.desired import controls
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.work import claims, listings, reports, rescue
-from dataplane.contract import CONTRACT, Claim, TaskResult
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.results import TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.property.engine import user_error

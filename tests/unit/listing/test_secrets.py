@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dataplane.contract import TaskResult
+from dataplane.contract.results import TaskResult
 from dataplane.errors import TaskFailure, error_of
 from dataplane.secrets import (
     Hiding,

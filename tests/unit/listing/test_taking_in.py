@@ -20,7 +20,9 @@ from controlplane.operations.work import listings, rescue
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, lost
 from controlplane.operations.work.reports import Busy
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Content, ListedPartition, ListingResult, SourceObject, digest, listing_line
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import Content
+from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject, listing_line
 from dataplane.listing.files import listed
 from tests.unit.listing.location import NEVER, Location, each, file, files, told
 

@@ -13,7 +13,8 @@ import pytest
 
 from controlplane.lake.objects import LocalObjects
 from controlplane.store import open_store, upgrade
-from dataplane.contract import Claim, ListingResult
+from dataplane.contract.claims import Claim
+from dataplane.contract.listings import ListingResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.unit.listing.location import Location

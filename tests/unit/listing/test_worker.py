@@ -11,7 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from dataplane.contract import Claim, Json, Kind, TaskResult, listing_head
+from dataplane.contract.claims import Claim
+from dataplane.contract.kinds import Kind
+from dataplane.contract.listings import listing_head
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders

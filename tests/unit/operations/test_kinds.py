@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from dataplane.contract import DRIVER_KINDS, KINDS, WORKER_KINDS, Kind
+from dataplane.contract.kinds import DRIVER_KINDS, KINDS, WORKER_KINDS, Kind
 
 
 def test_each_kind_has_its_row() -> None:

@@ -16,7 +16,8 @@ from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, recording, reports, rescue
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract import CONTRACT, MANIFEST, FileEntry, TaskResult
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.results import MANIFEST, FileEntry, TaskResult
 from tests.store.examples import SCHEMA, d, task
 
 LATER_S = max(recording.BACKOFF_S) + 1

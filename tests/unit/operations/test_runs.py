@@ -7,7 +7,8 @@ from typing import Any
 from controlplane.core.model.tasks import Task
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.work.fold_runs import proven
-from dataplane.contract import EMPTY, Content, TaskResult, next_key, slot_id, task_key
+from dataplane.contract.identity import EMPTY, Content, next_key, slot_id, task_key
+from dataplane.contract.results import TaskResult
 
 SCHEMA = parse_ddl("v INT")
 LOGIC, SHARED = bytes(32), slot_id(Content(9, 9, 9), SCHEMA)

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.core.model.retention import Expired
 from controlplane.operations.inspect import causes
-from dataplane.contract import Json
+from dataplane.contract.schemas import Json
 from tests.unit.expectations.world import BRANCH, World
 
 MANY = """\

@@ -18,7 +18,11 @@ from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, RECENT, Commit, Compute, Decision, Learn, Plan, RunChecks, Step, Sync, plan
 from controlplane.core.schema.schemas import parse_ddl
-from dataplane.contract import Content, Json, Schema, SourceObject, digest, fragment_id, source_id, task_error
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import Content, fragment_id
+from dataplane.contract.listings import SourceObject, source_id
+from dataplane.contract.results import task_error
+from dataplane.contract.schemas import Json, Schema
 
 BRANCH = "main"
 SCHEMA = parse_ddl("v INT")

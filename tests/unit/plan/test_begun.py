@@ -9,7 +9,7 @@ import pytest
 from controlplane.core.plan.unfinished import LATER
 from controlplane.operations.desired import controls
 from controlplane.operations.upkeep.collect import GRACE_S, collect
-from dataplane.contract import TaskResult
+from dataplane.contract.results import TaskResult
 from tests.property.engine import Taken, user_error
 from tests.unit.expectations.world import BRANCH, KINDS, World, world_on
 

@@ -18,7 +18,8 @@ from controlplane.core.model.states import LOST
 from controlplane.core.plan.checks.decide import WAITING
 from controlplane.core.plan.sink import anew
 from controlplane.core.plan.unfinished import LATER
-from dataplane.contract import Json, task_error
+from dataplane.contract.results import task_error
+from dataplane.contract.schemas import Json
 from tests.unit.plan.facts import DAY_S, Facts, in_words
 
 ORDERS = """dataflow: shop

@@ -19,7 +19,8 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import Commit, Compute, Decision, plan
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.core.tree import Entry, MemoryNodes
-from dataplane.contract import Content, Json, fragment_id, schema_id
+from dataplane.contract.identity import Content, fragment_id, schema_id
+from dataplane.contract.schemas import Json
 
 FLOW = """dataflow: a
 components:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from controlplane.operations.desired import blueprints
 from controlplane.operations.work import claims
-from dataplane.contract import CONTRACT
+from dataplane.contract.claims import CONTRACT
 from tests.unit.reconciler.test_reasons import SHOP, Place, driver
 
 KILLED = ("ran out of memory: killed at its limit of 64Mi", "memory")

@@ -20,7 +20,8 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract import CONTRACT, Json
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.property.engine import MemoryLake

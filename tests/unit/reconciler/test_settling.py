@@ -11,7 +11,7 @@ from controlplane.operations.work import claims
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from dataplane.contract import CONTRACT
+from dataplane.contract.claims import CONTRACT
 from tests.unit.listing.location import each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
 from tests.unit.reconciler.test_streams import COLUMNS, Place

@@ -13,7 +13,9 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract import CONTRACT, Claim, Json, canonical_schema, infrastructure_error
+from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.results import infrastructure_error
+from dataplane.contract.schemas import Json, canonical_schema
 from tests.property.engine import MemoryLake
 from tests.unit.listing.location import each, file, told
 from tests.unit.reconciler.nowhere import Nowhere

@@ -6,7 +6,8 @@ import pytest
 
 from controlplane.core.schema.schemas import parse_ddl, types
 from controlplane.core.schema.widening import can_stay, grow, in_words, lacking_fields, own_paths
-from dataplane.contract import NESTED, Json
+from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json
 
 # have, found, the least type that holds both where files have types of their own, and where values stand as text
 GROWTH = [

@@ -16,7 +16,10 @@ from typing import Any
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.schema.widening import grow
 from controlplane.operations.desired import blueprints
-from dataplane.contract import Claim, Json, Schema, SourceObject, TaskResult, TaskSpec
+from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import TaskResult
+from dataplane.contract.schemas import Json, Schema
 from tests.property.engine import Engine, path_of
 from tests.property.model import Fragment
 from tests.unit.expectations import world as expectations

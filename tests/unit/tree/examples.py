@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.tree import Entry, MemoryNodes, build
 from controlplane.core.tree.shape import height
-from dataplane.contract import Content
+from dataplane.contract.identity import Content
 
 
 def entry(key: str, version: int = 0) -> Entry:

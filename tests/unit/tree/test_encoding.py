@@ -26,7 +26,7 @@ from controlplane.core.tree import (
 )
 from controlplane.core.tree.codec import Columns, Node, decode, encode, leaf_columns, node_digest
 from controlplane.core.tree.shape import height
-from dataplane.contract import EMPTY, Content
+from dataplane.contract.identity import EMPTY, Content
 from tests.unit.tree.examples import ENDS, built, entry, numbered, odd_keys
 
 SMALL = [

@@ -31,7 +31,7 @@ from controlplane.core.tree import (
     totals,
     verify,
 )
-from dataplane.contract import EMPTY, Content
+from dataplane.contract.identity import EMPTY, Content
 from tests.unit.tree.examples import ENDS, boundary_keys, built, entry, keys, numbered, root_of, states, texts
 
 windows = st.integers(1, 5)

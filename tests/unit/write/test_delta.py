@@ -18,7 +18,8 @@ from deltalake import DeltaTable, write_deltalake
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.delta.write import TRIES, difference, writing
 from dataplane.connectors.files.marker import MARKER
-from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.storage.lake import LocalLake
 from tests.unit.delta.test_log import VECTOR, add, commit

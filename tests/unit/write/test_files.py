@@ -19,7 +19,8 @@ import pytest
 
 from dataplane.connectors.files import write as written
 from dataplane.connectors.files.write import ABANDONED_S, FilesTarget, write_tasks
-from dataplane.contract import Json, Schema, TaskSpec
+from dataplane.contract.claims import TaskSpec
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake

@@ -25,7 +25,8 @@ from controlplane.core.plan.checks.results import Answer
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Commit, Decision, Item, Keep, Planning, RunChecks
-from dataplane.contract import Json, Schema, schema_id, slot_id
+from dataplane.contract.identity import schema_id, slot_id
+from dataplane.contract.schemas import Json, Schema
 
 WAITING = "what is expected of its rows is looked at"
 Parts: TypeAlias = list[tuple[str, bytes]]  # partition, and the key of what a check finds in it

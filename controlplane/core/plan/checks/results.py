@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from controlplane.core.compile.checks import EXAMPLES, Check
-from dataplane.contract import EXPECTATION, Json, TaskError
+from dataplane.contract.results import EXPECTATION, TaskError
+from dataplane.contract.schemas import Json
 
 Answer: TypeAlias = dict[str, Json]  # rows, failing, examples; after: the last partition that is in it, None: all are
 

@@ -32,7 +32,9 @@ from controlplane.core.plan.values import (
 )
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.schema.widening import can_stay, is_grown
-from dataplane.contract import Json, Schema, TaskError, schema_id, select_columns, task_key
+from dataplane.contract.identity import schema_id, task_key
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json, Schema, select_columns
 
 MANY = 100  # objects of one partition of which each counts, in batches of work, as
 OBJECT_BYTES = 64 << 10  # however small it is: what finding and opening it costs

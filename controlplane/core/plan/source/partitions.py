@@ -16,7 +16,7 @@ from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.keys import Keys, lacking
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import Planning
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 
 class Gone(Exception):

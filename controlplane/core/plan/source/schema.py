@@ -23,7 +23,9 @@ from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
 from controlplane.core.schema.widening import Conflict, in_words
-from dataplane.contract import NESTED, Schema, TaskError, select_columns
+from dataplane.contract.listings import NESTED
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Schema, select_columns
 
 FIXED = {
     "text": struct([("value", "string")]),

@@ -15,7 +15,7 @@ from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys
 from controlplane.core.plan.transform.inputs import Input, merged_cut
 from controlplane.core.plan.values import Action, Because, Item, Planning, next_state
-from dataplane.contract import Schema
+from dataplane.contract.schemas import Schema
 
 
 @dataclass(frozen=True, slots=True)

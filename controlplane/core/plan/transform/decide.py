@@ -32,7 +32,8 @@ from controlplane.core.plan.transform.tasks import job_of, tasks_of
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import Commit, Decision, Item, Learn, Planning, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
-from dataplane.contract import Json, Schema, schema_id
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Json, Schema
 
 Work = Callable[[Case, Schema | None, bytes | None], Deciding[Decision]]  # a case, its output's schema, its build key
 

@@ -31,7 +31,8 @@ from controlplane.core.plan.transform import tasks
 from controlplane.core.plan.transform.case import Case, half_built, item_of
 from controlplane.core.plan.unfinished import Finishing
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item, Planning
-from dataplane.contract import EMPTY, Content, Json, Schema, encoded, slot_id
+from dataplane.contract.identity import EMPTY, Content, slot_id
+from dataplane.contract.schemas import Json, Schema, encoded
 
 HOPS = 50  # look-ups for partitions in one pass
 RUN = 64  # partitions after the one that is asked for that its driver may go on to

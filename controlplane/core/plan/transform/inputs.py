@@ -17,7 +17,8 @@ from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.transform.key_index import Index
 from controlplane.core.plan.values import RECENT, Decision, Item, Planning
-from dataplane.contract import Content, Schema, schema_id
+from dataplane.contract.identity import Content, schema_id
+from dataplane.contract.schemas import Schema
 
 BATCH_SEARCH = 4_000  # combinations of recent input states that are tried for an agreeing one
 FURTHER = 1_000  # states of an input that are looked at where it is far ahead of another one

@@ -14,7 +14,7 @@ from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.plan.transform.key_index import output_parts, slot_parts
 from controlplane.core.plan.values import ROW_COST
 from controlplane.core.sql import Edit
-from dataplane.contract import Json, Schema
+from dataplane.contract.schemas import Json, Schema
 
 SINGLE_COST = 8 << 20  # bytes that a task counts for that cannot share a Spark job
 

@@ -25,7 +25,10 @@ from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.values import ROW_COST, Planning, user_error
 from controlplane.core.schema.schemas import EMPTY_SCHEMA
-from dataplane.contract import EMPTY, Content, Json, KeyPart, Schema, TaskError, fragment_id, pair_key
+from dataplane.contract.identity import EMPTY, Content, fragment_id
+from dataplane.contract.keys import KeyPart, pair_key
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Json, Schema
 
 CHUNK = 500  # partitions whose answers are in memory at a time
 Memos = Mapping[bytes, Json]

@@ -23,7 +23,8 @@ from controlplane.core.plan.transform.jobs import between_job, cost_of
 from controlplane.core.plan.transform.partials import PartialsFollowing
 from controlplane.core.plan.values import Decision
 from controlplane.core.sql import PARTS, Unproven
-from dataplane.contract import Json, Schema, slot_id, task_key
+from dataplane.contract.identity import slot_id, task_key
+from dataplane.contract.schemas import Json, Schema
 
 AT_A_TIME = 256  # merges that are asked for together: each names all that it reads
 

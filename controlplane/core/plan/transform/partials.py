@@ -23,7 +23,8 @@ from controlplane.core.plan.transform.inputs import Input
 from controlplane.core.plan.transform.jobs import Divided, column_types, cost_of, divided, part_job, whole_job
 from controlplane.core.plan.values import Decision, Learn
 from controlplane.core.sql import Unproven
-from dataplane.contract import Json, Schema, slot_id, task_key
+from dataplane.contract.identity import slot_id, task_key
+from dataplane.contract.schemas import Json, Schema
 
 PARTS, PARTED = "/parts", "/parted"  # end the names under which states remember them, and what they hold for
 NAMES = (PARTS, PARTED)

@@ -16,7 +16,9 @@ from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.inputs import Input
 from controlplane.core.plan.transform.jobs import cost_of, logic_job
-from dataplane.contract import EMPTY, Encoded, Json, encoded, slot_id, task_key
+from dataplane.contract.encoding import Encoded
+from dataplane.contract.identity import EMPTY, slot_id, task_key
+from dataplane.contract.schemas import Json, encoded
 
 Reads = Mapping[str, tree.Entry | None]  # `each` or `by` slot -> what the partition reads through it
 

@@ -7,6 +7,8 @@ import os
 from abc import abstractmethod
 from typing import Any
 
+BUFFER_BYTES = 1 << 20  # read at a time
+
 
 class RangeFile(io.RawIOBase):
     """A file of so many bytes, for reading."""

@@ -1,8 +1,8 @@
-"""Which texts are paths of the lake. Does not belong here: what lies there."""
+"""Which texts are paths of the lake. Does not belong here: the files there."""
 
 from __future__ import annotations
 
-TEMPORARY = ".tmp-"  # starts the names of files that are not objects yet
+TEMPORARY = ".tmp-"  # starts the names of files that are not whole yet; control plane and Spark overlook them
 
 
 def safe(path: str) -> str:

@@ -1,0 +1,62 @@
+"""Ids that both planes compute alike: of contents, fragments, packs, slots and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dataplane.contract.encoding import Encoded, digest
+from dataplane.contract.schemas import Json, Schema, encoded
+
+MASK = (1 << 64) - 1
+
+
+class Content(NamedTuple):
+    """Fingerprint of a multiset of rows: row count and the sums, mod 2^64, of two 64-bit row hashes."""
+
+    rows: int
+    sum1: int
+    sum2: int
+
+    def plus(self, other: Content) -> Content:
+        return Content(self.rows + other.rows, (self.sum1 + other.sum1) & MASK, (self.sum2 + other.sum2) & MASK)
+
+    def minus(self, other: Content) -> Content:
+        return Content(self.rows - other.rows, (self.sum1 - other.sum1) & MASK, (self.sum2 - other.sum2) & MASK)
+
+
+EMPTY = Content(0, 0, 0)
+
+
+def schema_id(schema: Schema) -> bytes:
+    return digest("schema/1", schema=encoded(schema))
+
+
+def fragment_id(schema: Schema | Encoded, content: Content) -> bytes:
+    return digest("fragment/1", schema=encoded(schema), content=tuple(content))
+
+
+def pack_id(schema: Schema, content: Content) -> bytes:
+    """The rows of several fragments of one schema as one: never the id of a fragment that anything is made of."""
+    return digest("pack/1", schema=encoded(schema), content=tuple(content))
+
+
+def slot_id(content: Content, read_schema: Schema | Encoded) -> bytes:
+    """What a task reads through one input: the rows' content under the read schema."""
+    return digest("slot/1", content=tuple(content), schema=encoded(read_schema))
+
+
+def task_key(logic: bytes, slots: Mapping[str, bytes], salt: bytes | None = None) -> bytes:
+    return digest("task/1", logic=logic, slots=slots, salt=salt)
+
+
+def next_key(job: Mapping[str, Json], task: Mapping[str, Json], before: Content) -> bytes:
+    """The key of a task of a fold, once it is known what came out before it. `ids`: what it reads besides."""
+    fold = job["fold"]
+    slots = {name: bytes.fromhex(id) for name, id in {**fold["shared"], **task["ids"]}.items()}
+    return task_key(bytes.fromhex(fold["logic"]), slots | {fold["name"]: slot_id(before, job["returns"])})
+
+
+def label_of(task: bytes) -> str:
+    """The text that names a task's fragment in the paths of its attempt: 32 hexadecimal digits."""
+    return task.hex()[:32]
