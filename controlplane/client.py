@@ -10,14 +10,47 @@ Does not belong here: files, terminals, processes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NotRequired, Self, TypeAlias, TypedDict
+from typing import Literal, NotRequired, Self, TypeAlias, TypedDict, cast
 from urllib.parse import quote
 
 import httpx2
 
-Json: TypeAlias = dict[str, Any]
+from controlplane.core.model.answers import (
+    ApplyAnswer,
+    AuditAnswer,
+    ChecksAnswer,
+    CollectAnswer,
+    ConnectionsAnswer,
+    DataflowAnswer,
+    DataflowEntry,
+    DataflowsAnswer,
+    DatasetAnswer,
+    DeleteAnswer,
+    EventRecord,
+    FsckAnswer,
+    HistoryAnswer,
+    NewTokenAnswer,
+    PartitionsAnswer,
+    PauseAllAnswer,
+    PauseAnswer,
+    PlanAnswer,
+    ProblemDetail,
+    ProblemDocument,
+    RefreshAnswer,
+    RetryAnswer,
+    StatusAnswer,
+    TargetStatus,
+    TasksAnswer,
+    TokenEntry,
+    TokensAnswer,
+    ValidateAnswer,
+    WhyAnswer,
+)
+from controlplane.core.model.json_values import JsonObject, JsonValue
+
+Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Format: TypeAlias = Literal["json", "csv", "arrow"]
 
 CONNECT_TIMEOUT_S = 10.0
@@ -37,7 +70,7 @@ class Document(TypedDict):
 class ApiError(Exception):
     """The server refused. `problem` is its problem document: type, title, status, detail, request_id, errors."""
 
-    def __init__(self, status: int, problem: Json) -> None:
+    def __init__(self, status: int, problem: ProblemDocument) -> None:
         super().__init__(str(problem.get("detail") or problem.get("title") or f"status {status}"))
         self.status, self.problem = status, problem
 
@@ -72,59 +105,69 @@ class Headgate:
         dry_run: bool = False,
         revision: int | None = None,
         key: str | None = None,
-    ) -> Json:
+    ) -> ApplyAnswer:
         """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet)."""
         query = {"branch": branch, "dry_run": str(dry_run).lower()}
         headers = _match(revision) | _key(key)
-        return self._post("/v1/blueprints", {"blueprints": list(documents)}, query, headers)
+        return cast("ApplyAnswer", self._post("/v1/blueprints", {"blueprints": list(documents)}, query, headers))
 
-    def validate(self, documents: Iterable[Document]) -> list[Json]:
+    def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
-        found: list[Json] = self._post("/v1/validate", {"blueprints": list(documents)})["errors"]
-        return found
+        found = cast("ValidateAnswer", self._post("/v1/validate", {"blueprints": list(documents)}))
+        return found["errors"]
 
-    def connections(self, documents: Iterable[Document]) -> Json:
+    def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
         """What a worker finds in the way of each place that these blueprints read or write."""
-        return self._post("/v1/connections", {"blueprints": list(documents)})
+        return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
 
-    def dataflows(self, branch: str = "main") -> list[Json]:
-        found: list[Json] = self._get(f"/v1/branches/{_segment(branch)}/dataflows")["items"]
-        return found
+    def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
+        found = cast("DataflowsAnswer", self._get(f"/v1/branches/{_segment(branch)}/dataflows"))
+        return found["items"]
 
-    def dataflow(self, name: str, branch: str = "main") -> Json:
-        return self._get(f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}")
+    def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
+        return cast("DataflowAnswer", self._get(f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"))
 
-    def delete(self, name: str, *, branch: str = "main", revision: int | None = None) -> Json:
+    def delete(self, name: str, *, branch: str = "main", revision: int | None = None) -> DeleteAnswer:
         path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"
-        return _value(self._http.delete(path, headers=_match(revision)))
+        return cast("DeleteAnswer", _value(self._http.delete(path, headers=_match(revision))))
 
-    def plan(self, *, branch: str = "main", dataflows: Iterable[str] = ()) -> Json:
+    def plan(self, *, branch: str = "main", dataflows: Iterable[str] = ()) -> PlanAnswer:
         """The whole plan: pages are put together."""
-        query: Json = {"dataflow": list(dataflows), "limit": 1000}
-        plan = page = self._get(f"/v1/branches/{_segment(branch)}/plan", query)
+        path = f"/v1/branches/{_segment(branch)}/plan"
+        query: Query = {"dataflow": list(dataflows), "limit": 1000}
+        plan = page = cast("PlanAnswer", self._get(path, query))
         while page["next"] is not None:
-            page = self._get(f"/v1/branches/{_segment(branch)}/plan", query | {"after": page["next"]})
+            page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
             plan["items"] += page["items"]
-        return plan | {"next": None}
+        return {**plan, "next": None}
 
     # looking
-    def status(self, target: str | None = None, *, branch: str = "main") -> Json:
-        return self._get(f"/v1/branches/{_segment(branch)}/status", _given(target=target))
+    def status(self, target: str | None = None, *, branch: str = "main") -> StatusAnswer:
+        return cast("StatusAnswer", self._get(f"/v1/branches/{_segment(branch)}/status", _given(target=target)))
 
-    def dataset(self, name: str, *, branch: str = "main") -> Json:
-        return self._get(_dataset(branch, name))
+    def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
+        """Of what a write component makes, see `target`."""
+        return cast("DatasetAnswer", self._get(_dataset(branch, name)))
 
-    def partitions(self, name: str, *, branch: str = "main", after: str | None = None, limit: int = 100) -> Json:
-        return self._get(f"{_dataset(branch, name)}/partitions", _given(after=after, limit=limit))
+    def target(self, name: str, *, branch: str = "main") -> TargetStatus:
+        """How a copy elsewhere stands."""
+        return cast("TargetStatus", self._get(_dataset(branch, name)))
 
-    def history(self, name: str, *, branch: str = "main", before: int | None = None, limit: int = 100) -> Json:
-        return self._get(f"{_dataset(branch, name)}/history", _given(before=before, limit=limit))
+    def partitions(
+        self, name: str, *, branch: str = "main", after: str | None = None, limit: int = 100
+    ) -> PartitionsAnswer:
+        return cast(
+            "PartitionsAnswer", self._get(f"{_dataset(branch, name)}/partitions", _given(after=after, limit=limit))
+        )
 
-    def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> Json:
-        return self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation))
+    def history(self, name: str, *, branch: str = "main", before: int | None = None, limit: int = 100) -> HistoryAnswer:
+        return cast("HistoryAnswer", self._get(f"{_dataset(branch, name)}/history", _given(before=before, limit=limit)))
 
-    def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> Json:
-        return self._get(f"{_dataset(branch, name)}/why", _given(partition=partition))
+    def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> ChecksAnswer:
+        return cast("ChecksAnswer", self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation)))
+
+    def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> WhyAnswer:
+        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", _given(partition=partition)))
 
     @contextmanager
     def records(
@@ -148,20 +191,24 @@ class Headgate:
     # operating
     def refresh(
         self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False, force: bool = False
-    ) -> Json:
+    ) -> RefreshAnswer:
         body = {"target": target, "accept_deletes": accept_deletes, "force": force}
-        return self._post(f"/v1/branches/{_segment(branch)}/refresh", body)
+        return cast("RefreshAnswer", self._post(f"/v1/branches/{_segment(branch)}/refresh", body))
 
-    def retry(self, target: str | None = None, *, branch: str = "main") -> Json:
-        return self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target})
+    def retry(self, target: str | None = None, *, branch: str = "main") -> RetryAnswer:
+        return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target}))
 
-    def pause(self, target: str | None = None, *, branch: str = "main") -> Json:
-        return self._post(f"/v1/branches/{_segment(branch)}/pause", {"target": target})
+    def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+        return cast(
+            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{_segment(branch)}/pause", {"target": target})
+        )
 
-    def resume(self, target: str | None = None, *, branch: str = "main") -> Json:
-        return self._post(f"/v1/branches/{_segment(branch)}/resume", {"target": target})
+    def resume(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
+        return cast(
+            "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{_segment(branch)}/resume", {"target": target})
+        )
 
-    def events(self, after: int | None = None, *, follow: bool = True) -> Iterator[Json | None]:
+    def events(self, after: int | None = None, *, follow: bool = True) -> Iterator[EventRecord | None]:
         """Events after an id (None: from now on), in order; None in between shows that the connection lives."""
         query = _given(after=after, follow=str(follow).lower())
         timeout = httpx2.Timeout(QUIET_LIMIT_S, connect=CONNECT_TIMEOUT_S)
@@ -176,43 +223,46 @@ class Headgate:
                     yield None
 
     # looking after the database
-    def gc(self, *, packs: bool = False) -> Json:
+    def gc(self, *, packs: bool = False) -> CollectAnswer:
         """Collect what nothing refers to any more; how many rows of each kind went. With `packs`, all packs are given
         up, too, and made again in time."""
-        return self._at_length("/v1/gc", {"packs": True} if packs else None)
+        return cast("CollectAnswer", self._at_length("/v1/gc", {"packs": True} if packs else None))
 
     def fsck(
         self, *, files: bool = False, contents: bool = False, dataset: str | None = None, repair: bool = False
-    ) -> Json:
+    ) -> FsckAnswer:
         """What is not as it should be, as `findings`; with `files`, files in the lake are looked for, too. `contents`:
         all rows are read, or those of one `dataset`, and compared with what was written. `repair`: what is lost, or
         found damaged, is made again; of that tells `repaired`."""
-        body = {"files": files, "repair": repair}
-        more: dict[str, Any] = {"contents": True, "dataset": dataset} if contents else {}
-        return self._at_length("/v1/fsck", body | more)
+        body: dict[str, bool | str | None] = {"files": files, "repair": repair}
+        if contents:
+            body |= {"contents": True, "dataset": dataset}
+        return cast("FsckAnswer", self._at_length("/v1/fsck", body))
 
     # tokens and health
-    def create_token(self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None) -> Json:
+    def create_token(
+        self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None
+    ) -> NewTokenAnswer:
         """Make a token; its text is under `token`, in this answer only."""
-        return self._post("/v1/tokens", {"name": name, "scopes": list(scopes), "ttl_s": ttl_s})
+        return cast("NewTokenAnswer", self._post("/v1/tokens", {"name": name, "scopes": list(scopes), "ttl_s": ttl_s}))
 
-    def tokens(self) -> list[Json]:
-        found: list[Json] = self._get("/v1/tokens")["items"]
-        return found
+    def tokens(self) -> list[TokenEntry]:
+        found = cast("TokensAnswer", self._get("/v1/tokens"))
+        return found["items"]
 
     def revoke_token(self, id: str) -> None:
         _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
 
-    def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> Json:
-        return self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit})
+    def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
+        return cast("TasksAnswer", self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit}))
 
     def log(self, attempt: str, *, tail: int = 200) -> str:
         """The last lines that the driver of an attempt said."""
         response = self._http.get(f"/v1/attempts/{_segment(attempt)}/log", params={"tail": tail})
         return response.text if response.status_code < 400 else str(_value(response))
 
-    def audit(self, limit: int = 100) -> Json:
-        return self._get("/v1/audit", {"limit": limit})
+    def audit(self, limit: int = 100) -> AuditAnswer:
+        return cast("AuditAnswer", self._get("/v1/audit", {"limit": limit}))
 
     def is_ready(self) -> bool:
         try:
@@ -220,48 +270,54 @@ class Headgate:
         except httpx2.TransportError:
             return False
 
-    def _get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+    def _get(self, path: str, query: Query | None = None) -> JsonObject:
         return _value(self._http.get(path, params=query))
 
-    def _at_length(self, path: str, body: Json | None) -> Json:
+    def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
         """For what takes as long as the database is large."""
         timeout = httpx2.Timeout(LONG_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         return _value(self._http.post(path, json=body, timeout=timeout))
 
     def _post(
-        self, path: str, body: Json, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Json:
+        self,
+        path: str,
+        body: Mapping[str, object],
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JsonObject:
         return _value(self._http.post(path, json=body, params=query, headers=headers))
 
 
-def _value(response: httpx2.Response) -> Json:
+def _value(response: httpx2.Response) -> JsonObject:
     if response.status_code == 204:
         return {}
     found = _json(response)
     if response.is_success and isinstance(found, dict):
         return found
-    raise ApiError(response.status_code, found if _is_problem(found) else _unexpected(response))
+    raise ApiError(response.status_code, _problem(found) or _unexpected(response))
 
 
-def _json(response: httpx2.Response) -> Any:
+def _json(response: httpx2.Response) -> JsonValue:
     try:
-        return response.json()
+        return cast("JsonValue", response.json())
     except ValueError:
         return None
 
 
-def _is_problem(found: Any) -> bool:
-    return isinstance(found, dict) and "type" in found
+def _problem(found: JsonValue) -> ProblemDocument | None:
+    if isinstance(found, dict) and "type" in found:
+        return cast("ProblemDocument", found)
+    return None
 
 
-def _unexpected(response: httpx2.Response) -> Json:
+def _unexpected(response: httpx2.Response) -> ProblemDocument:
     """What is told where something else than our server answered, such as what redirects to another address."""
     where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
     detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
     return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
 
 
-def _given(**query: Any) -> Json:
+def _given(**query: str | int | None) -> Query:
     return {k: v for k, v in query.items() if v is not None}
 
 

@@ -27,7 +27,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's way to replace it
+    app.openapi = lambda: describe(app, [module.router for module in ROUTERS])  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 

@@ -20,7 +20,14 @@ PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")
 
 
-class Guarded(APIRoute):
+class Encoded(APIRoute):
+    """A route that has encoded its answer itself: FastAPI neither validates it nor encodes it again."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **{**options, "response_model": None})
+
+
+class Guarded(Encoded):
     """Looks at the token before the body is read; the router's dependency then looks at its scope."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
@@ -15,7 +15,7 @@ from controlplane.api.auth import caller, services
 from controlplane.api.problems import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
-from controlplane.core.model.access import Answer
+from controlplane.core.model import access
 from controlplane.operations.context import Context
 from controlplane.operations.desired.blueprints import MAIN
 from dataplane.contract.encoding import digest
@@ -27,6 +27,13 @@ ETAG_TEXT = r'^"[0-9]{1,9}"$'
 ETAG = re.compile(r'"(\d{1,9})"')
 
 
+T = TypeVar("T")
+
+
+class Answer(JSONResponse, Generic[T]):
+    """A response whose body is the JSON of a T. Routes say by it what they answer, and `description` tells OpenAPI."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One authenticated request. `repeat` is its Idempotency-Key and the digest of all that it asks for."""
@@ -36,13 +43,14 @@ class Call:
     request: Request
     repeat: tuple[str, bytes] | None
 
-    def once(self, work: Callable[[], Response]) -> Response:
+    def once(self, work: Callable[[], Answer[T]]) -> Answer[T]:
         """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
         if self.repeat is None:
             return work()
         key, body = self.repeat
         with self.services.turn(key):
-            return self._earlier(key, body) or self._remember(key, body, self._answer(work))
+            found = self._earlier(key, body) or self._remember(key, body, self._answer(work))
+        return cast("Answer[T]", found)  # what the same work answered before
 
     def _answer(self, work: Callable[[], Response]) -> Response:
         try:
@@ -65,7 +73,7 @@ class Call:
         record = json.dumps({"content": bytes(response.body).decode(), "headers": kept})
         try:
             with self.services.store.begin(self.context.namespace) as tx:
-                tx.put_answer(Answer(key=key, body=body, status=response.status_code, response=record))
+                tx.put_answer(access.Answer(key=key, body=body, status=response.status_code, response=record))
         except IdempotencyConflict:  # another replica was faster
             return self._earlier(key, body) or response
         return response
@@ -91,10 +99,8 @@ async def call(
     return Call(found, context, request, (f"{token.id}:{idempotency_key}", asked))
 
 
-def answer(
-    value: Mapping[str, Any] | list[Any], status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    return JSONResponse(value, status, headers)
+def answer(value: T, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer[T]:
+    return Answer(value, status, headers)
 
 
 def is_head(request: Request) -> bool:

@@ -1,16 +1,24 @@
 """The OpenAPI document: what FastAPI finds in routes, and what holds for all of them: statuses, problems, media types.
 
-Does not belong here: shapes of one route's body.
+Answers are described by the types that routes return, when the document is first asked for: the API starts without
+them, and no answer is validated. Does not belong here: shapes of one route's body.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import TypedDictSchema
 
 from controlplane.api.auth import PUBLIC
+from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
 from dataplane.contract.schemas import Json
 
@@ -27,20 +35,6 @@ PROBLEM: Json = {
         "detail": TEXT,
         "request_id": TEXT,
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemDetail"}},
-    },
-}
-DETAIL: Json = {
-    "type": "object",
-    "description": "One thing that is wrong. Lines and columns count from 1; 0 where there is no place.",
-    "required": ["file", "line", "column", "code", "message", "hint"],
-    "additionalProperties": False,
-    "properties": {
-        "file": TEXT,
-        "line": {"type": "integer"},
-        "column": {"type": "integer"},
-        "code": TEXT,
-        "message": TEXT,
-        "hint": TEXT,
     },
 }
 WITHOUT_REPEAT = frozenset({"/v1/tokens", "/v1/validate", "/v1/connections"})  # an Idempotency-Key does nothing
@@ -67,25 +61,72 @@ MEDIA = {
 }
 
 
-def describe(app: FastAPI) -> Json:
-    """The document, made once."""
+def describe(app: FastAPI, routers: Iterable[APIRouter]) -> Json:
+    """The document, made once. The routers are those that the application has."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schemas = found.setdefault("components", {}).setdefault("schemas", {})
         for path, operations in found["paths"].items():
             for method, operation in operations.items():
                 _complete(path, method, operation, schemas)
-        schemas |= {"Problem": PROBLEM, "ProblemDetail": DETAIL}
+        schemas["Problem"] = PROBLEM
+        _describe_answers(routers, found["paths"], schemas)
         for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
             schemas.pop(unused, None)
         app.openapi_schema = found
     return app.openapi_schema
 
 
+class ClosedSchema(GenerateJsonSchema):
+    """Answers have these fields and no others; titles that repeat a field's name are left out."""
+
+    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+        return {**super().typed_dict_schema(schema), "additionalProperties": False}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic names it
+        return False
+
+
+def _describe_answers(routers: Iterable[APIRouter], paths: Json, schemas: Json) -> None:
+    """Put the schema of each answer beside the success of its route."""
+    found = list(answers(routers))
+    described, shared = TypeAdapter.json_schemas(
+        [(f"{one.method} {one.path}", "serialization", TypeAdapter(one.kind)) for one in found],
+        ref_template="#/components/schemas/{model}",
+        schema_generator=ClosedSchema,
+    )
+    schemas.update(shared["$defs"])
+    for one in found:
+        schema = described[f"{one.method} {one.path}", "serialization"]
+        response = paths[one.path][one.method]["responses"][str(one.status)]
+        response["content"] = {"application/json": {"schema": schema}}
+
+
+class Described(NamedTuple):
+    """What a route answers when it succeeds."""
+
+    method: str
+    path: str
+    status: int
+    kind: Any  # a TypedDict, or a union of some
+
+
+def answers(routers: Iterable[APIRouter]) -> Iterator[Described]:
+    """Of all routes that answer with JSON."""
+    for route in (route for router in routers for route in router.routes):
+        if not isinstance(route, APIRoute):
+            continue
+        returned = get_type_hints(route.endpoint)["return"]
+        if get_origin(returned) is Answer:
+            (kind,) = get_args(returned)
+            for method in route.methods or ():
+                yield Described(method.lower(), route.path, route.status_code or 200, kind)
+
+
 def allowed(app: FastAPI, path: str) -> list[str]:
     """All methods of a path: the framework only knows those of the first route that has it."""
     found = set[str]()
-    for template, operations in describe(app)["paths"].items():
+    for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\\{[a-z]+\\}", "[^/]+", re.escape(template)), path):
             found |= {method.upper() for method in operations}
     return sorted(found | ({"HEAD"} if "GET" in found else set()))

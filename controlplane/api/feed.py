@@ -20,9 +20,9 @@ from anyio import CapacityLimiter, to_thread
 from controlplane import logs
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
+from controlplane.core.model.answers import EventRecord
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview
-from dataplane.contract.schemas import Json
 
 STREAMS = 10_000  # of this process
 OF_ONE_TOKEN = 7_500
@@ -192,6 +192,6 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _text(event: Json) -> bytes:
+def _text(event: EventRecord) -> bytes:
     """JSON has no line breaks outside of its strings, and none inside, so one data line is enough."""
     return f"id: {event['id']}\nevent: {event['kind']}\ndata: {json.dumps(event)}\n\n".encode()

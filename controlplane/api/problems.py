@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from controlplane import logs
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.model.answers import ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
@@ -55,14 +55,25 @@ class RequestRefused(HeadgateError):
         self.code, self.headers = code, dict(headers or {})
 
 
-def body(status: int, code: str, detail: str, request_id: str, errors: Iterable[Problem] = ()) -> dict[str, Any]:
+def body(status: int, code: str, detail: str, request_id: str, errors: Iterable[Problem] = ()) -> ProblemDocument:
     return {
         "type": f"urn:headgate:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": redacted(detail),
         "request_id": request_id,
-        "errors": [{**asdict(e), "message": redacted(e.message)} for e in errors],
+        "errors": [_detail(e) for e in errors],
+    }
+
+
+def _detail(problem: Problem) -> ProblemDetail:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "code": problem.code,
+        "message": redacted(problem.message),
+        "hint": problem.hint,
     }
 
 

@@ -19,6 +19,7 @@ from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
+    from controlplane.core.model.answers import ConnectionEntry
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
@@ -65,13 +66,12 @@ def _told(session: Session, problems: Iterable[Problem]) -> list[dict[str, Any]]
     return [asdict(replace(p, file=session.names.get(p.file, p.file))) for p in problems]
 
 
-def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[dict[str, Any]]:
+def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[ConnectionEntry]:
     """What a worker of the service, or of our own, found."""
     from controlplane.cli import sources
 
     with session.connect(home, "run") as client:
-        found: list[dict[str, Any]] = client.connections(sources.as_documents(session.load(files)))["items"]
-    return found
+        return client.connections(sources.as_documents(session.load(files)))["items"]
 
 
 def _checked(session: Session, files: Sequence[Path]) -> Checked:
@@ -196,7 +196,7 @@ def preview(
 def _columns(client: Headgate, dataset: str, branch: str) -> list[str]:
     """Of a dataset as it is now."""
     schema = client.dataset(dataset, branch=branch).get("schema")
-    return [f["name"] for f in schema["fields"]] if schema else []
+    return [field["name"] for field in schema["fields"]] if schema else []
 
 
 def _rows(body: bytes) -> list[dict[str, Any]]:

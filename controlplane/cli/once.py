@@ -15,6 +15,7 @@ from controlplane.cli.sources import BlueprintText
 from controlplane.core.errors import HeadgateError
 
 if TYPE_CHECKING:
+    from controlplane.core.model.answers import RunAnswer
     from controlplane.operations.context import Context
 
 
@@ -33,7 +34,7 @@ class RunRequest:
     accept_deletes: bool = False
 
 
-def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> dict[str, Any]:
+def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
     from controlplane.operations.desired import blueprints, controls
     from controlplane.operations.inspect import overview
@@ -50,10 +51,16 @@ def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], 
     state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
         raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
-    value: dict[str, Any] = overview.summary(context, wish.branch, flows, event)
-    value["spark_started"] = server.drivers_started > drivers
-    value["wall_s"] = round(time.monotonic() - since, 3)
-    return _ordered(value)
+    done = overview.summary(context, wish.branch, flows, event)
+    return {
+        "state": done["state"],
+        "tasks": done["tasks"],
+        "spark_started": server.drivers_started > drivers,
+        "wall_s": round(time.monotonic() - since, 3),
+        "datasets": done["datasets"],
+        "targets": done["targets"],
+        "errors": done["errors"],
+    }
 
 
 def _retrying(context: Context, branch: str, flows: Sequence[str]) -> Callable[[], bool]:
@@ -68,11 +75,6 @@ def _retrying(context: Context, branch: str, flows: Sequence[str]) -> Callable[[
         return any(counts)
 
     return again
-
-
-def _ordered(value: dict[str, Any]) -> dict[str, Any]:
-    first = ("state", "tasks", "spark_started", "wall_s", "datasets", "targets", "errors")
-    return {key: value[key] for key in first} | value
 
 
 def _in_thread(work: Callable[[], str]) -> str:

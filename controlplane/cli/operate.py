@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from controlplane.cli.output import show
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
     from controlplane.client import Headgate
+    from controlplane.core.model.answers import StatusAnswer
 
 MOVING = ("stale", "building")
 
@@ -46,7 +46,8 @@ def apply(
         states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
     from controlplane.core.plan import worst
 
-    found = states[-1] | {
+    found: StatusAnswer = {
+        **states[-1],
         "state": worst(s["state"] for s in states),
         "dataflows": [f for s in states for f in s["dataflows"]],
     }
@@ -84,7 +85,7 @@ def wait(
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 
-def _settled(session: Session, client: Headgate, target: str | None, branch: str) -> dict[str, Any]:
+def _settled(session: Session, client: Headgate, target: str | None, branch: str) -> StatusAnswer:
     """The status once nothing of it moves any more; looked at again at each event."""
     value = client.status(target, branch=branch)
     if not _moves(value):
@@ -97,7 +98,7 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     return value
 
 
-def _moves(value: Mapping[str, Any]) -> bool:
+def _moves(value: StatusAnswer) -> bool:
     things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
     return any(t["state"] in MOVING for t in things)
 

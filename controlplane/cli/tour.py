@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controlplane import demo, settings
 from controlplane.cli import once, views
@@ -22,6 +22,9 @@ from controlplane.cli.progress import Progress
 from controlplane.cli.session import Running, Session
 from controlplane.cli.signals import ending
 from controlplane.demo.data import By, lay_out
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import RunAnswer
 
 BLUEPRINT = "flights.yaml"
 SETTING, EDITED = "late_minutes: 15", "late_minutes: 30"
@@ -44,7 +47,7 @@ def take(session: Session, folder: Path | None, by: By) -> int:
     _say(Lines((f"Working in {place}.", "Getting the data of the example: all flights out of New York in 2013.")))
     late = _lay_out(place, by)
     with session.means.start(settings.read(place / ".headgate"), "run") as server, ending(server.interrupt):
-        values: list[dict[str, Any]] = []
+        values: list[RunAnswer] = []
         for stop in _stops(place, late):
             values.append(_visit(session, server, place, stop, values[-1] if values else None))
             if values[-1]["state"] != "up_to_date":
@@ -84,7 +87,7 @@ def _stops(place: Path, late: tuple[Path, Path]) -> Iterator[Stop]:
     yield Stop("Its revert", "All of it was computed before: a change of pointers.", lambda: blueprint.write_text(text))
 
 
-def _visit(session: Session, server: Running, place: Path, stop: Stop, before: dict[str, Any] | None) -> dict[str, Any]:
+def _visit(session: Session, server: Running, place: Path, stop: Stop, before: RunAnswer | None) -> RunAnswer:
     _heading(stop)
     stop.change()
     started = time.monotonic()
@@ -95,10 +98,11 @@ def _visit(session: Session, server: Running, place: Path, stop: Stop, before: d
     return value
 
 
-def _news(value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _news(value: RunAnswer, before: RunAnswer) -> RunAnswer:
     """The same, with only those datasets and targets that have moved on."""
-    news = {kind: [t for t in value[kind] if t not in before[kind]] for kind in ("datasets", "targets")}
-    return {**value, **news}
+    datasets = [d for d in value["datasets"] if d not in before["datasets"]]
+    targets = [t for t in value["targets"] if t not in before["targets"]]
+    return {**value, "datasets": datasets, "targets": targets}
 
 
 def _heading(stop: Stop) -> None:

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.cli.output import Lines, Table, View, problem_lines
 
-Json = Mapping[str, Any]
+if TYPE_CHECKING:  # a command that only says what it takes needs none of them
+    from controlplane.core.model.answers import (
+        ApplyAnswer,
+        ChecksAnswer,
+        ConnectionEntry,
+        DatasetStatus,
+        ErrorReport,
+        FsckAnswer,
+        HistoryAnswer,
+        LeaderStatus,
+        NewTokenAnswer,
+        PlanAnswer,
+        PlanItem,
+        RootChange,
+        RunAnswer,
+        SourceOrigin,
+        StatusAnswer,
+        TargetStatus,
+        TokenEntry,
+        VolatileConstruct,
+        WhyAnswer,
+    )
+    from controlplane.core.model.check_results import CheckResult
+
+Row: TypeAlias = Mapping[str, object]
 DATASET_COLUMNS = ("name", "state", "generation", "partitions", "rows")
 TARGET_COLUMNS = ("name", "state", "synced_generation", "target")
 PARTITIONS_SHOWN = 3
@@ -17,16 +41,20 @@ HELD_UP = ("waiting", "held", "blocked")  # states that say nothing of what woul
 SHORTEST_LATENESS_S = 10.0  # less is not worth a line
 
 
-def summary(value: Json) -> View:
+def summary(value: RunAnswer) -> View:
     """What a run did."""
     tasks = value["tasks"]
-    counts = ", ".join(f"{tasks[k]} {k}" for k in ("executed", "adopted", "written", "retried", "failed", "other"))
+    counts = ", ".join(f"{count} {name}" for name, count in tasks.items())
     spark = "Spark started" if value["spark_started"] else "Spark was running" if tasks["executed"] else "no Spark"
     head = f"{value['state']} in {value['wall_s']:.1f} s: {counts}; {spark}"
-    return [*_things(value["datasets"], value["targets"]), *_errors(value["errors"]), Lines((head,))]
+    return [
+        *_things(value["datasets"], value["targets"]),
+        *_errors((e["dataset"], e) for e in value["errors"]),
+        Lines((head,)),
+    ]
 
 
-def status(value: Json) -> View:
+def status(value: StatusAnswer) -> View:
     """State by dataflow, and where drivers are in trouble."""
     parts: list[Table | Lines] = []
     for flow in value["dataflows"]:
@@ -35,17 +63,18 @@ def status(value: Json) -> View:
         parts += [Lines(told), *_things(flow["datasets"], flow["targets"])]
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
-    parts += [Lines((_leader(value["leader"]),))] if value.get("leader") else []
-    errors = [d for f in value["dataflows"] for d in (*f["datasets"], *f["targets"]) if d.get("error")]
-    shown = [dict(d["error"], dataset=d["name"]) for d in errors]
-    return [*parts, *_errors(shown)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
+    if leader := value.get("leader"):
+        parts.append(Lines((_leader(leader),)))
+    things = [thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
+    errors = ((thing["name"], thing["error"]) for thing in things)
+    return [*parts, *_errors(errors)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
 
 
-def _leader(leader: Json) -> str:
+def _leader(leader: LeaderStatus) -> str:
     return f"{leader['holder']} leads since {leader['since']}"
 
 
-def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | Lines]:
+def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus]) -> list[Table | Lines]:
     found: list[Table | Lines] = []
     if datasets:
         found.append(_table("", DATASET_COLUMNS, datasets))
@@ -60,19 +89,19 @@ def _things(datasets: Sequence[Json], targets: Sequence[Json]) -> list[Table | L
     return found
 
 
-def _reasons(things: Sequence[Json]) -> list[str]:
+def _reasons(things: Sequence[DatasetStatus | TargetStatus]) -> list[str]:
     """Why things are held up; not of those that only follow another one of them."""
     names = {t["name"] for t in things}
     held = [t for t in things if t["state"] in HELD_UP and not t.get("error")]
-    told = [(t, t["reason"]) for t in held if t.get("reason")]
-    return [f"{t['state']}: {t['name']}: {r}" for t, r in told if r.partition(" ")[0] not in names]
+    told = [(t, t.get("reason") or "") for t in held]
+    return [f"{t['state']}: {t['name']}: {r}" for t, r in told if r and r.partition(" ")[0] not in names]
 
 
-def _check_lines(dataset: Json) -> list[str]:
+def _check_lines(dataset: DatasetStatus) -> list[str]:
     return [f"{state}: {dataset['name']}: {name}" for state, names in dataset["checks"].items() for name in names]
 
 
-def _late_lines(dataset: Json) -> list[str]:
+def _late_lines(dataset: DatasetStatus) -> list[str]:
     """Of a source whose listing is late by more than a period."""
     listing = dataset.get("listing")
     if listing is None or listing["behind_s"] <= max(listing["refresh_s"] or 0.0, SHORTEST_LATENESS_S):
@@ -82,17 +111,18 @@ def _late_lines(dataset: Json) -> list[str]:
     return [f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"]
 
 
-def _errors(errors: Sequence[Json]) -> list[Table | Lines]:
-    """Of each error its place, Spark's condition and the first lines of the message; the log has the rest."""
-    return [Lines(tuple(line for e in errors for line in _failure(e, e.get("dataset"))))] if errors else []
+def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Lines]:
+    """Of each dataset's error its place, Spark's condition and the first lines of the message; the log has the rest."""
+    lines = tuple(line for dataset, error in errors for line in _failure(error, dataset))
+    return [Lines(lines)] if lines else []
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Json]) -> Table:
+def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
     heads = tuple(c.replace("_", " ") for c in columns)
     return Table(title, heads, tuple(tuple(row.get(c) for c in columns) for row in rows))
 
 
-def plan(value: Json) -> View:
+def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
     if not value["items"]:
         return [Lines(("nothing to do",))]
@@ -109,18 +139,18 @@ def _yes(is_so: bool) -> str:
     return "yes" if is_so else "possibly"
 
 
-def _keys(item: Json) -> str:
+def _keys(item: PlanItem) -> str:
     keys = item["partitions"]
     shown = ", ".join(k or "(whole)" for k in keys[:PARTITIONS_SHOWN])
     return shown + (f", ... {len(keys) - PARTITIONS_SHOWN} more" if len(keys) > PARTITIONS_SHOWN else "")
 
 
-def applied(value: Json) -> View:
+def applied(value: ApplyAnswer) -> View:
     revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
     return [Lines(revisions), *plan(value["plan"])]
 
 
-def why(value: Json) -> View:
+def why(value: WhyAnswer) -> View:
     """A chain that reads from the dataset to its causes, nearest first."""
     name = value["dataset"] + (f"/{value['partition']}" if value.get("partition") else "")
     head = f"{name} is {value['state']}" + (f", generation {value['generation']}" if value.get("generation") else "")
@@ -134,7 +164,7 @@ def why(value: Json) -> View:
     return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
 
 
-def connection(found: Json) -> str:
+def connection(found: ConnectionEntry) -> str:
     """One place that was tried."""
     error = found.get("error")
     if not error:
@@ -142,32 +172,37 @@ def connection(found: Json) -> str:
     return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *_failure(error)])
 
 
-def _construct(found: Json) -> str:
+def _construct(found: VolatileConstruct) -> str:
     place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
     return f"{found['construct']} at {place}"
 
 
-def _source(source: Json) -> str:
+def _source(source: SourceOrigin) -> str:
     objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
     return f"{source['dataset']} of {source['location']}{objects}"
 
 
-def _because(item: Json) -> str:
+def _because(item: PlanItem) -> str:
     modes = ", ".join(f"{n} {m['mode']}" for n, m in (item.get("modes") or {}).items())
     parts = [f"{item['dataset']}: {item['action']} because of {item['cause']}"]
-    parts += [item["reason"]] if item.get("reason") else []
-    parts += [f"in {_keys(item)}"] if item.get("partitions") else []
-    parts += [_change(item["because"])] if item.get("because") else []
-    parts += [f"reads {modes}"] if modes else []
+    if reason := item.get("reason"):
+        parts.append(reason)
+    if item.get("partitions"):
+        parts.append(f"in {_keys(item)}")
+    if change := item.get("because"):
+        parts.append(_change(change))
+    if modes:
+        parts.append(f"reads {modes}")
     return "; ".join(parts)
 
 
-def _change(change: Json) -> str:
-    before, after = ((change.get(k) or "nothing")[:12] for k in ("from", "to"))
+def _change(change: RootChange) -> str:
+    before, after = (change["from"] or "nothing")[:12], (change["to"] or "nothing")[:12]
     return f"{change['dataset']} went from {before} to {after}"
 
 
-def _failure(error: Json | None, subject: str | None = None) -> list[str]:
+def _failure(error: Row | None, subject: str | None = None) -> list[str]:
+    """Of an ErrorReport or a ConnectionFault, which has less."""
     if not error:
         return []
     place = f"{error['file']}:{error.get('line') or 0}:{error.get('column') or 0}: " if error.get("file") else ""
@@ -177,13 +212,13 @@ def _failure(error: Json | None, subject: str | None = None) -> list[str]:
     return [head, *(f"  {line}" for line in str(error["message"]).splitlines()[:MESSAGE_LINES]), *log]
 
 
-def history(value: Json) -> View:
+def history(value: HistoryAnswer) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
     rows = tuple((_time(i.get("at")), *(i.get(c) for c in columns[1:])) for i in value["items"])
     return [Table("", columns, rows)]
 
 
-def checks(value: Json) -> View:
+def checks(value: ChecksAnswer) -> View:
     """Of one generation, and of rows that did not become one."""
     parts: list[Table | Lines] = []
     if value["items"]:
@@ -193,18 +228,18 @@ def checks(value: Json) -> View:
     return parts or [Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))]
 
 
-def _checks(title: str, items: Sequence[Json]) -> Table:
+def _checks(title: str, items: Sequence[CheckResult]) -> Table:
     columns = ("check", "on fail", "state", "rows", "failing", "example")
     rows = tuple((i["name"], i["on_fail"], i["state"], i["rows"], i["failing"], _example(i)) for i in items)
     return Table(title, columns, rows)
 
 
-def _example(item: Json) -> str:
+def _example(item: CheckResult) -> str:
     found = item["examples"][0] if item["examples"] else None
     return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
 
 
-def tokens(items: Sequence[Json]) -> View:
+def tokens(items: Sequence[TokenEntry]) -> View:
     columns = ("id", "name", "scopes", "made", "expires", "state")
     rows = tuple(
         (i["id"], i["name"], ", ".join(i["scopes"]), _time(i["at"]), _time(i["expires"]), _token_state(i))
@@ -213,18 +248,18 @@ def tokens(items: Sequence[Json]) -> View:
     return [Table("", columns, rows)]
 
 
-def token(value: Json) -> View:
+def token(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
     expires = f", ends {_time(value['expires'])}" if value.get("expires") else ""
     words = f"{value['id']} {value['name']} ({', '.join(value['scopes'])}){expires}; the token is shown only now"
     return [Lines((value["token"], words))]
 
 
-def _token_state(item: Json) -> str:
+def _token_state(item: TokenEntry) -> str:
     return "revoked" if item.get("revoked") else "expired" if item.get("expired") else "live"
 
 
-def findings(value: Json) -> View:
+def findings(value: FsckAnswer) -> View:
     """What was repaired, and what is wrong, or that nothing is."""
     done = () if value.get("repaired") is None else (Lines(tuple(_repaired(**value["repaired"]))),)
     if not value["findings"]:
@@ -238,16 +273,16 @@ def _repaired(fragments: int, datasets: Sequence[str]) -> Iterator[str]:
     yield from (f"{dataset}: what it lacks is made again" for dataset in datasets)
 
 
-def records(rows: Sequence[Json], columns: Sequence[str]) -> View:
+def records(rows: Sequence[Row], columns: Sequence[str]) -> View:
     return [Table("", tuple(columns), tuple(tuple(row.get(c) for c in columns) for row in rows))]
 
 
-def fields(value: Json) -> View:
+def fields(value: Row) -> View:
     """Any small answer: its fields, one a line."""
     return [Lines(tuple(f"{k.replace('_', ' ')}: {_text(v)}" for k, v in value.items() if v is not None))]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

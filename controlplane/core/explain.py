@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain as chain_of
 from itertools import islice, pairwise
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile import fold
 from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.model.answers import SourceOrigin
 from controlplane.core.model.states import State
 from controlplane.core.plan import Because, Decision, Item, Plan, Snapshot
 from controlplane.core.plan.keys import listed
@@ -105,17 +106,9 @@ def _because(newer: State, older: State | None, desired: Desired) -> Iterator[Be
             yield Because(origin, used.root if used else None, consumed.root)
 
 
-class SourceOf(TypedDict):
-    """A read component that a dataset is made of, and objects behind it."""
-
-    dataset: str
-    location: str
-    objects: list[str]
-
-
-def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOf]:
+def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
     """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
-    found: list[SourceOf] = []
+    found: list[SourceOrigin] = []
     for name in upstream(desired, dataset):
         node, state = desired.nodes[name], world.state(name)
         if not isinstance(node, Source) or state is None:

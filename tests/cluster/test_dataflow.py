@@ -62,7 +62,7 @@ def test_killed_after_a_job_was_made_and_then_on_to_the_right_tables(site: Site,
             assert site.jobs() == ["headgate-driver-standard-0-1", "headgate-worker-0-1"]
             Truth(workspace.folder / "data").assert_all(workspace.lake / "default" / "flights")
             with service.client() as client:
-                claims = [e for e in client.events(0, follow=False) if e and e["kind"] == "task.claimed"]
+                claims: list[Any] = [e for e in client.events(0, follow=False) if e and e["kind"] == "task.claimed"]
                 attempt = next(e["attempt"] for e in claims if e["driver"].startswith("driver-"))
                 assert f"event=attempt attempt={attempt} " in client.log(attempt, tail=10_000)
             service.stop(signal.SIGTERM)

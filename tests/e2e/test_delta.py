@@ -14,10 +14,12 @@ import pytest
 from deltalake import DeltaTable
 
 from controlplane.client import Headgate
+from controlplane.core.model.answers import DatasetAnswer
 from tests.e2e.conftest import closing
 from tests.e2e.foreign_delta import ForeignTable
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
+from tests.there import there
 
 BLUEPRINT = """\
 dataflow: lake
@@ -41,11 +43,11 @@ class Story(Served):
         super().__init__(workspace, service, api, "lake", reads=1)
         self.table = table
 
-    def refreshed(self, code: int = 0) -> dict[str, Any]:
+    def refreshed(self, code: int = 0) -> DatasetAnswer:
         self.refresh(code=code)
         return self.events()
 
-    def events(self) -> dict[str, Any]:
+    def events(self) -> DatasetAnswer:
         return self.api.dataset("lake.events")
 
     def values(self, name: str = "events") -> Rows:
@@ -123,7 +125,7 @@ def test_a_table_that_is_away_loses_nothing(story: Story) -> None:
     wanted, away = story.table.show("widened"), story.table.shown.with_name("away")
     story.table.shown.rename(away)
     assert story.refreshed(code=1)["state"] == "failed"
-    assert story.api.why("lake.events")["error"]["condition"] == "path-not-found"
+    assert there(story.api.why("lake.events")["error"])["condition"] == "path-not-found"
     story.assert_equals(wanted)
     away.rename(story.table.shown)
     assert story.refreshed()["state"] == "up_to_date"

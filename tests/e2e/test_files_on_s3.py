@@ -18,6 +18,7 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.s3 import CREDENTIALS, S3
+from tests.there import there
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
       secret_access_key: "secret://shop/key"}}"""
@@ -82,7 +83,7 @@ class Story(Served):
         assert self.rows("total") == [{"n": len(wanted), "amount": sum(amounts) if wanted else None}]
 
     def condition(self, dataset: str) -> str:
-        return str(self.api.why(f"shop.{dataset}")["error"]["condition"])
+        return str(there(self.api.why(f"shop.{dataset}")["error"])["condition"])
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_a_bad_record_fails_its_object_and_is_named(story: Story) -> None:
     before = story.rows("sales")
     story.put_text("sales/6.csv", b"day,amount\nsix,1\n")
     assert story.refreshed(code=1) == "failed"
-    error = story.api.why("shop.sales")["error"]
+    error = there(story.api.why("shop.sales")["error"])
     assert error["message"].startswith("s3://lake/sales/6.csv")
     assert story.rows("sales") == before
     story.put("6.csv", (6, 60))

@@ -11,10 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from controlplane.core.model.answers import PartitionEntry, StatusAnswer
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres
 from tests.servers.wire import Wire
+from tests.there import there
 
 PASSWORD = "hunter2 & unsafe/%"
 SHOP = """\
@@ -93,9 +95,9 @@ class Shop:
     def settled(self, flow: str) -> str:
         """The state once nothing moves any more."""
         found = until(lambda: self._still(flow), lambda: str(self.client.status(flow)))
-        return str((found or {})["state"])
+        return there(found)["state"]
 
-    def _still(self, flow: str) -> dict[str, Any] | None:
+    def _still(self, flow: str) -> StatusAnswer | None:
         if self.is_listing():
             return None
         value = self.client.status(flow)
@@ -121,10 +123,10 @@ class Shop:
         paid = self.do(f"SELECT {columns} FROM orders WHERE amount > 0 ORDER BY month, id, amount")
         assert self.do(f"SELECT {columns} FROM out.paid ORDER BY month, id, amount") == paid
 
-    def errors(self, flow: str) -> list[str]:
+    def errors(self, flow: str) -> list[str | None]:
         status = self.client.status(flow)
-        states = [d for f in status["dataflows"] for d in (*f["datasets"], *f["targets"])]
-        return [d["error"]["condition"] for d in states if d.get("error")]
+        errors = [d["error"] for f in status["dataflows"] for d in (*f["datasets"], *f["targets"])]
+        return [error["condition"] for error in errors if error]
 
 
 def _plain(value: Any) -> Any:
@@ -211,9 +213,8 @@ def test_a_table_by_slices_and_its_copy(shop: Shop) -> None:
     assert [p["partition"] for p in _partitions(shop)] == ["month", "month=1", "month=2", "month=4"]
 
 
-def _partitions(shop: Shop) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = shop.client.partitions("shop.orders")["items"]
-    return found
+def _partitions(shop: Shop) -> list[PartitionEntry]:
+    return shop.client.partitions("shop.orders")["items"]
 
 
 def test_a_copy_that_was_given_up_is_made_again_as_a_whole(shop: Shop) -> None:

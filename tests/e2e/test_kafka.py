@@ -21,6 +21,7 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import PASSWORD, Kafka
+from tests.there import there
 
 BLUEPRINT = """\
 dataflow: shop
@@ -153,7 +154,7 @@ def test_a_server_that_is_away_loses_nothing(story: Story) -> None:
     story.kafka.stop()
     assert story.refreshed(code=1) == "failed"
     assert sorted(row["id"] for row in story.rows("orders")) == list(range(34))
-    assert "does not answer" in story.api.why("shop.orders")["error"]["message"]
+    assert "does not answer" in there(story.api.why("shop.orders")["error"])["message"]
     story.kafka.start()
     story.send(range(34, 36))
     assert story.refreshed() == "up_to_date"
@@ -165,7 +166,7 @@ def test_messages_that_nobody_read_in_time(story: Story) -> None:
     story.send(range(36, 40))
     story.forget(end + 1)
     assert story.refreshed(code=1) == "failed"
-    assert story.api.why("shop.orders")["error"]["condition"] == "offsets-expired"
+    assert there(story.api.why("shop.orders")["error"])["condition"] == "offsets-expired"
     story.assert_equals(range(36))
     story.refreshed(accept_deletes=True)
     story.assert_equals(set(range(40)) - {36})

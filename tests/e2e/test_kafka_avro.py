@@ -25,6 +25,7 @@ from tests.e2e.served import Served
 from tests.e2e.workspace import Service, Workspace
 from tests.servers.kafka import Kafka
 from tests.servers.registry import PASSWORD, USER, SchemaRegistry
+from tests.there import there
 
 BLUEPRINT = """\
 dataflow: <flow>
@@ -98,9 +99,9 @@ class Prices(Served):
         found = sorted(self.rows(name), key=lambda row: row["_offset"])
         return [{k: v for k, v in row.items() if not k.startswith("_")} for row in found]
 
-    def error(self, name: str = "prices") -> tuple[str, str]:
+    def error(self, name: str = "prices") -> tuple[str | None, str]:
         """Condition and message."""
-        found = self.api.why(f"{self.flow}.{name}")["error"]
+        found = there(self.api.why(f"{self.flow}.{name}")["error"])
         return found["condition"], found["message"]
 
 

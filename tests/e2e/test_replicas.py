@@ -35,6 +35,7 @@ from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.postgres import Postgres, running
+from tests.there import there
 
 TABLE = "shop.orders"
 SHOP = """\
@@ -198,7 +199,7 @@ def test_the_leader_is_killed_between_a_commit_and_its_publication(shop: Shop) -
         shop.leads(first)
         waiting = ends.enter_context(second.serving())
         with waiting.client() as client:
-            holder = client.status()["leader"]["holder"]
+            holder = there(client.status()["leader"])["holder"]
             assert holder.endswith(f"/{instance(first)}"), "the other waits, and says who leads"
             assert f'headgate_leader_epoch{{holder="{holder}"}} 1.0' in metrics(waiting)
         apply(doomed, first)
@@ -231,7 +232,7 @@ def test_a_paused_leader_writes_nothing_when_it_goes_on_and_one_that_ends_hands_
         shop.put(3)
         shop.published(3)
         with one.client() as client:
-            assert client.status()["leader"]["epoch"] == 2
+            assert there(client.status()["leader"])["epoch"] == 2
         assert other.stop(signal.SIGTERM) == 0
         shop.leads(first)
         with shop.store.read() as tx:

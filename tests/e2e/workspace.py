@@ -231,7 +231,7 @@ class Workspace:
 class Run:
     """The JSON of `run`."""
 
-    value: Json
+    value: Mapping[str, Any]
 
     @property
     def executed(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.errors import InvalidBlueprint
+from controlplane.core.model.answers import DatasetStatus
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
@@ -22,6 +23,7 @@ from controlplane.ports.store import Store, Tx
 from tests.hostile.resting import Resting
 from tests.property.model import Component, File, Pick, Read, Total
 from tests.property.world import BRANCH
+from tests.there import there
 
 FILE = File(("k", "v"), ((1, 2), (3, 4)))
 
@@ -165,7 +167,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
         world.go_on()
     status = shown(world, troubles)
     assert status["bad.x"]["state"] == "failed"
-    assert "ValueError: a row that the database refuses" in status["bad.x"]["error"]["message"]
+    assert "ValueError: a row that the database refuses" in there(status["bad.x"]["error"])["message"]
     assert {name for name, dataset in status.items() if dataset["state"] == "failed"} == {"bad.x"}
     spoils = False
     world.later += LONGEST_S
@@ -174,7 +176,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     assert troubles.units == {}
 
 
-def shown(world: Guarded, troubles: Troubles) -> dict[str, dict[str, Any]]:
+def shown(world: Guarded, troubles: Troubles) -> dict[str, DatasetStatus]:
     """The datasets of `status`, by name, in the process that has the loop."""
     status = overview.status(replace(world.ctx, troubles=troubles), BRANCH)
     return {dataset["name"]: dataset for flow in status["dataflows"] for dataset in flow["datasets"]}

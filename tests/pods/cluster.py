@@ -22,8 +22,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from controlplane.client import Headgate
+from controlplane.core.model.answers import DataflowStatus, DriverStatus
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
+from tests.there import there
 
 LOCAL = Path(__file__).parents[2] / "deploy" / "overlays" / "local"
 HANGS = "--timeout=600s"  # nothing here takes as long: what does, hangs
@@ -158,9 +160,9 @@ class Cluster:
         place = ("--namespace", CONTROL, f"--selector={COMPONENT}={LOOPS}")
         return self.kubectl("logs", *place, "--tail=-1", "--all-containers")
 
-    def waits(self, words: str, id: str = "") -> Json:
+    def waits(self, words: str, id: str = "") -> DriverStatus:
         """The driver or worker, of this id or of any, that the status says this of, once it does."""
-        drivers: list[Json] = []
+        drivers: list[DriverStatus] = []
         with self.client() as client:
             for _ in chain([None], islice(client.events(), MANY)):
                 drivers = client.status()["drivers"]
@@ -172,10 +174,10 @@ class Cluster:
         """The log of the loop says so, after what it said before."""
         until(lambda: words in self.log().removeprefix(since), lambda: f"never told: {words!r}")
 
-    def rows(self, table: str) -> pa.Table:
+    def rows(self, table: str | None) -> pa.Table:
         return self.delta(table).to_pyarrow_table()
 
-    def delta(self, table: str) -> DeltaTable:
+    def delta(self, table: str | None) -> DeltaTable:
         """A published table in the object store."""
         options = {
             "AWS_ENDPOINT_URL": f"http://{self.address('s3')}",
@@ -184,7 +186,7 @@ class Cluster:
             "AWS_REGION": "us-east-1",
             "AWS_ALLOW_HTTP": "true",
         }
-        return DeltaTable(table, storage_options=options)
+        return DeltaTable(there(table), storage_options=options)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of the metadata database, for what no answer shows."""
@@ -225,7 +227,7 @@ def moving(client: Headgate, flow: str) -> list[str]:
     return [d["name"] for d in (*found["datasets"], *found["targets"]) if d["state"] in MOVING]
 
 
-def settled(client: Headgate, flow: str) -> Json:
+def settled(client: Headgate, flow: str) -> DataflowStatus:
     """The dataflow's status, once nothing of it moves any more."""
     for _ in client.events():
         if not moving(client, flow):
@@ -234,6 +236,6 @@ def settled(client: Headgate, flow: str) -> Json:
     return found
 
 
-def tables(cluster: Cluster, flow: Json) -> Iterator[tuple[str, pa.Table]]:
+def tables(cluster: Cluster, flow: DataflowStatus) -> Iterator[tuple[str, pa.Table]]:
     for dataset in flow["datasets"]:
         yield dataset["name"].partition(".")[2], cluster.rows(dataset["table"])

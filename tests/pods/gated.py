@@ -13,6 +13,7 @@ from textwrap import indent
 import pyarrow as pa
 
 from controlplane.client import Headgate
+from controlplane.core.model.answers import ApplyAnswer, WhyAnswer
 from controlplane.core.model.tasks import Size
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
@@ -93,7 +94,7 @@ class Gated:
     client: Headgate
     name: str
 
-    def apply(self, size: Size, code: str = IN_THE_DRIVER, flow: str = FLOW) -> Json:
+    def apply(self, size: Size, code: str = IN_THE_DRIVER, flow: str = FLOW) -> ApplyAnswer:
         whole = indent(WAIT.format(name=self.name) + code, " " * 8)
         text = flow.format(name=self.name, size=size, code=whole)
         return self.client.apply([{"name": f"/{self.name}.yaml", "text": text}])
@@ -144,7 +145,7 @@ class Gated:
         assert found["state"] == "waiting", found
         assert found["id"] in [d["id"] for d in self._why()["drivers"] if words in d["reason"]]
 
-    def _why(self) -> Json:
+    def _why(self) -> WhyAnswer:
         return self.client.why(f"{self.name}.named")
 
     def assert_right(self, expected: pa.Table, drivers: int = 1) -> None:

@@ -12,16 +12,17 @@ import yaml
 from controlplane import demo
 from controlplane.cli import sources
 from controlplane.client import Headgate
+from controlplane.core.model.answers import DataflowStatus
 from controlplane.demo.data import lay_out
 from tests.e2e.tables import DATASETS, Truth
-from tests.pods.cluster import Cluster, Json, moving, settled, tables
+from tests.pods.cluster import Cluster, moving, settled, tables
 
 
 @dataclass(frozen=True)
 class Made:
     """The dataflow's status in the end, and components that pods had on the way."""
 
-    flow: Json
+    flow: DataflowStatus
     pods: dict[str, str]  # name -> component
 
 

@@ -16,6 +16,7 @@ from dataplane.runtime.driver import CLAIMERS
 from tests.e2e.workspace import until
 from tests.pods.cluster import Cluster, Json, settled
 from tests.pods.gated import FLOW, IN_THE_DRIVER, Gated
+from tests.there import there
 
 GREEDY = """
 def transform(airlines):
@@ -34,9 +35,9 @@ def test_a_driver_is_killed_for_its_memory_and_that_counts_against_its_task(
     flow = Gated(installed, client, "greedy")
     flow.apply("small", GREEDY)
     flow.ended("ran out of memory: killed at its limit of 1536Mi")
-    error = client.why(f"{flow.name}.named")["error"]
+    error = there(client.why(f"{flow.name}.named")["error"])
     assert error["condition"] == "driver-out-of-memory"
-    assert "event=spark-started" in client.log(error["attempt"])  # what it said is there for a while
+    assert "event=spark-started" in client.log(there(error["attempt"]))  # what it said is there for a while
     assert installed.query("SELECT max(failures) FROM tasks WHERE dataset = 'greedy.named'") == [(1,)]
     flow.apply("small")  # the same dataset, with less need; the other may be under way again
     flow.let_all_go()

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core.blueprint import parse
+from controlplane.core.model.answers import (
+    ApplyAnswer,
+    ConnectionEntry,
+    ConnectionFound,
+    ConnectionsAnswer,
+    DataflowAnswer,
+    DataflowsAnswer,
+    DeleteAnswer,
+    PlanAnswer,
+    ValidateAnswer,
+)
 from controlplane.operations.desired import blueprints
 from controlplane.operations.desired import connections as connecting
-from controlplane.operations.inspect import overview
-from dataplane.contract.schemas import Json
+from controlplane.operations.inspect import overview, views
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
 PAGE = 100
 CONNECT_S = 60.0  # how long a worker may take to try all places
 LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
-NOBODY: Json = {
+NOBODY: ConnectionFound = {
     "connector": None,
     "place": None,
     "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
@@ -91,13 +100,13 @@ Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
 @router.post("/v1/blueprints", openapi_extra=BODY)
 def apply(
     call: Called, sources: Sources, expected: Expected, branch: Annotated[str, Query()] = "main", dry_run: bool = False
-) -> Response:
+) -> Answer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
     blueprints.require_main(branch)
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
 
-    def work() -> Response:
+    def work() -> Answer[ApplyAnswer]:
         result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected)
         return answer(result, headers=_tag(result["revisions"]))
 
@@ -109,24 +118,24 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 
 
 @router.post("/v1/validate", openapi_extra=BODY)
-def validate(sources: Sources) -> Response:
+def validate(sources: Sources) -> Answer[ValidateAnswer]:
     """All problems of a set of blueprints, without storing anything and without looking at what is stored."""
     found = blueprints.validate(sources)
-    errors, notices = [asdict(p) for p in found.problems], [asdict(n) for n in found.notices]
+    errors, notices = [views.problem(p) for p in found.problems], [views.problem(n) for n in found.notices]
     return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
 @router.post("/v1/connections", openapi_extra=BODY)
-async def connections(call: Called, sources: Sources) -> Response:
+async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswer]:
     """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
     time has an error `no-worker`."""
     return await to_thread.run_sync(_connections, call, sources, limiter=call.services.threads.connections)
 
 
-def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Response:
+def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[ConnectionsAnswer]:
     context, wake = call.context, call.services.wake
     asked = connecting.ask(context, sources)
-    found: dict[str, Json] = {}
+    found: dict[str, ConnectionFound] = {}
     deadline = time.monotonic() + CONNECT_S
     while len(found) < len(asked) and (left := deadline - time.monotonic()) > 0 and not call.services.stopping.is_set():
         seen = wake.count
@@ -134,25 +143,25 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Response
         if len(found) < len(asked):
             wake.wait(min(left, LOOK_AGAIN_S), seen)
     connecting.forget(context, asked)
-    items = [{"component": name, **(found.get(name) or NOBODY)} for name in asked]
+    items: list[ConnectionEntry] = [{"component": name, **found.get(name, NOBODY)} for name in asked]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
 @router.get("/v1/branches/{branch}/dataflows")
-def dataflows(call: Called, branch: Branch) -> Response:
+def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
     """Declared dataflows and their state."""
     return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
 
 
 @router.get("/v1/branches/{branch}/dataflows/{dataflow}")
-def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Response:
+def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
     found = blueprints.dataflow(call.context, branch, dataflow)
     return answer(found, headers=etag(found["revision"]))
 
 
 @router.delete("/v1/branches/{branch}/dataflows/{dataflow}")
-def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected) -> Response:
+def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected) -> Answer[DeleteAnswer]:
     """End a dataflow: its demand and pointers go, data that others refer to stays."""
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
@@ -164,7 +173,7 @@ def plan(
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
-) -> Response:
+) -> Answer[PlanAnswer]:
     """What would run now, with causes. `next` is the `after` of the next page."""
     whole = overview.plan(call.context, branch, flows_of(dataflow))
     items = whole["items"][after : after + limit]

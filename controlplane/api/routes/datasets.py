@@ -10,9 +10,19 @@ from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, Dataset, answer, is_head, target_of
+from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, is_head, target_of
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
+from controlplane.core.model.answers import (
+    ChecksAnswer,
+    DatasetAnswer,
+    HistoryAnswer,
+    PartitionsAnswer,
+    StatusAnswer,
+    TargetStatus,
+    TasksAnswer,
+    WhyAnswer,
+)
 from controlplane.operations.inspect import causes, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
@@ -29,31 +39,37 @@ router = auth.router()
 
 
 @router.get("/v1/branches/{branch}/status")
-def status(call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None) -> Response:
+def status(
+    call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None
+) -> Answer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset."""
     return answer(overview.status(call.context, branch, target_of(target)))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}")
-def dataset(call: Called, branch: Branch, dataset: Dataset) -> Response:
+def dataset(call: Called, branch: Branch, dataset: Dataset) -> Answer[DatasetAnswer | TargetStatus]:
     """State, schema, generation, totals and the published table of one dataset."""
     return answer(datasets.dataset(call.context, branch, dataset))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
-def partitions(call: Called, branch: Branch, dataset: Dataset, after: Partition = None, limit: Limit = 100) -> Response:
+def partitions(
+    call: Called, branch: Branch, dataset: Dataset, after: Partition = None, limit: Limit = 100
+) -> Answer[PartitionsAnswer]:
     """Partitions in order of their keys; `next` is the `after` of the next page."""
     return answer(datasets.partitions(call.context, branch, dataset, after=after, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")
-def history(call: Called, branch: Branch, dataset: Dataset, before: Number = None, limit: Limit = 100) -> Response:
+def history(
+    call: Called, branch: Branch, dataset: Dataset, before: Number = None, limit: Limit = 100
+) -> Answer[HistoryAnswer]:
     """Settled states, newest first; `next` is the `before` of the next page."""
     return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
-def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Response:
+def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Answer[ChecksAnswer]:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
     return answer(datasets.checks(call.context, branch, dataset, generation))
 
@@ -65,13 +81,13 @@ def tasks(
     dataset: Dataset,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Limit = 100,
-) -> Response:
+) -> Answer[TasksAnswer]:
     """Tasks that a dataset asks for at present; `next` is the `after` of the next page."""
     return answer(notes.tasks(call.context, branch, dataset, after=after, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")
-def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Response:
+def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Answer[WhyAnswer]:
     """The chain of causes of a dataset or of one partition of it."""
     return answer(causes.why(call.context, branch, dataset, partition))
 

@@ -64,8 +64,9 @@ async def metrics(call: Called) -> Response:
 
 def _metrics(call: Call) -> bytes:
     status = overview.status(call.context, "main")
-    things = [thing for flow in status["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
-    states = Counter(thing["state"] for thing in things)
-    late_s = max((t["listing"]["behind_s"] for t in things if "listing" in t), default=0.0)
+    datasets = [dataset for flow in status["dataflows"] for dataset in flow["datasets"]]
+    targets = [target for flow in status["dataflows"] for target in flow["targets"]]
+    states = Counter[str](thing["state"] for thing in (*datasets, *targets))
+    late_s = max((d["listing"]["behind_s"] for d in datasets if "listing" in d), default=0.0)
     found = call.services
     return render(found.store, found.counters, states, found.troubles, late_s)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Annotated
 
 from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Attempt, Branch, Call, Called, answer, target_of
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, target_of
+from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import tasks
@@ -33,7 +35,7 @@ class Refresh(Wish):
 
 
 @router.post("/v1/branches/{branch}/refresh")
-def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Response:
+def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again."""
     wish = wish or Refresh()
     target, how = target_of(wish.target), {"accept_deletes": wish.accept_deletes, "force": wish.force}
@@ -41,22 +43,22 @@ def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Respon
 
 
 @router.post("/v1/branches/{branch}/retry")
-def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again."""
     target = _target(wish)
     return call.once(lambda: answer(controls.retry(call.context, branch, target)))
 
 
 @router.post("/v1/branches/{branch}/pause")
-def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Start nothing more; what is committed stays readable."""
-    return call.once(lambda: _each(call, branch, wish, controls.pause))
+    return call.once(lambda: answer(_each(call, branch, wish, controls.pause)))
 
 
 @router.post("/v1/branches/{branch}/resume")
-def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Response:
+def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
     """Take back a pause."""
-    return call.once(lambda: _each(call, branch, wish, controls.resume))
+    return call.once(lambda: answer(_each(call, branch, wish, controls.resume)))
 
 
 @router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse)
@@ -67,19 +69,31 @@ def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_0
 
 
 @router.get("/v1/audit")
-def audit(call: Called, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+def audit(call: Called, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Answer[AuditAnswer]:
     """Who changed what is wanted, the last changes first."""
     return answer(tasks.audit(call.context, limit))
 
 
-def _each(call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], dict[str, Any]]) -> Response:
+def _each(
+    call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], PauseAnswer]
+) -> PauseAnswer | PauseAllAnswer:
     """Pauses belong to names: without a target, every dataflow that there is now."""
     target = _target(wish)
-    names = [target] if target else [f["name"] for f in blueprints.dataflows(call.context, branch)]
+    if target:
+        return work(call.context, branch, target)
+    names = [flow["name"] for flow in blueprints.dataflows(call.context, branch)]
     done = [work(call.context, branch, name) for name in names]
-    still = {key: [x for one in done for x in one.get(key, ())] for key in ("still_paused", "by")}
-    told = {key: list(dict.fromkeys(found)) for key, found in still.items() if found}
-    return answer(done[0] if target else {"target": None, "targets": names, **told})
+    whole: PauseAllAnswer = {"target": None, "targets": names}
+    if still := _united(one.get("still_paused", []) for one in done):
+        whole["still_paused"] = still
+    if by := _united(one.get("by", []) for one in done):
+        whole["by"] = by
+    return whole
+
+
+def _united(lists: Iterable[list[str]]) -> list[str]:
+    """All of them, each once, in the order in which they come first."""
+    return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 def _target(wish: Wish | None) -> str | None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from anyio import to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 
-from controlplane.api.auth import services
-from controlplane.api.calls import answer
+from controlplane.api.auth import Encoded, services
+from controlplane.api.calls import Answer, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
+from controlplane.core.model.answers import HealthAnswer
+from controlplane.core.model.json_values import JsonObject
 
-router = APIRouter()
+router = APIRouter(route_class=Encoded)
 
 
 @router.get("/livez")
-async def livez(request: Request) -> Response:
+async def livez(request: Request) -> Answer[HealthAnswer]:
     """The process answers, and nothing in it has ended that must not; 503 otherwise: start another one."""
     if not services(request).is_alive():
         raise RequestRefused("unavailable", "a part of this process has ended; it is to be started again")
@@ -22,7 +24,7 @@ async def livez(request: Request) -> Response:
 
 
 @router.get("/readyz")
-async def readyz(request: Request) -> Response:
+async def readyz(request: Request) -> Answer[HealthAnswer]:
     """The database answers, and the loop runs and gets on; 503 with the reason otherwise."""
     found = services(request)
     await to_thread.run_sync(_check, found, limiter=found.threads.probes)
@@ -38,7 +40,7 @@ def _check(found: Services) -> None:
 
 
 @router.get("/schema/blueprint-v1.json")
-def schema() -> Response:
+def schema() -> Answer[JsonObject]:
     """JSON Schema of a blueprint."""
     from controlplane.core.blueprint import json_schema
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Called, answer
+from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core.model.access import Token
+from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.operations.desired import tokens
 
 router = auth.router()
@@ -26,21 +27,28 @@ class NewToken(BaseModel):
 
 
 @router.post("/v1/tokens", status_code=201)
-def create(call: Called, new: NewToken) -> Response:
+def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
     """Make a token; keep its text, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
     scopes = tuple(dict.fromkeys(new.scopes))
     text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True)
-    return answer({"token": text, **_shown(token)}, 201)
+    return answer(_shown(text, token), 201)
 
 
-def _shown(token: Token) -> dict[str, Any]:
-    return {"id": token.id, "name": token.name, "scopes": list(token.scopes), "at": token.at, "expires": token.expires}
+def _shown(text: str, token: Token) -> NewTokenAnswer:
+    return {
+        "token": text,
+        "id": token.id,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "at": token.at,
+        "expires": token.expires,
+    }
 
 
 @router.get("/v1/tokens")
-def listing(call: Called) -> Response:
+def listing(call: Called) -> Answer[TokensAnswer]:
     """All tokens, without their texts."""
     return answer({"items": tokens.listing(call.context), "next": None})
 

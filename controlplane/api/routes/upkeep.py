@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from fastapi import Response
 from pydantic import BaseModel, ConfigDict
 
 from controlplane.api import auth
-from controlplane.api.calls import Call, Called, answer
+from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.services import Services
+from controlplane.core.model.answers import CollectAnswer, FsckAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.upkeep import requests
-from controlplane.operations.upkeep.fsck import LIMIT, RowCheck, fsck
-from dataplane.contract.schemas import Json
+from controlplane.operations.upkeep.fsck import RowCheck
 
 router = auth.router()
 
@@ -38,26 +35,25 @@ class Collection(BaseModel):
 
 
 @router.post("/v1/gc")
-def gc(call: Called, wish: Collection | None = None) -> Response:
+def gc(call: Called, wish: Collection | None = None) -> Answer[CollectAnswer]:
     """Collect now; a running service does it by itself now and then. Answers how many rows of each kind went."""
     return call.once(lambda: answer(_collect(call, packs=bool(wish and wish.packs))))
 
 
-def _collect(call: Call, *, packs: bool) -> Json:
+def _collect(call: Call, *, packs: bool) -> CollectAnswer:
     return requests.collect_now(call.context, call.services.lake, call.services.packages, packs=packs)
 
 
 @router.post("/v1/fsck")
-def check(call: Called, wish: Check | None = None) -> Response:
+def check(call: Called, wish: Check | None = None) -> Answer[FsckAnswer]:
     """Check that what the database says is so. Changes nothing but what `repair` asks for, and answers what is wrong
     beside that. `complete` is false where more may be wrong."""
     return call.once(lambda: answer(_checked(call.context, call.services, wish or Check())))
 
 
-def _checked(context: Context, services: Services, wish: Check) -> Json:
+def _checked(context: Context, services: Services, wish: Check) -> FsckAnswer:
     lake = services.lake
     reading = RowCheck(services.damages, wish.dataset) if wish.contents else None
     if not wish.repair:
-        found = fsck(context.store, context.namespace, lake if wish.files else None, reading=reading)
-        return {"findings": [asdict(f) for f in found], "complete": len(found) < LIMIT}
+        return requests.check_now(context, lake if wish.files else None, reading)
     return requests.repair_now(context, lake, reading)

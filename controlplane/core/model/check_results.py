@@ -5,7 +5,12 @@ Does not belong here: how they are added up (`core.plan.checks`).
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import (
+    Literal,
+    NotRequired,  # pydantic describes no other kind on Python 3.11
+)
+
+from typing_extensions import TypedDict
 
 
 class Example(TypedDict):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
+from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.check_results import Answer, CheckResult
 from dataplane.contract.identity import Content
 from dataplane.contract.results import Answer as TaskAnswer
-from dataplane.contract.results import ConnectAnswer, IndexAnswer, SchemaAnswer
+from dataplane.contract.results import IndexAnswer, SchemaAnswer
 from dataplane.contract.schemas import Schema
 
 # Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
@@ -57,5 +58,6 @@ def results_in(memo: Memo) -> Mapping[str, CheckResult]:
     return cast("Mapping[str, CheckResult]", memo)
 
 
-def connection_in(memo: Memo) -> ConnectAnswer:
-    return cast("ConnectAnswer", memo)
+def connection_in(memo: Memo) -> ConnectionFound:
+    """Of a try of a place."""
+    return cast("ConnectionFound", memo)

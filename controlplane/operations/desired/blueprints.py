@@ -11,6 +11,7 @@ from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs
+from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
@@ -20,7 +21,6 @@ from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
 
 MAIN = "main"
 
@@ -105,7 +105,7 @@ def require_main(branch: str) -> None:
 
 def apply(
     ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
-) -> Json:
+) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
@@ -142,7 +142,7 @@ class _Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: StoreSnapshot) -> Json:
+    def answer(self, plan: Plan, facts: StoreSnapshot) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
 
@@ -225,16 +225,16 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ex
     tx.put_events([Event("blueprint.applied", revision.dataflow, 1, {"revision": revision.number, "actor": ctx.actor})])
 
 
-def _audit(ctx: Context, tx: Tx, action: str, target: str, before: Json, after: Json) -> None:
+def _audit(ctx: Context, tx: Tx, action: str, target: str, before: int | None, after: int | None) -> None:
     tx.put_change(Change(ctx.actor, ctx.request_id, action, target, before, after, tx.now()))
 
 
-def dataflows(ctx: Context, branch: str) -> list[Json]:
+def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
     with ctx.store.read(ctx.namespace) as tx:
         return [_summary(r) for _, r in sorted(tx.revisions(branch).items())]
 
 
-def _summary(revision: Revision) -> Json:
+def _summary(revision: Revision) -> DataflowEntry:
     return {
         "name": revision.dataflow,
         "branch": revision.branch,
@@ -245,7 +245,7 @@ def _summary(revision: Revision) -> Json:
     }
 
 
-def dataflow(ctx: Context, branch: str, name: str) -> Json:
+def dataflow(ctx: Context, branch: str, name: str) -> DataflowAnswer:
     """One declared dataflow with its text. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
         revision = tx.revisions(branch, [name]).get(name)
@@ -261,7 +261,7 @@ def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> 
     compile_cached([r for r in live.values() if r.dataflow != name and r.dataflow not in broken], namespace)
 
 
-def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> Json:
+def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
         live = tx.revisions(branch)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
+from controlplane.core.blueprint import Read, Write
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.memos import connection_in
 from controlplane.core.model.tasks import Task
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from dataplane.contract.encoding import digest
-from dataplane.contract.results import ConnectAnswer
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ConnectJob
 
 BRANCH = "main"
 
@@ -37,8 +38,8 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
     return asked
 
 
-def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, ConnectAnswer]:
-    """`{connector, place, error}` by component, of those that have been answered."""
+def answers(ctx: Context, asked: Mapping[str, bytes]) -> dict[str, ConnectionFound]:
+    """By component, of those that have been answered."""
     with ctx.store.read(ctx.namespace) as tx:
         found = tx.memos(asked.values())
     return {dataset: connection_in(found[key]) for dataset, key in asked.items() if key in found}
@@ -56,20 +57,25 @@ def _demand(dataset: str) -> str:
     return f"{dataset}#connect"
 
 
-def _jobs(desired: Desired) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def _jobs(desired: Desired) -> dict[str, ConnectJob]:
+    """Of each place that a component reads or writes."""
+    found: dict[str, ConnectJob] = {}
     for dataset, node in desired.nodes.items():
         match node:
             case Source() if not node.output:
-                found[dataset] = _job(node.read.connector, node.location, dict(node.read.options), writes=False)
-                found[dataset] |= connectors.told(node.read)
+                found[dataset] = _job(node.read, node.location, writes=False)
             case Sink():
-                found[dataset] = _job(node.write.connector, node.path, dict(node.write.options), writes=True)
-                found[dataset] |= connectors.told(node.write)
+                found[dataset] = _job(node.write, node.path, writes=True)
             case _:
                 pass
     return found
 
 
-def _job(connector: str, place: str, options: Mapping[str, str], *, writes: bool) -> Json:
-    return {"connector": connector, "place": place, "options": options, "writes": writes}
+def _job(body: Read | Write, place: str, *, writes: bool) -> ConnectJob:
+    return {
+        "connector": body.connector,
+        "place": place,
+        "options": dict(body.options),
+        "writes": writes,
+        **connectors.told(body),
+    }

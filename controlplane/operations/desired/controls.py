@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controlplane.core.compile.nodes import Desired, Sink, Source, paused_by
+from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
 
 BLUEPRINT = "paused: true in the blueprint"
 
 
 def refresh(
     ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
-) -> Json:
+) -> RefreshAnswer:
     """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
     whatever is known of it."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -38,7 +40,7 @@ def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
     return [d for d in nodes.order if d in makers]
 
 
-def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> Json:
+def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[bytes] | None = None) -> RetryAnswer:
     """Give failed tasks of the target, and of what is upstream of it, a fresh budget.
 
     `among`: only of those datasets that still want one of these tasks, and no listings.
@@ -74,7 +76,7 @@ def _failed_listing(tx: Tx, node: Source) -> bool:
     return listing is not None and listing.error is not None
 
 
-def pause(ctx: Context, branch: str, target: str) -> Json:
+def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
     """Stop computing the target; what is published stays readable."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
@@ -89,7 +91,7 @@ def pause(ctx: Context, branch: str, target: str) -> Json:
     return {"target": target, "paused": True}
 
 
-def resume(ctx: Context, branch: str, target: str) -> Json:
+def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
     """Take back the pause of the target, and of each dataset in it. What is paused all the same is told, and by what: a
     pause of its dataflow, or `paused: true` in its blueprint."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -101,8 +103,11 @@ def resume(ctx: Context, branch: str, target: str) -> Json:
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
         _note(ctx, tx, "resume", target, {"before": sorted(before)})
     ctx.wake()
-    still = {"still_paused": list(held), "by": sorted(set(held.values()))} if held else {}
-    return {"target": target, "paused": len(held) == len(chosen), **still}
+    answer: PauseAnswer = {"target": target, "paused": len(held) == len(chosen)}
+    if held:
+        answer["still_paused"] = list(held)
+        answer["by"] = sorted(set(held.values()))
+    return answer
 
 
 def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None:
@@ -110,6 +115,6 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
     return wider or (BLUEPRINT if nodes.nodes[dataset].component.paused else None)
 
 
-def _note(ctx: Context, tx: Tx, action: str, target: str | None, after: Json) -> None:
+def _note(ctx: Context, tx: Tx, action: str, target: str | None, after: Mapping[str, object]) -> None:
     tx.put_change(Change(ctx.actor, ctx.request_id, action, target or "*", None, after, tx.now()))
     tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor})])

@@ -10,10 +10,10 @@ from hashlib import sha256
 
 from controlplane.core.errors import NameTaken, NotFound
 from controlplane.core.model.access import Token
+from controlplane.core.model.answers import TokenEntry
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
-from dataplane.contract.schemas import Json
 
 PREFIX = "hg_"
 OURS = ("local", "loop", "pool")  # actors without a token
@@ -75,7 +75,7 @@ def _is_live(token: Token, now: float) -> bool:
     return not token.revoked and (token.expires is None or token.expires > now)
 
 
-def revoke(ctx: Context, id: str) -> Json:
+def revoke(ctx: Context, id: str) -> None:
     """Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
         token = next((t for t in tx.tokens() if t.id == id), None)
@@ -84,7 +84,6 @@ def revoke(ctx: Context, id: str) -> Json:
         tx.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
         tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, before, after, tx.now()))
-    return {"revoked": id}
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
@@ -94,7 +93,7 @@ def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
             tx.put_token(replace(token, revoked=True))
 
 
-def listing(ctx: Context) -> list[Json]:
+def listing(ctx: Context) -> list[TokenEntry]:
     """All tokens that people made, without their texts."""
     with ctx.store.read(ctx.namespace) as tx:
         return [

@@ -11,8 +11,9 @@ from functools import partial
 from controlplane.core import explain, tree
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import DriverStatus, WhyAnswer
 from controlplane.core.model.driver_ends import ENDING
-from controlplane.core.model.states import State
+from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import Compute, Decision, Item, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
@@ -20,10 +21,9 @@ from controlplane.operations.inspect import views
 from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
 
 
-def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> Json:
+def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> WhyAnswer:
     """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(plan, branch, target)
@@ -64,12 +64,12 @@ def _kept(tx: Tx, branch: str, name: str) -> Iterator[State]:
         before = some[-1].seq
 
 
-def _cause(state: State | None, last: Item | None) -> str | None:
+def _cause(state: State | None, last: Item | None) -> Cause | None:
     """Of the present generation; where that is not known any more, of the last time that there was anything to do."""
     return None if state is None else last.cause if last else state.cause
 
 
-def _in_trouble(tx: Tx, step: Step) -> list[Json]:
+def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:
     """What keeps drivers from being there for tasks that wait, and what the last ones ended of."""
     if not isinstance(step, Compute | Learn | RunChecks | Sync):
         return []

@@ -6,11 +6,22 @@ Does not belong here: why it is as it is (`causes`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import (
+    ChecksAnswer,
+    DatasetAnswer,
+    GenerationEntry,
+    HistoryAnswer,
+    PartitionEntry,
+    PartitionsAnswer,
+    SparkSchema,
+    TargetStatus,
+)
 from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
@@ -18,7 +29,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.overview import as_known
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema
 
 STATES_A_TIME = 50
 
@@ -40,7 +51,7 @@ def one_of(plan: Plan, branch: str, name: str) -> Decision:
     return decision
 
 
-def dataset(ctx: Context, branch: str, name: str) -> Json:
+def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatus:
     """State, schema, generation, totals and table of one dataset."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(plan, branch, name)
@@ -52,7 +63,7 @@ def dataset(ctx: Context, branch: str, name: str) -> Json:
         found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
         return {
             **found,
-            "schema": state.schema if state else None,
+            "schema": cast("SparkSchema", state.schema) if state else None,
             "description": node.component.description,
             "logic": node.logic.hex(),
             "modes": views.modes(node),
@@ -72,7 +83,7 @@ def state_of(tx: Tx, branch: str, name: str, generation: int | None = None) -> S
     return state
 
 
-def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit: int) -> Json:
+def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit: int) -> PartitionsAnswer:
     """A page of the committed partitions, in key order; `next` is the key to go on after."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name)
@@ -83,7 +94,7 @@ def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit
             if len(entries) > limit:
                 break
         fragments = tx.fragments([e.fragment for e in entries])
-        items = [
+        items: list[PartitionEntry] = [
             {
                 "partition": e.key,
                 "rows": e.content.rows,
@@ -95,7 +106,7 @@ def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit
     return {"items": items, "next": items[-1]["partition"] if len(entries) > limit else None}
 
 
-def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> Json:
+def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> HistoryAnswer:
     """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before."""
     with ctx.looking(branch) as (plan, facts):
         states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
@@ -105,10 +116,10 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
     if not is_all:
         del firsts[states[-1].generation]  # it may go on
     shown = list(firsts.values())[:limit]
-    items = [
+    items: list[GenerationEntry] = [
         {
             "generation": s.generation,
-            "at": views.when(s.at),
+            "at": views.instant(s.at),
             "cause": s.cause,
             "revision": s.revision,
             "partitions": s.partitions,
@@ -132,7 +143,7 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
     return states, False
 
 
-def checks(ctx: Context, branch: str, name: str, generation: int | None = None) -> Json:
+def checks(ctx: Context, branch: str, name: str, generation: int | None = None) -> ChecksAnswer:
     """What is expected of a dataset's rows, and what was found in a generation (the newest by default). `rejected`: in
     rows that did not become one, because an expectation failed."""
     with ctx.looking(branch) as (plan, facts):

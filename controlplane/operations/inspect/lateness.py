@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.compile.nodes import Source, is_paused
+from controlplane.core.model.answers import ListingLateness
 from controlplane.core.model.sources import Listing
 from controlplane.operations.inspect import views
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
 
 
-def of_sources(tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]) -> dict[str, Json]:
+def of_sources(
+    tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[str, float]
+) -> dict[str, ListingLateness]:
     """By dataset: when its location was last listed, when it is due, since when a worker is at it, and how many seconds
     it is behind; `declared` is when each dataflow's revision came. Nothing is late that is paused, or listed on request
     only."""
@@ -23,7 +25,7 @@ def of_sources(tx: Tx, branch: str, nodes: Iterable[Source], declared: Mapping[s
         return {}
     known, paused, now = tx.listings(n.listing for n in sources), tx.paused(branch), tx.now()
     began = {a.dataset: a.at for a in tx.attempts().values() if a.kind == "list"}
-    found = {}
+    found: dict[str, ListingLateness] = {}
     for node in sources:
         due = None if is_paused(node, paused) else _due(node, known.get(node.listing), declared)
         found[node.dataset] = {

@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeAlias, cast
 
 from controlplane.core.compile.nodes import Sink, Source
 from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import (
+    DataflowStatus,
+    DatasetStatus,
+    EventRecord,
+    ListingLateness,
+    PlanAnswer,
+    RunCounts,
+    RunSummary,
+    StatusAnswer,
+    TargetStatus,
+)
+from controlplane.core.model.events import Event
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.projections import Publication
 from controlplane.core.model.revisions import Revision
@@ -24,25 +37,15 @@ from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
-from dataplane.contract.schemas import Json
-
-COUNTERS = {
-    "executed": "task.executed",
-    "adopted": "partitions.adopted",
-    "written": "partitions.written",
-    "retried": "task.retried",
-    "failed": "task.failed",
-    "other": "task.other",
-}
-
 
 ENDS_SHOWN = 10  # of drivers
 
 
-NOT_LISTED: Mapping[str, Json] = MappingProxyType({})
+Things: TypeAlias = tuple[list[DatasetStatus], list[TargetStatus]]
+NOT_LISTED: Mapping[str, ListingLateness] = MappingProxyType({})
 
 
-def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
+def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> PlanAnswer:
     """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
         known = facts.tx.revisions(branch, flows) if flows else {}
@@ -51,7 +54,7 @@ def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> Json:
         return views.plan(branch, plan, facts)
 
 
-def status(ctx: Context, branch: str, target: str | None = None) -> Json:
+def status(ctx: Context, branch: str, target: str | None = None) -> StatusAnswer:
     """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
@@ -63,14 +66,7 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
         for decision in chosen:
             by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
         flows = [
-            {
-                "name": name,
-                "branch": branch,
-                "revision": revisions[name].number,
-                "state": "failed" if name in facts.desired.left_out else views.state_of(decisions),
-                **_problem(facts.desired.left_out.get(name)),
-                **_parts(ctx, tx, facts, decisions, listed),
-            }
+            _flow(revisions[name], _things(ctx, facts, decisions, listed), decisions, facts.desired.left_out.get(name))
             for name, decisions in sorted(by_flow.items())
         ]
         drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
@@ -80,26 +76,47 @@ def status(ctx: Context, branch: str, target: str | None = None) -> Json:
     return {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
 
 
-def _problem(reason: str | None) -> Json:
-    """Of a stored dataflow that does not compile: nothing of it is computed until it is applied anew."""
-    if reason is None:
-        return {}
-    return {"problem": f"this dataflow does not compile and is left out until it is applied anew: {reason}"}
+def _flow(revision: Revision, things: Things, decisions: Iterable[Decision], fault: str | None) -> DataflowStatus:
+    """`fault`: why a stored dataflow does not compile."""
+    datasets, targets = things
+    name, branch, number = revision.dataflow, revision.branch, revision.number
+    if fault is None:
+        return {
+            "name": name,
+            "branch": branch,
+            "revision": number,
+            "state": views.state_of(decisions),
+            "datasets": datasets,
+            "targets": targets,
+        }
+    return {
+        "name": name,
+        "branch": branch,
+        "revision": number,
+        "state": "failed",
+        "problem": f"this dataflow does not compile and is left out until it is applied anew: {fault}",
+        "datasets": datasets,
+        "targets": targets,
+    }
 
 
 def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
-) -> dict[str, Json]:
+) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
     sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
 
 
-def _parts(
-    ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], listed: Mapping[str, Json] = NOT_LISTED
-) -> Json:
-    publications = tx.publications(facts.branch)
-    datasets, targets = [], []
+def _things(
+    ctx: Context,
+    facts: StoreSnapshot,
+    decisions: Iterable[Decision],
+    listed: Mapping[str, ListingLateness] = NOT_LISTED,
+) -> Things:
+    publications = facts.tx.publications(facts.branch)
+    datasets: list[DatasetStatus] = []
+    targets: list[TargetStatus] = []
     for decision in decisions:
         node = facts.desired.nodes[decision.dataset]
         if isinstance(node, Sink):
@@ -107,23 +124,37 @@ def _parts(
         else:
             state, published = facts.state(decision.dataset), publications.get(decision.dataset)
             shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
-            late = listed.get(decision.dataset)
-            datasets.append(shown if late is None else {**shown, "listing": late})
-    return {"datasets": datasets, "targets": targets}
+            if decision.dataset in listed:
+                shown["listing"] = listed[decision.dataset]
+            datasets.append(shown)
+    return datasets, targets
 
 
-def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> Json:
+def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> RunSummary:
     """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
     with ctx.looking(branch, flows) as (plan, facts):
         tx = facts.tx
         decisions = as_known(ctx, tx, facts, plan.decisions)
-        counts = tx.count_events(since_event)
+        datasets, targets = _things(ctx, facts, decisions)
         return {
             "state": views.state_of(decisions),
-            "tasks": {name: counts.get(kind, 0) for name, kind in COUNTERS.items()},
-            **_parts(ctx, tx, facts, decisions),
-            "errors": views.problems(decisions, facts.desired.nodes),
+            "tasks": _counts(tx.count_events(since_event)),
+            "datasets": datasets,
+            "targets": targets,
+            "errors": views.errors(decisions, facts.desired.nodes),
         }
+
+
+def _counts(events: Mapping[str, int]) -> RunCounts:
+    """From how often each kind of event came."""
+    return {
+        "executed": events.get("task.executed", 0),
+        "adopted": events.get("partitions.adopted", 0),
+        "written": events.get("partitions.written", 0),
+        "retried": events.get("task.retried", 0),
+        "failed": events.get("task.failed", 0),
+        "other": events.get("task.other", 0),
+    }
 
 
 def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Decision]:
@@ -152,9 +183,17 @@ def _with_table(decision: Decision, state: State | None, publication: Publicatio
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
-def events(ctx: Context, after: int, limit: int = 500) -> list[Json]:
+def events(ctx: Context, after: int, limit: int = 500) -> list[EventRecord]:
     with ctx.store.read(ctx.namespace) as tx:
-        return [
-            {"id": e.id, "at": views.when(e.at), "kind": e.kind, "dataset": e.dataset, "n": e.n, **e.body}
-            for e in tx.events(after, limit)
-        ]
+        return [_event(e) for e in tx.events(after, limit)]
+
+
+def _event(event: Event) -> EventRecord:
+    record: EventRecord = {
+        "id": event.id,
+        "at": views.instant(event.at),
+        "kind": event.kind,
+        "dataset": event.dataset,
+        "n": event.n,
+    }
+    return cast("EventRecord", {**record, **event.body})  # each kind has fields of its own

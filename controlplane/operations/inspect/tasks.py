@@ -7,8 +7,12 @@ Does not belong here: what is to be made of it (`look`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
+from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
+from controlplane.core.model.answers import AuditAnswer, AuditEntry, TaskEntry, TasksAnswer
+from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.revisions import Change
 from controlplane.core.model.tasks import Task
 from controlplane.core.redaction import redacted
@@ -16,10 +20,9 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
 
 
-def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> Json:
+def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
     """The tasks that a dataset asks for at present, in order of partitions; `next` is the `after` of the next page."""
     with ctx.store.read(ctx.namespace) as tx:
         node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
@@ -28,11 +31,11 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
         demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
     page = demanded[after : after + limit]
     end = after + len(page)
-    items = [{**_task(t), "error": views.error(t.error, node)} for t in page]
+    items = [_task(t, node) for t in page]
     return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
 
 
-def _task(task: Task) -> Json:
+def _task(task: Task, node: Node) -> TaskEntry:
     return {
         "task": task.key.hex(),
         "kind": task.kind,
@@ -44,6 +47,7 @@ def _task(task: Task) -> Json:
         "bytes": task.size_bytes,
         "priority": task.priority,
         "resources": task.size,
+        "error": views.error(task.error, node),
     }
 
 
@@ -68,19 +72,19 @@ def _driver_of(tx: Tx, attempt: str) -> str:
     return str(claim.body["driver"])
 
 
-def audit(ctx: Context, limit: int) -> Json:
+def audit(ctx: Context, limit: int) -> AuditAnswer:
     """Changes of what is wanted, the last ones first: who, when, by which request, before and after."""
     with ctx.store.read(ctx.namespace) as tx:
         return {"items": [_change(change) for change in tx.changes(limit)], "next": None}
 
 
-def _change(change: Change) -> Json:
+def _change(change: Change) -> AuditEntry:
     return {
-        "at": views.when(change.at),
+        "at": views.instant(change.at),
         "actor": change.actor,
         "request_id": change.request_id,
         "action": change.action,
         "target": change.target,
-        "before": change.before,
-        "after": change.after,
+        "before": cast("JsonValue", change.before),
+        "after": cast("JsonValue", change.after),
     }

@@ -3,47 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Literal
 
 from controlplane.core.blueprint import PythonTransform, SqlTransform
 from controlplane.core.compile import checks, fold
 from controlplane.core.compile.nodes import Node, Sink, Transform
 from controlplane.core.compile.warnings import notices
+from controlplane.core.errors import Problem
+from controlplane.core.model.answers import (
+    LEVELS,
+    DatasetError,
+    DatasetStatus,
+    DriverStatus,
+    ErrorReport,
+    InputMode,
+    LeaderStatus,
+    Level,
+    PlanAnswer,
+    PlanItem,
+    ProblemDetail,
+    TargetStatus,
+    VolatileConstruct,
+)
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
-from controlplane.core.plan import Decision, Item, Plan, worst
+from controlplane.core.plan import Decision, Item, Plan, Status, worst
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Json
 
 SHOWN_KEYS = 100
 
 
-def when(at: float | None) -> str | None:
+def instant(at: float) -> str:
     """ISO 8601 in UTC, to the millisecond."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-def plan(branch: str, plan: Plan, facts: StoreSnapshot) -> Json:
+def when(at: float | None) -> str | None:
+    """The same, of a time that may not be there."""
+    return None if at is None else instant(at)
+
+
+def plan(branch: str, plan: Plan, facts: StoreSnapshot) -> PlanAnswer:
     return {
         "branch": branch,
         "state": "work" if plan.items else "nothing",
-        "as_of": when(facts.tx.now()),
+        "as_of": instant(facts.tx.now()),
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
         "items": items(plan.items, facts),
-        "notices": [asdict(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
+        "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
         "next": None,
     }
 
 
-def items(items: Iterable[Item], facts: StoreSnapshot) -> list[Json]:
+def problem(problem: Problem) -> ProblemDetail:
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def items(items: Iterable[Item], facts: StoreSnapshot) -> list[PlanItem]:
     """Many are about the same partitions, which are read once."""
     first: dict[object, list[str]] = {}
     for i in items:
@@ -52,7 +83,7 @@ def items(items: Iterable[Item], facts: StoreSnapshot) -> list[Json]:
     return [_item(i, first[i.keys.name], facts) for i in items]
 
 
-def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> Json:
+def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> PlanItem:
     first = item.because[0] if item.because else None
     return {
         "dataset": item.dataset,
@@ -71,14 +102,17 @@ def _item(item: Item, partitions: list[str], facts: StoreSnapshot) -> Json:
     }
 
 
-def modes(node: Node) -> Json:
+def modes(node: Node) -> dict[str, InputMode]:
+    """How a transform reads each input, and its own output where it is a fold."""
     if not isinstance(node, Transform):
         return {}
-    own = {node.fold.name: {"mode": fold.MODE, "reason": fold.REASON}} if node.fold else {}
-    return {s.name: {"mode": s.mode, "reason": s.reason} for s in node.slots} | own
+    found: dict[str, InputMode] = {s.name: {"mode": s.mode, "reason": s.reason} for s in node.slots}
+    if node.fold:
+        found[node.fold.name] = {"mode": fold.MODE, "reason": fold.REASON}
+    return found
 
 
-def volatile(node: Node) -> list[Json]:
+def volatile(node: Node) -> list[VolatileConstruct]:
     """What in the text of a transform may give another result each time, with the place in that text."""
     if not isinstance(node, Transform):
         return []
@@ -94,7 +128,7 @@ def _hex(root: bytes | None) -> str | None:
 
 def dataset(
     decision: Decision, state: State | None, publication: Publication | None, lake: str, namespace: str, node: Node
-) -> Json:
+) -> DatasetStatus:
     table = (
         f"{lake.rstrip('/')}/{table_path(namespace, publication.branch, decision.dataset)}"
         if publication and publication.version >= 0
@@ -109,17 +143,17 @@ def dataset(
         "root": _hex(state.root) if state else None,
         "table": table,
         "published_generation": publication.generation if publication else 0,
-        "checks": {state: names for state in ("failed", "warning") if (names := _named(decision, state))},
+        "checks": {level: names for level in LEVELS if (names := _named(decision, level))},
         "reason": decision.reason or None,
         "error": error(decision.error, node),
     }
 
 
-def _named(decision: Decision, state: str) -> list[str]:
-    return [c["name"] for c in decision.checks if c["state"] == state]
+def _named(decision: Decision, level: Level) -> list[str]:
+    return [c["name"] for c in decision.checks if c["state"] == level]
 
 
-def target(decision: Decision, found: Target | None, node: Sink) -> Json:
+def target(decision: Decision, found: Target | None, node: Sink) -> TargetStatus:
     return {
         "name": decision.dataset,
         "state": decision.status,
@@ -130,7 +164,7 @@ def target(decision: Decision, found: Target | None, node: Sink) -> Json:
     }
 
 
-def error(error: TaskError | None, node: Node, log: str | None = None) -> Json:
+def error(error: TaskError | None, node: Node, log: str | None = None) -> ErrorReport | None:
     """An error with its place mapped from the user's text to the blueprint's line."""
     if error is None:
         return None
@@ -162,29 +196,43 @@ def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | 
     return error["file"], line, column
 
 
-def problems(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[Json]:
+def errors(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[DatasetError]:
     """Every error of these decisions, for `errors` of a run."""
-    return [{"dataset": d.dataset, **error(d.error, nodes[d.dataset])} for d in decisions if d.error is not None]
+    found: list[DatasetError] = []
+    for decision in decisions:
+        shown = error(decision.error, nodes[decision.dataset])
+        if shown is not None:
+            found.append({"dataset": decision.dataset, **shown})
+    return found
 
 
-def driver(driver: Driver) -> Json:
-    """`waiting`: it was asked for and has not begun, for the reason that is given."""
-    shown = {"id": driver.id, "pool": driver.pool, "kind": driver.kind, "state": _at(driver), "reason": driver.reason}
-    return shown | ({"at": when(driver.seen)} if driver.ended else {})
+def driver(driver: Driver) -> DriverStatus:
+    shown: DriverStatus = {
+        "id": driver.id,
+        "pool": driver.pool,
+        "kind": driver.kind,
+        "state": _state(driver),
+        "reason": driver.reason,
+    }
+    if driver.ended:
+        shown["at"] = instant(driver.seen)
+    return shown
 
 
-def _at(driver: Driver) -> str:
+def _state(driver: Driver) -> Literal["running", "waiting", "ending", "ended"]:
     if driver.ended:
         return "ended"
-    return "ending" if driver.reason == ENDING else "waiting" if driver.reason else "running"
+    if driver.reason == ENDING:
+        return "ending"
+    return "waiting" if driver.reason else "running"
 
 
-def leader(lease: Lease | None, now: float) -> Json:
+def leader(lease: Lease | None, now: float) -> LeaderStatus | None:
     """Who plans, launches and commits at present; None if nobody does."""
     if lease is None or lease.until <= now:
         return None
-    return {"holder": lease.holder, "epoch": lease.epoch, "since": when(lease.since)}
+    return {"holder": lease.holder, "epoch": lease.epoch, "since": instant(lease.since)}
 
 
-def state_of(decisions: Iterable[Decision]) -> str:
+def state_of(decisions: Iterable[Decision]) -> Status:
     return worst(d.status for d in decisions)

@@ -5,26 +5,46 @@ Does not belong here: how any of it is done, and collections that nobody asked f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from typing import TypeAlias
 
+from controlplane.core.model.answers import CollectAnswer, FindingEntry, FsckAnswer
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
-from controlplane.operations.upkeep.collect import Forget, collect
-from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, RowCheck, fsck
-from controlplane.operations.upkeep.repair import repair
+from controlplane.operations.upkeep.collect import Collected, Forget, collect
+from controlplane.operations.upkeep.fsck import LIMIT, REPAIRED, Finding, RowCheck, fsck
+from controlplane.operations.upkeep.repair import Repaired, repair
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Json
+
+Noted: TypeAlias = Mapping[str, object] | None
 
 
-def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool) -> Json:
+def collect_now(ctx: Context, lake: ObjectStore, packages: Forget | None, *, packs: bool) -> CollectAnswer:
     """How many rows of each kind went. `packs` gives up all packs as well (`gc.packs`)."""
-    given_up = {"packs": _give_up(ctx)} if packs else {}
-    found = asdict(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
+    given_up = _give_up(ctx) if packs else None
+    found = _counts(collect(ctx.store, ctx.namespace, lake=lake, packages=packages))
     with ctx.store.begin(ctx.namespace) as tx:
         _note(ctx, tx, "gc", None, found)
-    return given_up | found
+    return found if given_up is None else {"packs": given_up, **found}
+
+
+def _counts(found: Collected) -> CollectAnswer:
+    return {
+        "states": found.states,
+        "builds": found.builds,
+        "tasks": found.tasks,
+        "events": found.events,
+        "answers": found.answers,
+        "drivers": found.drivers,
+        "nodes": found.nodes,
+        "nodes_in_use": found.nodes_in_use,
+        "superseded": found.superseded,
+        "folders": found.folders,
+        "packages": found.packages,
+    }
 
 
 def _give_up(ctx: Context) -> int:
@@ -34,22 +54,33 @@ def _give_up(ctx: Context) -> int:
     return count
 
 
-def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> Json:
+def check_now(ctx: Context, lake: ObjectStore | None, reading: RowCheck | None = None) -> FsckAnswer:
+    """What a check finds, with a lake also of its files. Changes nothing, so nothing is noted."""
+    found = fsck(ctx.store, ctx.namespace, lake, reading=reading)
+    return {"findings": _findings(found), "complete": len(found) < LIMIT}
+
+
+def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None) -> FsckAnswer:
     """Have what the lake lost made again, and with a `reading` what is damaged; answers the rest of what a check finds.
     A repair that fails is noted as well."""
-    done: Json = {"complete": False}
+    repaired: Repaired | None = None
     try:
         repaired = repair(ctx.store, ctx.namespace, lake, reading)
-        done = asdict(repaired)
     finally:
         with ctx.store.begin(ctx.namespace) as tx:
-            _note(ctx, tx, "fsck.repair", None, done)
+            _note(ctx, tx, "fsck.repair", None, asdict(repaired) if repaired else {"complete": False})
     ctx.wake()
     found = fsck(ctx.store, ctx.namespace)
-    rest = [asdict(f) for f in found if f.code not in REPAIRED]
-    told = {"fragments": repaired.fragments, "datasets": repaired.datasets}
-    return {"findings": rest, "complete": len(found) < LIMIT and repaired.complete, "repaired": told}
+    return {
+        "findings": _findings(f for f in found if f.code not in REPAIRED),
+        "complete": len(found) < LIMIT and repaired.complete,
+        "repaired": {"fragments": repaired.fragments, "datasets": list(repaired.datasets)},
+    }
 
 
-def _note(ctx: Context, tx: Tx, action: str, before: Json, after: Json) -> None:
+def _findings(found: Iterable[Finding]) -> list[FindingEntry]:
+    return [{"code": f.code, "where": f.where, "what": f.what, "fix": f.fix} for f in found]
+
+
+def _note(ctx: Context, tx: Tx, action: str, before: Noted, after: Noted) -> None:
     tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now()))

@@ -18,6 +18,7 @@ from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import TaskError
 from tests.store.examples import d, error, task
+from tests.there import there
 from tests.unit.api.world import BLUEPRINT, World
 
 DRIVER = "driver-0123456789ab"
@@ -92,7 +93,7 @@ def test_an_error_names_its_attempt(world: World, client: Headgate, kind: Litera
     id = attempt(world, of=of)
     (told,) = client.tasks("shop.dear")["items"]
     assert told["state"] == ("failed" if kind == "user" else "queued")
-    assert told["error"]["attempt"] == id
+    assert there(told["error"])["attempt"] == id
 
 
 def test_an_attempt_that_nobody_knows(world: World, client: Headgate) -> None:

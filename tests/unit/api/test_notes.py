@@ -9,8 +9,10 @@ import pytest
 from controlplane.cli import views
 from controlplane.cli.output import Lines, View
 from controlplane.client import ApiError, Document, Headgate
+from controlplane.core.model.answers import WhyAnswer
 from controlplane.core.model.leases import LOOP
 from tests.store.examples import d, driver, error, task
+from tests.there import there
 from tests.unit.api.world import BLUEPRINT, World
 
 QUOTA = "waits for room in a quota: exceeded quota: team"
@@ -55,7 +57,7 @@ def test_why_says_so_of_a_dataset_that_waits_for_drivers(world: World, client: H
     why = client.why("shop.dear")
     assert why["drivers"] == [], "it waits for its input, not for a driver"
     assert "driver" not in texts(views.why(why))
-    told = {**why, "drivers": [x for x in client.status()["drivers"] if x["reason"]]}
+    told: WhyAnswer = {**why, "drivers": [x for x in client.status()["drivers"] if x["reason"]]}
     for line in (f"driver waiting: {QUOTA}", f"driver ended: {ENDS[0]}"):
         assert line in texts(views.why(told))
 
@@ -65,7 +67,7 @@ def test_who_leads_is_told(world: World, client: Headgate) -> None:
     assert "leads" not in texts(views.status(client.status()))
     with world.services.store.begin() as tx:
         lease = tx.take_lease(LOOP, "pod-1/ab12", 3600.0)
-    leader = client.status()["leader"]
+    leader = there(client.status()["leader"])
     assert (leader["holder"], leader["epoch"]) == ("pod-1/ab12", 1)
     assert f"pod-1/ab12 leads since {leader['since']}" in texts(views.status(client.status()))
     with world.services.store.begin() as tx:
@@ -83,13 +85,13 @@ def test_tasks_of_a_dataset_by_page(world: World, client: Headgate) -> None:
         assert tx.fail(attempt.id, failed, error("no such column"))
     page = client.tasks("shop.dear", limit=2)
     assert (page["total"], page["next"], len(page["items"])) == (3, "2", 2)
-    rest = client.tasks("shop.dear", after=int(page["next"]))
+    rest = client.tasks("shop.dear", after=int(there(page["next"])))
     assert rest["next"] is None
     found = {x["partition"]: x for x in (*page["items"], *rest["items"])}
     assert list(found) == ["p0", "p1", "p2"]
     assert sorted(x["state"] for x in found.values()) == ["failed", "queued", "queued"]
     (told,) = (x for x in found.values() if x["task"] == failed.hex())
-    assert (told["error"]["message"], told["resources"]) == ("no such column", "large")
+    assert (there(told["error"])["message"], told["resources"]) == ("no such column", "large")
     with pytest.raises(ApiError) as refused:
         client.tasks("shop.none")
     assert refused.value.status == 404

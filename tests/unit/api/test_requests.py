@@ -327,9 +327,9 @@ def test_a_token_is_shown_once(world: World) -> None:
 def test_pausing_everything_pauses_every_dataflow(world: World) -> None:
     with world.client() as client:
         client.apply([{"name": "/data/shop.yaml", "text": BLUEPRINT}])
-        assert client.pause()["targets"] == ["shop"]
+        assert client.pause() == {"target": None, "targets": ["shop"]}
         assert client.status()["state"] == "paused"
-        assert client.resume("shop")["paused"] is False
+        assert client.resume("shop") == {"target": "shop", "paused": False}
         assert client.status()["state"] != "paused"
         client.pause("shop.dear")
         assert client.resume() == {"target": None, "targets": ["shop"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from controlplane.cli import failures, views
 from controlplane.cli.output import Lines, Table, show
 from controlplane.core.errors import InvalidBlueprint, Problem
 
-SUMMARY = {
+SUMMARY: Any = {  # what is shown of it
     "state": "failed",
     "tasks": {"executed": 27, "adopted": 0, "written": 12, "retried": 0, "failed": 1, "other": 4},
     "spark_started": True,
@@ -86,7 +87,7 @@ def test_control_characters_never_reach_a_terminal() -> None:
 
 
 def test_a_chain_of_causes_reads_downwards() -> None:
-    value = {
+    value: Any = {
         "dataset": "f.daily",
         "partition": "2013-01.csv",
         "state": "stale",
@@ -116,8 +117,8 @@ def test_a_chain_of_causes_reads_downwards() -> None:
 
 
 def test_what_failed_or_warns_is_named_below_the_datasets() -> None:
-    dataset = {**SUMMARY["datasets"][0], "checks": {"failed": ["one"], "warning": ["v > 0"]}}  # type: ignore[index]
-    text = shown({}, [*views.summary({**SUMMARY, "datasets": [dataset], "targets": [], "errors": []})], "table")
+    dataset = {**SUMMARY["datasets"][0], "checks": {"failed": ["one"], "warning": ["v > 0"]}}
+    text = shown({}, [*views.summary(SUMMARY | {"datasets": [dataset], "targets": [], "errors": []})], "table")
     assert text.splitlines()[2:5] == ["", "failed: f.daily: one", "warning: f.daily: v > 0"]
 
 
@@ -125,14 +126,14 @@ def test_what_holds_things_up_is_told_where_it_begins() -> None:
     names = {"f.src": ("waiting", "it lost 21 of 30"), "f.a": ("blocked", "f.src is waiting")}
     names |= {"f.b": ("blocked", "other.c is failed"), "f.d": ("stale", "waits for f.src")}
     things = [{"name": name, "state": state, "reason": reason} for name, (state, reason) in names.items()]
-    text = shown({}, [*views.summary({**SUMMARY, "datasets": things, "targets": [], "errors": []})], "table")
+    text = shown({}, [*views.summary(SUMMARY | {"datasets": things, "targets": [], "errors": []})], "table")
     assert text.splitlines()[6:8] == ["waiting: f.src: it lost 21 of 30", "blocked: f.b: other.c is failed"]
     assert "is waiting" not in text
     assert "waits for" not in text
 
 
 def test_results_of_expectations() -> None:
-    known = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
+    known: Any = {"name": "v > 0", "on_fail": "warn", "state": "warning", "rows": 1000, "failing": 2}
     dropped: dict[str, object] = {
         "name": "known",
         "on_fail": "drop",
@@ -142,7 +143,7 @@ def test_results_of_expectations() -> None:
         "examples": [],
     }
     found = {**known, "examples": [{"partition": "a.csv", "row": '{"v":0}'}]}
-    value = {"generation": 3, "items": [found, dropped], "rejected": [{**found, "state": "failed"}]}
+    value: Any = {"generation": 3, "items": [found, dropped], "rejected": [{**found, "state": "failed"}]}
     assert shown(value, [*views.checks(value)], "table") == (
         "generation 3\n"
         "check  on fail  state     rows  failing  example\n"
@@ -153,7 +154,7 @@ def test_results_of_expectations() -> None:
         "check  on fail  state    rows  failing  example\n"
         'v > 0  warn     failed  1,000        2  {"v":0} in a.csv\n'
     )
-    assert "nothing is expected" in shown({}, [*views.checks({"items": [], "rejected": []})], "table")
+    assert "nothing is expected" in shown({}, [*views.checks(value | {"items": [], "rejected": []})], "table")
 
 
 def test_a_failure_names_files_as_they_were_typed() -> None:

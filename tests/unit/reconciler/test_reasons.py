@@ -25,6 +25,7 @@ from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.property.engine import MemoryLake
+from tests.there import there
 from tests.unit.reconciler.nowhere import Nowhere
 
 SHOP = """\
@@ -148,7 +149,7 @@ def test_what_a_driver_ended_of_is_told_once_everywhere(place: Place, reason: st
     assert (shown["state"], shown["reason"]) == ("ended", reason)
     why = causes.why(place.ctx, "main", "shop.orders")
     assert [d["reason"] for d in why["drivers"]] == [reason]
-    assert why["error"]["message"] == f"its driver ended: {reason}"
+    assert there(why["error"])["message"] == f"its driver ended: {reason}"
 
 
 def test_a_pool_is_told_who_is_busy(place: Place) -> None:
@@ -189,6 +190,6 @@ def test_what_a_driver_claims_after_its_end_is_taken_from_it_at_once(place: Plac
     place.pool.drivers = ()
     place.loop.tick()
     why = causes.why(place.ctx, "main", "shop.orders")
-    assert why["error"]["message"] == f"its driver ended: {ENDS[0][0]}"
+    assert there(why["error"])["message"] == f"its driver ended: {ENDS[0][0]}"
     with place.ctx.store.read() as tx:
         assert tx.attempts() == {}

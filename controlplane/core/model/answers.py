@@ -1,0 +1,590 @@
+"""Answers of the API as types: operations build them, OpenAPI describes them, the SDK and the command line read them.
+
+The keys stand in the order in which an answer has them. Times are ISO 8601 in UTC, or seconds since 1970 where they are
+numbers. Does not belong here: how an answer is found, and bodies of requests.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+from controlplane.core.model.check_results import CheckResult
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.states import Cause
+from controlplane.core.model.tasks import Size, TaskState
+from dataplane.contract.kinds import Kind
+
+State: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
+"""How a dataset, a target, a dataflow or all of them stand: `core.plan.Status`."""
+
+Level: TypeAlias = Literal["failed", "warning"]
+LEVELS: tuple[Level, ...] = ("failed", "warning")
+
+
+# --- what is wrong ----------------------------------------------------------------------------------
+
+
+class ProblemDetail(TypedDict):
+    """One thing that is wrong. Lines and columns count from 1; 0 where there is no place."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str
+
+
+class ProblemDocument(TypedDict):
+    """Why a request was not done. `type` names the code of docs/errors.md. A proxy's answer has no title and no id."""
+
+    type: str
+    title: NotRequired[str]
+    status: int
+    detail: str
+    request_id: NotRequired[str]
+    errors: list[ProblemDetail]
+
+
+class ErrorReport(TypedDict):
+    """An error of a task, with its place in the blueprint or in a text that the blueprint names."""
+
+    code: Literal["user-error", "infrastructure-error"]
+    condition: str | None
+    sqlstate: str | None
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    log: str | None
+    attempt: str | None
+
+
+# --- the plan, and causes ---------------------------------------------------------------------------
+
+
+class InputMode(TypedDict):
+    """How a transform reads an input, and why."""
+
+    mode: str
+    reason: str
+
+
+class VolatileConstruct(TypedDict):
+    """What in the text of a transform may give another result each time. `file`: None for the text in the blueprint."""
+
+    construct: str
+    file: str | None
+    line: int
+
+
+RootChange = TypedDict("RootChange", {"dataset": str, "from": str | None, "to": str | None})
+RootChange.__doc__ = "A change of an input that leads to work: its root before and after, None where there is none."
+
+
+class PlanItem(TypedDict):
+    """Work of one kind on one dataset, or in an explanation what was done. `tasks` counts exactly if `certain`.
+
+    `partitions` are the first keys of `count`.
+    """
+
+    dataset: str
+    action: Literal["compute", "adopt", "remove", "check", "sync"]
+    cause: Cause
+    reason: str | None
+    certain: bool
+    tasks: int
+    count: int
+    partitions: list[str]
+    bytes: int
+    modes: dict[str, InputMode]
+    because: RootChange | None
+
+
+class PlanAnswer(TypedDict):
+    """What would run now. `certain` and `possible` count tasks."""
+
+    branch: str
+    state: Literal["work", "nothing"]
+    as_of: str
+    certain: int
+    possible: int
+    items: list[PlanItem]
+    notices: list[ProblemDetail]
+    next: str | None
+
+
+class SourceOrigin(TypedDict):
+    """A source behind a dataset, with the addresses of some of its objects."""
+
+    dataset: str
+    location: str
+    objects: list[str]
+
+
+# --- how things stand -------------------------------------------------------------------------------
+
+
+class ListingLateness(TypedDict):
+    """When a source was last listed, when it is due, since when a worker is at it, and how far it is behind."""
+
+    at: str | None
+    due: str | None
+    since: str | None
+    refresh_s: float | None
+    behind_s: float
+
+
+class DatasetStatus(TypedDict):
+    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources."""
+
+    name: str
+    state: State
+    generation: int
+    partitions: int
+    rows: int
+    root: str | None
+    table: str | None
+    published_generation: int
+    checks: dict[Level, list[str]]
+    reason: str | None
+    error: ErrorReport | None
+    listing: NotRequired[ListingLateness]
+
+
+class SparkField(TypedDict):
+    """A column. `type` is Spark's JSON of a type: a name, or an object for nested ones."""
+
+    name: str
+    type: JsonValue
+    nullable: bool
+    metadata: JsonObject
+
+
+class SparkSchema(TypedDict):
+    """Columns as Spark's JSON of a struct type."""
+
+    type: Literal["struct"]
+    fields: list[SparkField]
+
+
+class DatasetAnswer(DatasetStatus):
+    """One dataset, with its schema."""
+
+    schema: SparkSchema | None
+    description: str
+    logic: str
+    modes: dict[str, InputMode]
+    volatile: list[VolatileConstruct]
+
+
+class TargetStatus(TypedDict):
+    """How a copy elsewhere stands."""
+
+    name: str
+    state: State
+    synced_generation: int
+    target: str
+    reason: str | None
+    error: ErrorReport | None
+
+
+class DriverStatus(TypedDict):
+    """A driver or worker. `waiting`: it was asked for and has not begun, for the `reason`. `at`: when it ended."""
+
+    id: str
+    pool: str
+    kind: Literal["driver", "worker"]
+    state: Literal["running", "waiting", "ending", "ended"]
+    reason: str
+    at: NotRequired[str]
+
+
+class LeaderStatus(TypedDict):
+    """The process that plans, launches and commits."""
+
+    holder: str
+    epoch: int
+    since: str
+
+
+class DataflowStatus(TypedDict):
+    """How a dataflow stands. `problem`: it does not compile, and nothing of it is computed."""
+
+    name: str
+    branch: str
+    revision: int
+    state: State
+    problem: NotRequired[str]
+    datasets: list[DatasetStatus]
+    targets: list[TargetStatus]
+
+
+class StatusAnswer(TypedDict):
+    """How everything stands, or what was asked for. `leader`: None if nobody plans at present."""
+
+    state: State
+    dataflows: list[DataflowStatus]
+    drivers: list[DriverStatus]
+    leader: LeaderStatus | None
+
+
+class WhyAnswer(TypedDict):
+    """The chain of causes of a dataset, or of one partition: nearest first."""
+
+    dataset: str
+    partition: str | None
+    state: State
+    generation: int
+    cause: Cause | None
+    reason: str
+    modes: dict[str, InputMode]
+    volatile: list[VolatileConstruct]
+    logic: str | None
+    because: list[PlanItem]
+    sources: list[SourceOrigin]
+    drivers: list[DriverStatus]
+    error: ErrorReport | None
+
+
+# --- one dataset ------------------------------------------------------------------------------------
+
+
+class PartitionEntry(TypedDict):
+    """One committed partition. `bytes`: None where its files are not known any more."""
+
+    partition: str
+    rows: int
+    fragment: str
+    bytes: int | None
+
+
+class PartitionsAnswer(TypedDict):
+    """A page of partitions, in order of their keys. `next`: the `after` of the next page."""
+
+    items: list[PartitionEntry]
+    next: str | None
+
+
+class GenerationEntry(TypedDict):
+    """One generation of a dataset."""
+
+    generation: int
+    at: str
+    cause: Cause
+    revision: int
+    partitions: int
+    rows: int
+    root: str
+
+
+class HistoryAnswer(TypedDict):
+    """A page of generations, newest first. `next`: the `before` of the next page."""
+
+    items: list[GenerationEntry]
+    next: int | None
+
+
+class ChecksAnswer(TypedDict):
+    """What checks found in a generation, and in rows that did not become one."""
+
+    dataset: str
+    state: State
+    generation: int
+    items: list[CheckResult]
+    rejected: list[CheckResult]
+
+
+class TaskEntry(TypedDict):
+    """A task that a dataset asks for."""
+
+    task: str
+    kind: Kind
+    partition: str
+    state: TaskState
+    attempt: str | None
+    failures: int
+    not_before: str | None
+    bytes: int
+    priority: int
+    resources: Size
+    error: ErrorReport | None
+
+
+class TasksAnswer(TypedDict):
+    """A page of tasks, in order of partitions. `next`: the `after` of the next page."""
+
+    items: list[TaskEntry]
+    total: int
+    next: str | None
+
+
+# --- dataflows --------------------------------------------------------------------------------------
+
+
+class ApplyAnswer(TypedDict):
+    """The revisions of the dataflows that were sent, and what will run."""
+
+    revisions: dict[str, int]
+    plan: PlanAnswer
+
+
+class ValidateAnswer(TypedDict):
+    """All problems of a set of blueprints."""
+
+    valid: bool
+    errors: list[ProblemDetail]
+    notices: list[ProblemDetail]
+
+
+class ConnectionFault(TypedDict):
+    """What is in the way of a connection."""
+
+    kind: Literal["user", "infrastructure"]
+    condition: str | None
+    sqlstate: NotRequired[str | None]
+    message: str
+    file: NotRequired[str | None]
+    line: NotRequired[int | None]
+    column: NotRequired[int | None]
+    detail: NotRequired[str]
+
+
+class ConnectionFound(TypedDict):
+    """What a worker found where it tried a place; with no `error`, nothing is in the way."""
+
+    connector: str | None
+    place: str | None
+    error: ConnectionFault | None
+
+
+class ConnectionEntry(ConnectionFound):
+    """The same, with the component that reads or writes there."""
+
+    component: str
+
+
+class ConnectionsAnswer(TypedDict):
+    """What is in the way of each place that a set of blueprints reads or writes."""
+
+    connected: bool
+    items: list[ConnectionEntry]
+
+
+class DataflowEntry(TypedDict):
+    """A declared dataflow, and who applied its revision."""
+
+    name: str
+    branch: str
+    revision: int
+    actor: str
+    at: float
+    components: list[str]
+
+
+class DataflowAnswer(DataflowEntry):
+    """A declared dataflow with its texts."""
+
+    file: str
+    text: str
+    files: dict[str, str]
+
+
+class DataflowsAnswer(TypedDict):
+    """All declared dataflows, in order of their names."""
+
+    items: list[DataflowEntry]
+    next: None
+
+
+class DeleteAnswer(TypedDict):
+    """The dataflow that was deleted, and its last revision."""
+
+    deleted: str
+    revision: int
+
+
+# --- controls ---------------------------------------------------------------------------------------
+
+
+class RefreshAnswer(TypedDict):
+    """How many listings were asked for, of which sources, and which datasets are computed again."""
+
+    target: str | None
+    listings: int
+    sources: list[str]
+    forced: list[str]
+
+
+class RetryAnswer(TypedDict):
+    """How many tasks and listings are tried again."""
+
+    target: str | None
+    retried: int
+    listings: int
+
+
+class PauseAnswer(TypedDict):
+    """Whether the target is paused now. After a resume: what still is, and by what."""
+
+    target: str
+    paused: bool
+    still_paused: NotRequired[list[str]]
+    by: NotRequired[list[str]]
+
+
+class PauseAllAnswer(TypedDict):
+    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what."""
+
+    target: None
+    targets: list[str]
+    still_paused: NotRequired[list[str]]
+    by: NotRequired[list[str]]
+
+
+class AuditEntry(TypedDict):
+    """A change of what is wanted."""
+
+    at: str
+    actor: str
+    request_id: str
+    action: str
+    target: str
+    before: JsonValue
+    after: JsonValue
+
+
+class AuditAnswer(TypedDict):
+    """Changes of what is wanted, the last ones first."""
+
+    items: list[AuditEntry]
+    next: None
+
+
+class EventRecord(TypedDict):
+    """What has happened; an event also has the fields of its kind. `n` is what counters add up."""
+
+    id: int
+    at: str
+    kind: str
+    dataset: str
+    n: int
+
+
+# --- tokens, upkeep, health -------------------------------------------------------------------------
+
+
+class TokenEntry(TypedDict):
+    """A token, without its text."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    at: float
+    expires: float | None
+    expired: bool
+    revoked: bool
+
+
+class TokensAnswer(TypedDict):
+    """All tokens that people made."""
+
+    items: list[TokenEntry]
+    next: None
+
+
+class NewTokenAnswer(TypedDict):
+    """A new token; `token` is its text, which is never shown again."""
+
+    token: str
+    id: str
+    name: str
+    scopes: list[str]
+    at: float
+    expires: float | None
+
+
+class CollectAnswer(TypedDict):
+    """How many rows of each kind went, and how many tree nodes are in use. `packs`: how many were given up."""
+
+    packs: NotRequired[int]
+    states: int
+    builds: int
+    tasks: int
+    events: int
+    answers: int
+    drivers: int
+    nodes: int
+    nodes_in_use: int
+    superseded: int
+    folders: int
+    packages: int
+
+
+class FindingEntry(TypedDict):
+    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+
+    code: str
+    where: str
+    what: str
+    fix: str
+
+
+class Repairs(TypedDict):
+    """How many fragments were given up, and the datasets (`branch/dataset`) that are made whole again."""
+
+    fragments: int
+    datasets: list[str]
+
+
+class FsckAnswer(TypedDict):
+    """What is wrong with the database or the lake. Not `complete`: more may be wrong."""
+
+    findings: list[FindingEntry]
+    complete: bool
+    repaired: NotRequired[Repairs]
+
+
+class HealthAnswer(TypedDict):
+    """This process is well."""
+
+    status: Literal["ok"]
+
+
+# --- one run, which the command line tells ----------------------------------------------------------
+
+
+class RunCounts(TypedDict):
+    """What a run did: tasks, and partitions that were adopted or written."""
+
+    executed: int
+    adopted: int
+    written: int
+    retried: int
+    failed: int
+    other: int
+
+
+class DatasetError(ErrorReport):
+    """An error, with the dataset that has it."""
+
+    dataset: str
+
+
+class RunSummary(TypedDict):
+    """What a run did, and how its dataflows stand."""
+
+    state: State
+    tasks: RunCounts
+    datasets: list[DatasetStatus]
+    targets: list[TargetStatus]
+    errors: list[DatasetError]
+
+
+class RunAnswer(RunSummary):
+    """The same, as the command tells it."""
+
+    spark_started: bool
+    wall_s: float

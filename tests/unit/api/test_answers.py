@@ -1,0 +1,193 @@
+"""OpenAPI describes what each route answers, and real answers are as it says: types do not drift from what is sent."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema_rs  # which schemathesis brings
+import pytest
+
+from controlplane.api.services import Services
+from controlplane.core.model.leases import LOOP
+from controlplane.operations.desired import tokens
+from controlplane.operations.work import claims, reports
+from dataplane.contract.claims import CONTRACT
+from dataplane.contract.schemas import Json
+from tests.store.examples import driver
+from tests.there import there
+from tests.unit.api.world import TellingWake, render, serving
+from tests.unit.expectations.world import World
+
+BRANCH = "/v1/branches/{branch}"
+DATASET = BRANCH + "/datasets/{dataset}"
+WITHOUT_JSON = {
+    ("get", "/metrics"): "a text for Prometheus",
+    ("get", "/v1/events"): "a stream",
+    ("get", DATASET + "/records"): "rows in one of three formats, with the columns of the dataset",
+    ("get", "/v1/attempts/{attempt}/log"): "a text",
+    ("delete", "/v1/tokens/{id}"): "nothing",
+}
+EXPECT = """\
+    expect:
+      - {check: v > -5, on_fail: warn}
+      - {check: v > 0, on_fail: drop}
+      - {name: few, rows: {max: 100}}
+"""
+REST = """\
+  drawn: {transform: {sql: 'SELECT k, random() AS v FROM orders'}}
+  wrong: {transform: {sql: 'SELECT no_such_function(v) AS v FROM orders'}}
+  counts: {transform: {sql: 'SELECT count(*) AS n FROM orders'}}
+  copied: {write: {connector: files, from: counts, path: '%s/out', format: json}}
+  off: {paused: true, transform: {sql: 'SELECT v + 2 AS v FROM orders'}}
+"""
+BLUEPRINT = (
+    "dataflow: other\ncomponents:\n  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
+)
+SENT = {"blueprints": [{"name": "/other.yaml", "text": BLUEPRINT}]}
+BAD = {"blueprints": [{"name": "/bad.yaml", "text": "dataflow: bad\ncomponents: {x: {reed: 1}}\n"}]}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A control plane with a dataflow in it that has come to rest, and what OpenAPI says of its answers."""
+
+    world: World
+    services: Services
+    wake: TellingWake
+    http: httpx2.Client
+    document: Json
+    called: set[tuple[str, str]] = field(default_factory=set)
+
+    def answer(self, method: str, path: str, body: Json = None, **query: str) -> Json:
+        """The answer of a route. Raises ValidationError if it is not as it is described."""
+        value = self.http.request(method, _filled(path, query), json=body, params=query).raise_for_status().json()
+        self.schema(method.lower(), path).validate(value)
+        self.called.add((method.lower(), path))
+        return value
+
+    def schema(self, method: str, path: str) -> jsonschema_rs.Validator:
+        (schema,) = (
+            response["content"]["application/json"]["schema"]
+            for status, response in self.document["paths"][path][method]["responses"].items()
+            if status < "300"
+        )
+        return jsonschema_rs.validator_for({**schema, "components": self.document["components"]})
+
+    def connect(self) -> None:
+        """Answer, as a worker does, whoever waits for a connection."""
+        assert self.wake.waiting.acquire(timeout=60)
+        claim = there(claims.claim(self.world.ctx, "w", CONTRACT, ["connect"], lake=self.world.lake.uri))
+        for task in claim["tasks"]:
+            found = {"connector": "files", "place": "/data/*.csv", "error": None}
+            result: Any = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+            reports.report(self.world.ctx, "w", claim["attempt"], [result], lake=self.world.lake)
+        self.wake.notify()
+
+
+def _filled(path: str, query: dict[str, str]) -> str:
+    """The path, with its names taken out of the query."""
+    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop"}
+    for name, value in names.items():
+        if "{" + name + "}" in path:
+            path = path.replace("{" + name + "}", query.pop(name, value))
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    world = World(tmp_path)
+    world.put("a.csv", (1, 10), (2, -1))
+    world.put("b.csv", (3, -30))
+    world.apply(EXPECT + REST % tmp_path)
+    world.settle()
+    with world.store.begin() as tx:
+        tx.take_lease(LOOP, "pod-1/ab12", 3600.0)
+        tx.put_driver(driver("waits", reason="waits for room in a quota"))
+        tx.put_driver(driver("ended", seen=1.0, ended=True, reason="ran out of memory"))
+    wake = TellingWake()
+    services = Services(world.store, world.lake, wake, render, lambda *_: "", stopping=threading.Event())
+    admin, _ = tokens.create(world.ctx, "test", ("admin",))
+    headers = {"Authorization": f"Bearer {admin}"}
+    with serving(services) as url, httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=90) as http:
+        yield Place(world, services, wake, http, http.get("/openapi.json").json())
+    world.store.close()
+
+
+def operations(document: Json) -> set[tuple[str, str]]:
+    return {(method, path) for path, found in document["paths"].items() for method in found}
+
+
+def test_every_route_describes_its_answer(place: Place) -> None:
+    assert WITHOUT_JSON.keys() < operations(place.document)
+    for method, path in operations(place.document) - WITHOUT_JSON.keys():
+        assert not place.schema(method, path).is_valid(None), (method, path)
+
+
+def test_answers_are_as_described(place: Place) -> None:
+    called = place.answer
+    for path in ("/livez", "/readyz", "/schema/blueprint-v1.json"):
+        called("GET", path)
+    assert called("POST", "/v1/validate", BAD)["errors"]
+    assert called("POST", "/v1/validate", SENT)["valid"]
+    assert called("POST", "/v1/blueprints", SENT, dry_run="true")["plan"]["state"] == "work"
+    with ThreadPoolExecutor(1) as worker:
+        done = worker.submit(place.connect)
+        assert called("POST", "/v1/connections", SENT)["connected"]
+        done.result()
+    assert called("GET", BRANCH + "/dataflows")["items"]
+    called("GET", BRANCH + "/dataflows/{dataflow}")
+
+    assert called("GET", DATASET)["schema"]["fields"]
+    assert called("GET", DATASET, dataset="shop.drawn")["volatile"]
+    called("GET", DATASET, dataset="shop.copied")
+    for part in ("/partitions", "/history", "/checks"):
+        assert called("GET", DATASET + part)["items"]
+    assert called("GET", DATASET + "/tasks", dataset="shop.wrong")["items"][0]["error"]
+    assert called("GET", DATASET + "/why", dataset="shop.wrong")["error"]
+    assert called("GET", DATASET + "/why", dataset="shop.counts")["because"]
+    assert called("GET", DATASET + "/why", partition="a.csv")["sources"]
+
+    status = called("GET", BRANCH + "/status")
+    assert status["leader"]
+    assert [d["state"] for d in status["drivers"]] == ["waiting", "ended"]
+    place.world.put("c.csv", (4, 40))
+    assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
+    assert called("GET", BRANCH + "/plan")["items"]
+    assert called("POST", BRANCH + "/retry")["retried"]
+    assert called("POST", BRANCH + "/pause")["targets"]
+    assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]
+    assert called("POST", BRANCH + "/resume")["still_paused"]
+
+    assert called("POST", "/v1/tokens", {"name": "one"})["token"]
+    assert called("GET", "/v1/tokens")["items"]
+    called("POST", "/v1/gc", {"packs": True})
+    called("POST", "/v1/fsck")
+    place.world.lake.objects.clear()
+    assert called("POST", "/v1/fsck", {"files": True})["findings"]
+    assert called("POST", "/v1/fsck", {"repair": True})["repaired"]["fragments"]
+    assert called("GET", "/v1/audit")["items"]
+    called("DELETE", BRANCH + "/dataflows/{dataflow}")
+    assert place.called == operations(place.document) - WITHOUT_JSON.keys()
+
+
+def test_a_problem_is_as_described(place: Place) -> None:
+    found = place.http.post("/v1/blueprints", json=BAD)
+    schema = {"$ref": "#/components/schemas/Problem", "components": place.document["components"]}
+    assert (found.status_code, len(found.json()["errors"])) == (422, 2)
+    jsonschema_rs.validate(schema, found.json())
+
+
+def test_an_answer_with_another_field_or_one_less_is_not_as_described(place: Place) -> None:
+    status = place.answer("GET", BRANCH + "/status")
+    schema = place.schema("get", BRANCH + "/status")
+    more, less = copy.deepcopy(status), copy.deepcopy(status)
+    more["dataflows"][0]["datasets"][0]["colour"] = "red"
+    del less["dataflows"][0]["datasets"][0]["generation"]
+    assert (schema.is_valid(status), schema.is_valid(more), schema.is_valid(less)) == (True, False, False)
