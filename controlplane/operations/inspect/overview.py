@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from controlplane.core.compile.nodes import Sink, Source
 from controlplane.core.errors import NotFound
+from controlplane.core.model.events import Event
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.projections import Publication
 from controlplane.core.model.revisions import Revision
@@ -116,7 +117,7 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
     with ctx.looking(branch, flows) as (plan, facts):
         tx = facts.tx
         decisions = as_known(ctx, tx, facts, plan.decisions)
-        counts = tx.count_events(since_event)
+        counts = tx.count_events(branch, since_event)
         return {
             "state": views.state_of(decisions),
             "tasks": {name: counts.get(kind, 0) for name, kind in COUNTERS.items()},
@@ -151,9 +152,19 @@ def _with_table(decision: Decision, state: State | None, publication: Publicatio
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
-def events(ctx: Context, after: int, limit: int = 500) -> list[Json]:
+def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[Json]:
+    """Of a branch, with those of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [
-            {"id": e.id, "at": views.when(e.at), "kind": e.kind, "dataset": e.dataset, "n": e.n, **e.body}
-            for e in tx.events(after, limit)
-        ]
+        return [_event(e) for e in tx.events(branch, after, limit)]
+
+
+def _event(e: Event) -> Json:
+    return {
+        "id": e.id,
+        "at": views.when(e.at),
+        "branch": e.branch,
+        "kind": e.kind,
+        "dataset": e.dataset,
+        "n": e.n,
+        **e.body,
+    }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
@@ -52,4 +53,4 @@ def repair_now(ctx: Context, lake: ObjectStore, reading: RowCheck | None = None)
 
 
 def _note(ctx: Context, tx: Tx, action: str, before: Json, after: Json) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now()))
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now(), branch=NO_BRANCH))

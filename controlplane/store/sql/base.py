@@ -29,6 +29,7 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
 from dataplane.contract import Json, Schema
@@ -104,6 +105,10 @@ class Part:
         for name, value in equal.items():
             found &= table.c[name] == value
         return found
+
+    def _told_in(self, table: Table, branch: str) -> ColumnElement[bool]:
+        """The rows of this namespace that belong to the branch or to none."""
+        return self._mine(table) & table.c.branch.in_((NO_BRANCH, branch))
 
     def _select(self, table: Table, **equal: Any) -> Select[Any]:
         return sql_select(table).where(self._mine(table, **equal))
