@@ -202,8 +202,8 @@ class Part:
         table = tables.counters
         insert = self._dialect.insert(table).values(namespace=self._namespace, name=counter, value=n)
         added = {"value": table.c.value + n}
-        self._connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added))
-        return self._counted(counter)
+        raised = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added)
+        return int(self._connection.execute(raised.returning(table.c.value)).scalar_one())
 
     def _counted(self, counter: str) -> int:
         row = self._row(self._select(tables.counters, name=counter))
