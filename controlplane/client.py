@@ -208,9 +208,12 @@ class Headgate:
             "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{_segment(branch)}/resume", {"target": target})
         )
 
-    def events(self, after: int | None = None, *, follow: bool = True) -> Iterator[EventRecord | None]:
-        """Events after an id (None: from now on), in order; None in between shows that the connection lives."""
-        query = _given(after=after, follow=str(follow).lower())
+    def events(
+        self, after: int | None = None, *, branch: str = "main", follow: bool = True
+    ) -> Iterator[EventRecord | None]:
+        """Events of a branch, and those of no branch, after an id (None: from now on), in order; None in between shows
+        that the connection lives."""
+        query = _given(after=after, branch=branch, follow=str(follow).lower())
         timeout = httpx2.Timeout(QUIET_LIMIT_S, connect=CONNECT_TIMEOUT_S)
         with self._http.stream("GET", "/v1/events", params=query, timeout=timeout) as response:
             if response.status_code >= 400:
@@ -261,8 +264,8 @@ class Headgate:
         response = self._http.get(f"/v1/attempts/{_segment(attempt)}/log", params={"tail": tail})
         return response.text if response.status_code < 400 else str(_value(response))
 
-    def audit(self, limit: int = 100) -> AuditAnswer:
-        return cast("AuditAnswer", self._get("/v1/audit", {"limit": limit}))
+    def audit(self, limit: int = 100, *, branch: str = "main") -> AuditAnswer:
+        return cast("AuditAnswer", self._get("/v1/audit", {"branch": branch, "limit": limit}))
 
     def is_ready(self) -> bool:
         try:

@@ -135,10 +135,15 @@ def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
     return name
 
 
-def _branch(branch: Annotated[str, Path()]) -> str:
-    if branch != MAIN:
+def branch_of(name: str) -> str:
+    """A branch that a path or a query names."""
+    if name != MAIN:
         raise NotFound(f"there is no branch of this name; there is {MAIN}")
-    return branch
+    return name
+
+
+def _branch(branch: Annotated[str, Path()]) -> str:
+    return branch_of(branch)
 
 
 def _dataflow(dataflow: Annotated[str, Path()]) -> str:

@@ -1,8 +1,8 @@
 """One reader of events per process, and any number of streams that wait for it in the event loop.
 
-The reader looks into the store once per change and keeps the newest events as text. A stream is a cursor into that
-text: it buffers nothing, and holds no thread. A stream that is further behind reads pages from the store, few at a
-time. Does not belong here: routes, and what events say.
+The reader looks into the store once per change and keeps the newest events of all branches as text. A stream is a
+cursor into that text, and skips other branches: it buffers nothing, and holds no thread. A stream that is further
+behind reads pages from the store, few at a time. Does not belong here: routes, and what events say.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from anyio import CapacityLimiter, to_thread
 
@@ -21,6 +22,7 @@ from controlplane import logs
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.answers import EventRecord
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview
 
@@ -38,6 +40,14 @@ HELLO, STILL_HERE = b": events\n\n", b": still here\n\n"
 log = logs.get("api")
 
 
+class _Kept(NamedTuple):
+    """An event as it is sent."""
+
+    id: int
+    branch: str
+    text: bytes
+
+
 class Feed:
     """What is called from the event loop only, but for `_look` and `_page`."""
 
@@ -49,6 +59,7 @@ class Feed:
         self._streams = Counter[str]()
         self._waiting: dict[asyncio.Future[None], float] = {}  # since when, the oldest first
         self._ids: list[int] = []
+        self._branches: list[str] = []
         self._texts: list[bytes] = []
         self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
         self._newest, self._told = 0, -1
@@ -67,53 +78,58 @@ class Feed:
             self._streams[token] -= 1
             self._streams += Counter()  # forget who has none
 
-    async def follow(self, after: int | None) -> AsyncIterator[bytes]:
-        """Events after an id, or from now on, until the process ends. A comment shows now and then that it lives."""
+    async def follow(self, branch: str, after: int | None) -> AsyncIterator[bytes]:
+        """Events after an id, or from now on, until the process ends. A comment shows now and then that it lives: after
+        a while, or when something happened in another branch."""
         if after is None:
             after = await to_thread.run_sync(self._last, limiter=self._services.threads.events)
         yield HELLO
         while not self._services.stopping.is_set():
-            chunk, after = await self._next(after)
+            chunk, after = await self._next(branch, after)
             if not chunk:
                 await self._wait()
-                chunk, after = await self._next(after)
+                chunk, after = await self._next(branch, after)
             yield chunk or STILL_HERE
 
-    async def until_newest(self, after: int | None) -> AsyncIterator[bytes]:
+    async def until_newest(self, branch: str, after: int | None) -> AsyncIterator[bytes]:
         """Events after an id that are there by now."""
         yield HELLO
         if after is None:
             return
         while not self._services.stopping.is_set():
-            chunk, after = await self._paged(after)
+            chunk, after = await self._paged(branch, after)
             if not chunk:
                 return
             yield chunk
 
-    async def _next(self, after: int) -> tuple[bytes, int]:
+    async def _next(self, branch: str, after: int) -> tuple[bytes, int]:
         """Nothing only if there is nothing at this moment: until the loop has its turn, a caller may begin to wait."""
         while (floor := self._floor) is None or after < floor:
-            chunk, last = await self._paged(after)
+            chunk, last = await self._paged(branch, after)
             if chunk:
                 return chunk, last
             if self._floor is None:
                 return b"", after  # the reader wakes all when it has begun
             after = max(after, floor or 0)
-        return self._kept(after)
+        return self._kept(branch, after)
 
-    def _kept(self, after: int) -> tuple[bytes, int]:
-        first = end = bisect_right(self._ids, after)
-        size = 0
-        while end < len(self._ids) and size < CHUNK_BYTES:
-            size += len(self._texts[end])
-            end += 1
-        return b"".join(self._texts[first:end]), self._ids[end - 1] if end > first else after
+    def _kept(self, branch: str, after: int) -> tuple[bytes, int]:
+        """Events of other branches are skipped up to the first of its own that does not fit, or to the newest."""
+        found, size = list[bytes](), 0
+        for i in range(bisect_right(self._ids, after), len(self._ids)):
+            if size >= CHUNK_BYTES:
+                break
+            after = self._ids[i]
+            if self._branches[i] in (NO_BRANCH, branch):
+                found.append(self._texts[i])
+                size += len(self._texts[i])
+        return b"".join(found), after
 
-    async def _paged(self, after: int) -> tuple[bytes, int]:
-        return await to_thread.run_sync(self._page, after, limiter=self._services.threads.events)
+    async def _paged(self, branch: str, after: int) -> tuple[bytes, int]:
+        return await to_thread.run_sync(self._page, branch, after, limiter=self._services.threads.events)
 
-    def _page(self, after: int) -> tuple[bytes, int]:
-        found = overview.events(self._context, after, BATCH)
+    def _page(self, branch: str, after: int) -> tuple[bytes, int]:
+        found = overview.events(self._context, branch, after, BATCH)
         return b"".join(map(_text, found)), found[-1]["id"] if found else after
 
     def _last(self) -> int:
@@ -134,31 +150,33 @@ class Feed:
             await self._rouse()
         self._reading, self._floor = None, None
         self._ids.clear()
+        self._branches.clear()
         self._texts.clear()
         for future in list(self._waiting):
             _set(future)
 
-    def _look(self, is_first: bool) -> list[tuple[int, bytes]] | int:
+    def _look(self, is_first: bool) -> list[_Kept] | int:
         """New events, or none after a while; the first time, only the id of the newest."""
         seen = self._services.wake.count
         if is_first:
             return self._last()
-        found = overview.events(self._context, self._newest, BATCH)
+        found = overview.events(self._context, None, self._newest, BATCH)
         if not found:
             self._services.wake.wait(LOOK_AGAIN_S, seen)
-        return [(event["id"], _text(event)) for event in found]
+        return [_Kept(event["id"], event["branch"], _text(event)) for event in found]
 
-    def _keep(self, found: list[tuple[int, bytes]] | int) -> None:
+    def _keep(self, found: list[_Kept] | int) -> None:
         if isinstance(found, int):
             self._floor = self._newest = found
             return
-        for id, text in found:
-            self._ids.append(id)
-            self._texts.append(text)
-            self._newest = id
+        for event in found:
+            self._ids.append(event.id)
+            self._branches.append(event.branch)
+            self._texts.append(event.text)
+            self._newest = event.id
         if (spare := len(self._ids) - KEPT) > 0:
             self._floor = self._ids[spare - 1]
-            del self._ids[:spare], self._texts[:spare]
+            del self._ids[:spare], self._branches[:spare], self._texts[:spare]
 
     async def _rouse(self) -> None:
         """Wake streams that wait if there is something new for them, or if they have been quiet for long.

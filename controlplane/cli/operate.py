@@ -91,7 +91,7 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     if not _moves(value):
         return value
     session.require_service()
-    for _ in client.events():
+    for _ in client.events(branch=branch):
         value = client.status(target, branch=branch)
         if not _moves(value):
             break

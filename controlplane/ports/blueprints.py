@@ -49,8 +49,8 @@ class Blueprints(Protocol):
 
     def put_change(self, change: Change) -> None: ...
 
-    def changes(self, limit: int = 100) -> tuple[Change, ...]:
-        """Newest first."""
+    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
+        """Those of the branch and those of no branch, newest first."""
 
     def answer(self, key: str) -> Answer | None: ...
 

@@ -18,16 +18,18 @@ class Events(Protocol):
     def put_events(self, events: Sequence[Event]) -> None:
         """Ids grow without gaps being promised; `at` is the database's clock."""
 
-    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]: ...
+    def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
+        """In the order of their ids: those of the branch and those of no branch; all with None."""
 
-    def last_event(self) -> int: ...
+    def last_event(self) -> int:
+        """The newest id, of whichever branch."""
 
     def claim_of(self, attempt: str) -> Event | None:
         """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
         only."""
 
-    def count_events(self, after: int) -> dict[str, int]:
-        """Sum of `n` by kind of the events with id > `after`."""
+    def count_events(self, branch: str, after: int) -> dict[str, int]:
+        """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch."""
 
     def token(self, hashed: bytes) -> Token | None: ...
 

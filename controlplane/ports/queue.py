@@ -41,6 +41,9 @@ class Queue(Protocol):
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         """(branch, dataset) of all who demand a task."""
 
+    def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
+        """The branches that demand each task, sorted; a task that none demands is left out."""
+
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]: ...
 
     def backlog(self, sizes: Sequence[Size] = SIZES) -> dict[Kind, int]:

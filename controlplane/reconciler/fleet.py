@@ -17,7 +17,7 @@ from controlplane import logs
 from controlplane.core.errors import PoolUnavailable
 from controlplane.core.model import driver_ends
 from controlplane.core.model.drivers import Driver, Fault
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.scaling import Level, Share
 from controlplane.core.model.tasks import Attempt, Size
@@ -241,7 +241,7 @@ class Fleet:
 
 def _told(driver: Driver) -> Event:
     body = {"driver": driver.id, "kind": driver.kind, "size": driver.size, "reason": driver.reason}
-    return Event("driver.ended", "", 1, body | {"fault": driver.fault})
+    return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 
 
 def _fault(driver: Driver) -> Fault:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.store import HEAD
 from tests.e2e.workspace import Workspace
 
 HOMES = Path(__file__).with_name("homes")
@@ -38,6 +39,7 @@ def test_nothing_of_it_is_computed_again(earlier: Workspace) -> None:
     found = earlier.run("flow.yaml")
     found.assert_up_to_date()
     assert found.tasks == {}
+    assert earlier.query("SELECT version_num FROM alembic_version") == [(HEAD,)]
     assert earlier.query("SELECT dataset, hex(root) FROM states ORDER BY dataset, seq") == before
     assert [json.loads(file.read_text()) for file in (PLACE / "out").rglob("part-*.json")] == [{"n": 3, "v": 130}]
 

@@ -98,7 +98,7 @@ class Shop:
         """Nothing is left over, and all that is said is so."""
         with self.store.read() as tx:
             assert tx.attempts() == {}
-            assert tx.count_events(0)["task.executed"] == len(list((self.folder / "orders").iterdir()))
+            assert tx.count_events("main", 0)["task.executed"] == len(list((self.folder / "orders").iterdir()))
         assert fsck(self.store, "default", open_lake(self.lake.as_uri())) == ()
 
 

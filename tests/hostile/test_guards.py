@@ -159,7 +159,7 @@ def test_a_commit_that_raises_holds_up_its_dataset_and_what_is_downstream_alone(
     assert world.state("good.y").generation == 2
     assert world.state("bad.x").generation == world.state("bad.y").generation == 1
     assert troubles.units["dataset bad.x"].message == "ValueError: a row that the database refuses"
-    told = [e for e in overview.events(world.ctx, 0, 10_000) if e["kind"] == "dataset.failing"]
+    told = [e for e in overview.events(world.ctx, "main", 0, 10_000) if e["kind"] == "dataset.failing"]
     assert {e["dataset"] for e in told} == {"bad.x"}
     assert shown(world, troubles)["bad.x"]["state"] == "stale"  # once may be a moment's trouble
     for _ in range(STUCK_AFTER - 1):

@@ -170,7 +170,7 @@ class Shop:
 
     def counted(self) -> Counter[str]:
         with self.store.read() as tx:
-            return Counter(tx.count_events(0))
+            return Counter(tx.count_events("main", 0))
 
 
 @pytest.fixture

@@ -58,8 +58,8 @@ def revision(number: int = 1, dataflow: str = "flights", **other: Any) -> Revisi
     return replace(made, **other)
 
 
-def change(action: str) -> Change:
-    return Change("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5)
+def change(action: str, branch: str = "main") -> Change:
+    return Change("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5, branch=branch)
 
 
 def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
@@ -142,8 +142,8 @@ def target(component: str, generation: int = 1) -> Target:
     return Target("main", component, d(1), d(2), generation, error())
 
 
-def event(kind: str, n: int = 1) -> Event:
-    return Event(kind, "flights.daily", n, {"task": "ff", "é": [1, None]})
+def event(kind: str, n: int = 1, branch: str = "main") -> Event:
+    return Event(kind, "flights.daily", n, {"task": "ff", "é": [1, None]}, branch=branch)
 
 
 def token(name: str, **other: Any) -> Token:

@@ -188,7 +188,7 @@ def test_the_oldest_events_go(world: World) -> None:
         tx.last_event()
         assert tx.drop_events(tx.now(), MANY) == 0
         assert tx.drop_events(LATER, 2) == 2
-        assert [e.kind for e in tx.events(0)] == ["2", "3", "4"]
+        assert [e.kind for e in tx.events("main", 0)] == ["2", "3", "4"]
         tx.put_events([event("5")])
         assert tx.last_event() == 6
         assert [tx.drop_events(LATER, 3), tx.drop_events(LATER, 3), tx.last_event()] == [3, 1, 6]

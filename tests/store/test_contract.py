@@ -58,7 +58,7 @@ def seen(tx: Tx) -> list[object]:
         tx.revisions("main"),
         tx.paused("main"),
         tx.forces("main"),
-        tx.changes(),
+        tx.changes("main"),
         tx.get_nodes([d(1)]),
         tx.listings([d(1)]),
         tx.source_partitions(d(1), ["k"]),
@@ -70,8 +70,8 @@ def seen(tx: Tx) -> list[object]:
         tx.tasks([d(1), d(2)]),
         tx.demands("main", "flights.daily"),
         tx.attempts(),
-        tx.events(0),
-        tx.count_events(0),
+        tx.events("main", 0),
+        tx.count_events("main", 0),
         tx.tokens(),
     ]
 
@@ -241,12 +241,12 @@ def test_many_writers_lose_nothing(world: World) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(1, 5)))
     with world.read() as tx:
-        assert tx.count_events(0) == {"done": 32}
-        assert [e.id for e in tx.events(0)] == list(range(1, 33))
+        assert tx.count_events("main", 0) == {"done": 32}
+        assert [e.id for e in tx.events("main", 0)] == list(range(1, 33))
         assert sorted(
             t.seq for t in tx.traces([d(w * 100 + i) for w in range(1, 5) for i in range(8)]).values()
         ) == list(range(1, 33))
-        assert len(tx.changes()) == 32
+        assert len(tx.changes("main")) == 32
         assert len(tx.demands("main", "set.1")) == 11
 
 
@@ -258,7 +258,7 @@ def test_events_become_visible_in_order(world: World) -> None:
     def follow() -> None:
         while not done.is_set() or seen_ids[-1:] != [24]:
             with world.read() as tx:
-                seen_ids.extend(e.id for e in tx.events(seen_ids[-1] if seen_ids else 0))
+                seen_ids.extend(e.id for e in tx.events("main", seen_ids[-1] if seen_ids else 0))
 
     def write(_: int) -> None:
         for _i in range(6):

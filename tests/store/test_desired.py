@@ -7,6 +7,7 @@ import pytest
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer
+from controlplane.core.model.events import NO_BRANCH
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, begun, building, change, d, error, revision, state, task
 
@@ -118,6 +119,14 @@ def test_a_branch_is_made_once(world: World) -> None:
         tx.copy_branch("main", "dev")
 
 
+def test_a_branch_of_which_anything_is_known_is_not_new(world: World) -> None:
+    with world.begin() as tx:
+        tx.set_paused("main", "flights", paused=True)
+        tx.copy_branch("main", "dev")
+    with pytest.raises(BranchExists, match="dev"), world.begin() as tx:
+        tx.copy_branch("main", "dev")
+
+
 def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
     with world.begin() as tx:
         tx.put_revision(revision(1, "a_b"), 0)
@@ -176,13 +185,25 @@ def test_pauses(world: World) -> None:
 def test_changes_newest_first(world: World) -> None:
     with world.begin() as tx:
         tx.put_change(change("1"))
-        assert tx.changes() == (change("1"),)
+        assert tx.changes("main") == (change("1"),)
         tx.put_change(change("2"))
     with world.begin() as tx:
         tx.put_change(change("3"))
     with world.read() as tx:
-        assert tx.changes() == (change("3"), change("2"), change("1"))
-        assert tx.changes(limit=2) == (change("3"), change("2"))
+        assert tx.changes("main") == (change("3"), change("2"), change("1"))
+        assert tx.changes("main", limit=2) == (change("3"), change("2"))
+
+
+def test_a_branch_reads_its_own_changes_and_those_of_no_branch(world: World) -> None:
+    ours, theirs, everybodys = change("apply"), change("apply", "dev"), change("token.create", NO_BRANCH)
+    with world.begin() as tx:
+        for made in (ours, theirs, everybodys):
+            tx.put_change(made)
+    with world.read() as tx:
+        assert tx.changes("main") == (everybodys, ours)
+        assert tx.changes("dev") == (everybodys, theirs)
+        assert tx.changes("other") == (everybodys,)
+        assert tx.changes("main", limit=1) == (everybodys,)
 
 
 def test_an_answer_is_given_once(world: World) -> None:

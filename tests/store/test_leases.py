@@ -80,7 +80,7 @@ def test_a_deposed_leader_commits_nothing(world: World) -> None:
     with pytest.raises(Deposed):
         write(deposed, world.namespace)
     with deposed.read(world.namespace) as tx:
-        assert tx.count_events(0) == {"kept": 1}
+        assert tx.count_events("main", 0) == {"kept": 1}
         assert tx.states("main") == {}
         assert tx.get_nodes([b"x" * 32]) == {}
 
@@ -117,7 +117,7 @@ def test_who_takes_it_waits_for_a_commit_under_way(stores: dict[str, Store], pos
     def take() -> None:
         with world.begin() as tx:
             tx.take_lease(LOOP, "b", LONG_S)
-            seen.append(tx.count_events(0))
+            seen.append(tx.count_events("main", 0))
 
     taking = threading.Thread(target=take)
     with world.begin() as tx:
@@ -148,7 +148,7 @@ def test_who_is_paused_in_a_transaction_holds_nobody_up(postgres: Postgres, monk
     with pytest.raises(OSError, match=r"closed|timeout"):
         pause()
     with other.read() as tx:
-        assert tx.events(0) == ()
+        assert tx.events("main", 0) == ()
     for world in (paused, other):
         world.store.close()
 

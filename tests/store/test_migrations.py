@@ -100,7 +100,7 @@ def test_an_upgrade_can_be_repeated(url: str) -> None:
         tx.put_events([event("kept")])
     upgrade(url)
     with store.read() as tx:
-        assert tx.count_events(0) == {"kept": 1}
+        assert tx.count_events("main", 0) == {"kept": 1}
     store.close()
 
 
@@ -119,6 +119,38 @@ def test_a_database_of_the_first_release_is_upgraded(url: str) -> None:
         assert tx.forces("main") == {}
         number = tx.force("main", ["flights.daily"])
         assert tx.forces("main") == {"flights.daily": number}
+    store.close()
+
+
+def test_what_was_told_before_there_were_branches_is_mains_or_nobodys(url: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+    put_event = (
+        "INSERT INTO events (namespace, id, kind, dataset, n, body, at) VALUES ('default', {}, '{}', '', 1, '{{}}', 1)"
+    )
+    for number, kind in enumerate(("task.executed", "driver.ended", "listing.done"), 1):
+        run(engine, put_event.format(number, kind))
+    put_change = (
+        "INSERT INTO changes (namespace, id, actor, request_id, action, target, before, after, at) "
+        "VALUES ('default', {}, 'ann', 'r', '{}', 'x', '1', '2', 1)"
+    )
+    for number, action in enumerate(("apply", "token.create", "gc.packs"), 1):
+        run(engine, put_change.format(number, action))
+    upgrade(url)
+    run(engine, put_event.format(4, "told by the version before"))
+    store = open_store(url)
+    with store.read() as tx:
+        assert [(e.id, e.branch) for e in tx.events("main", 0)] == [(1, "main"), (2, ""), (3, ""), (4, "main")]
+        assert [(c.action, c.branch) for c in tx.changes("main")] == [
+            ("gc.packs", ""),
+            ("token.create", ""),
+            ("apply", "main"),
+        ]
+        assert [e.id for e in tx.events("dev", 0)] == [2, 3]
     store.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from tests.store.conftest import World
 from tests.store.examples import d, driver, event, token
 
@@ -15,22 +15,23 @@ def test_events_have_ids_and_times(world: World) -> None:
         now = tx.now()
     with world.begin() as tx:
         tx.put_events([event("a", 2)])
-        assert [e.id for e in tx.events(0)] == [1, 2, 3]
+        assert [e.id for e in tx.events("main", 0)] == [1, 2, 3]
     with world.read() as tx:
-        found = tx.events(0)
+        found = tx.events("main", 0)
         assert found[:2] == (replace(event("a"), id=1, at=now), replace(event("b", 3), id=2, at=now))
-        assert [e.id for e in tx.events(1)] == [2, 3]
-        assert [e.id for e in tx.events(0, limit=2)] == [1, 2]
-        assert tx.events(3) == ()
+        assert [e.id for e in tx.events("main", 1)] == [2, 3]
+        assert [e.id for e in tx.events("main", 0, limit=2)] == [1, 2]
+        assert tx.events("main", 3) == ()
         assert tx.last_event() == 3
 
 
 def test_what_was_told_of_an_attempts_begin(world: World) -> None:
     with world.begin() as tx:
         ids = ("a1", "a%", "a_", "a")
-        tx.put_events([Event("task.claimed", "flights.daily", 1, {"attempt": a, "driver": f"d{a}"}) for a in ids])
-        tx.put_events([Event("task.retried", "flights.daily", 1, {"attempt": "a2"})])
-        (first, *_) = tx.events(0)
+        bodies = [{"attempt": a, "driver": f"d{a}"} for a in ids]
+        tx.put_events([Event("task.claimed", "flights.daily", 1, body, branch="main") for body in bodies])
+        tx.put_events([Event("task.retried", "flights.daily", 1, {"attempt": "a2"}, branch="main")])
+        (first, *_) = tx.events("main", 0)
         assert tx.claim_of("a1") == first
     with world.read() as tx:
         assert tx.claim_of("a1") == first
@@ -38,13 +39,43 @@ def test_what_was_told_of_an_attempts_begin(world: World) -> None:
         assert [e and e.body["driver"] for e in found] == ["da", "da_", "da%", None, None, None]
 
 
+def test_a_claim_that_two_branches_were_told_of_is_found(world: World) -> None:
+    body = {"attempt": "a1", "driver": "d1"}
+    with world.begin() as tx:
+        tx.put_events([Event("task.claimed", "flights.daily", 1, body, branch=branch) for branch in ("dev", "main")])
+        found = tx.claim_of("a1")
+        assert found is not None
+        assert found == tx.events("main", 0)[-1]
+
+
+def test_a_branch_reads_its_own_events_and_those_of_no_branch(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_events([event("a"), event("b", branch="dev"), event("c", branch=NO_BRANCH), event("d")])
+    with world.read() as tx:
+        assert [(e.kind, e.branch) for e in tx.events("main", 0)] == [("a", "main"), ("c", ""), ("d", "main")]
+        assert [(e.kind, e.branch) for e in tx.events("dev", 0)] == [("b", "dev"), ("c", "")]
+        assert [e.kind for e in tx.events("other", 0)] == ["c"]
+        assert [e.kind for e in tx.events(None, 0)] == ["a", "b", "c", "d"]
+        assert [e.kind for e in tx.events("main", 1, limit=1)] == ["c"]
+        assert tx.last_event() == 4
+
+
+def test_a_branch_counts_its_own_events_and_those_of_no_branch(world: World) -> None:
+    with world.begin() as tx:
+        tx.put_events([event("a", 1), event("a", 20, branch="dev"), event("a", 300, branch=NO_BRANCH)])
+    with world.read() as tx:
+        assert tx.count_events("main", 0) == {"a": 301}
+        assert tx.count_events("dev", 0) == {"a": 320}
+        assert tx.count_events("dev", 2) == {"a": 300}
+
+
 def test_counters_add_up(world: World) -> None:
     with world.begin() as tx:
-        assert (tx.count_events(0), tx.last_event()) == ({}, 0)
+        assert (tx.count_events("main", 0), tx.last_event()) == ({}, 0)
         tx.put_events([event("tasks.executed", 40), event("tasks.executed", 2), event("tasks.adopted")])
-        assert tx.count_events(0) == {"tasks.executed": 42, "tasks.adopted": 1}
-        assert tx.count_events(1) == {"tasks.executed": 2, "tasks.adopted": 1}
-        assert tx.count_events(3) == {}
+        assert tx.count_events("main", 0) == {"tasks.executed": 42, "tasks.adopted": 1}
+        assert tx.count_events("main", 1) == {"tasks.executed": 2, "tasks.adopted": 1}
+        assert tx.count_events("main", 3) == {}
 
 
 def test_drivers_that_have_not_ended(world: World) -> None:

@@ -66,7 +66,7 @@ def seen(world: World) -> list[object]:
         partitions = [e.key for s in states.values() for e in tree.scan(tx, s.root)]
         numbers = [d(n) for n in range(9)]
         remembered = [tx.remembered(numbers, [])[0], tx.traces(numbers), tx.fragments(numbers)]
-        return [states, partitions, *remembered, tx.demands("main", DATASET), tx.events(0)]
+        return [states, partitions, *remembered, tx.demands("main", DATASET), tx.events("main", 0)]
 
 
 # --- the server ends, and starts again ------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_a_server_that_ends_idle_transactions(server: Postgres) -> None:
     with pytest.raises(OSError, match=r"closed|timeout"):
         think()
     with impatient.read() as tx:
-        assert tx.events(0) == ()
+        assert tx.events("main", 0) == ()
     impatient.close()
 
 

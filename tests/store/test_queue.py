@@ -49,7 +49,15 @@ def test_tasks_are_queued_once(world: World) -> None:
         assert tx.demands("main", "flights.other") == {}
         assert tx.demanding(d(1)) == (("dev", DAILY), ("main", DAILY))
         assert tx.demanding(d(9)) == ()
+        assert tx.branches_of([d(1), d(2), d(9)]) == {d(1): ("dev", "main"), d(2): ("main",)}
         assert tx.tasks([d(3), d(9)]) == {d(3): task(3)}
+
+
+def test_two_datasets_of_a_branch_are_one_branch(world: World) -> None:
+    with world.begin() as tx:
+        tx.enqueue("main", DAILY, [task(1)])
+        tx.enqueue("main", "flights.other", [task(1)])
+        assert tx.branches_of([d(1)]) == {d(1): ("main",)}
 
 
 def test_the_highest_priority_counts(world: World) -> None:

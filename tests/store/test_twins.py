@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
@@ -47,6 +48,7 @@ numbers = st.lists(small, min_size=1, max_size=4)
 names = st.sampled_from(["flights", "flights.a", "flights.b", "other.a"])
 flows = st.sampled_from(["flights", "other"])
 branches = st.sampled_from(["main", "dev"])
+told_in = st.sampled_from(["main", "dev", NO_BRANCH])
 attempts = st.sampled_from(["a1", "a2", "a3", "a4"])
 times = st.sampled_from([0.0, 999.0, 1000.0, 2000.0])
 statuses = st.sampled_from(["stored", "condemned", "deleted"])
@@ -78,7 +80,8 @@ DESIRED = [
     call(lambda f: lambda tx: tx.delete_dataflow("main", f), flows),
     call(lambda n, p: lambda tx: tx.set_paused("main", n, p), names, st.booleans()),
     call(lambda b, ns: lambda tx: tx.force(b, ns), branches, st.lists(names, max_size=2)),
-    call(lambda n: lambda tx: tx.put_change(change(str(n))), small),
+    call(lambda n, b: lambda tx: tx.put_change(change(str(n), b)), small, told_in),
+    call(lambda: lambda tx: tx.copy_branch("main", "dev")),
     call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
 SETTLED = [
@@ -144,7 +147,7 @@ QUEUE = [
     call(lambda n: lambda tx: tx.put_job(d(n), n), small),
 ]
 NOTED = [
-    call(lambda ns: lambda tx: tx.put_events([event(str(n), n) for n in ns]), numbers),
+    call(lambda ns, b: lambda tx: tx.put_events([event(str(n), n, b) for n in ns]), numbers, told_in),
     call(lambda n, e: lambda tx: tx.put_driver(driver(str(n), ended=e)), small, st.booleans()),
     call(lambda n, r: lambda tx: tx.put_token(token(str(n), revoked=r)), small, st.booleans()),
 ]
@@ -173,6 +176,7 @@ FILLED: tuple[Call, ...] = (
     lambda tx: tx.claim("a1", "driver", KINDS, max_tasks=9, max_bytes=9, lease_s=5),
 )
 ALL = [d(n) for n in range(4)]
+SETTLED_ASKED = [("flights.a", 1), ("flights.a", 2), ("flights.b", 1), ("x.y", 1)]
 
 
 def look(tx: Tx) -> list[object]:
@@ -184,17 +188,19 @@ def look(tx: Tx) -> list[object]:
         [(tx.states(b), tx.forces(b)) for b in ("main", "dev")],
         [tx.history("main", "flights.a", 2, before) for before in (None, 2)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
-        sorted(map(str, tx.settled("main", [("flights.a", 1), ("flights.a", 2), ("flights.b", 1), ("x.y", 1)]))),
-        [(tx.paused("main"), tx.changes(3), tx.problems("main"), tx.pinned_schemas("main", ["flights.a"]))],
+        sorted(tx.settled("main", SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)),
+        [(tx.paused("main"), tx.changes("main", 3), tx.problems("main"), tx.pinned_schemas("main", ["flights.a"]))],
         [tx.answer(str(n)) for n in range(4)],
         [tx.get_nodes(ALL), tx.listings(ALL), tx.memos(ALL), tx.jobs(ALL)],
         [tx.source_partitions(k, map(str, range(4))) for k in ALL],
         [tx.publications("main"), tx.publications("main", ["flights.a"]), tx.targets("main")],
         [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL)],
         [tx.tasks(ALL), tx.backlog(), tx.backlog(["large"]), tx.attempts(), [tx.demanding(k) for k in ALL]],
+        [tx.branches_of(ALL), tx.branches_of([])],
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
-        [tx.events(0), tx.events(1, 2), tx.last_event(), tx.count_events(1)],
+        [tx.events(None, 0), tx.events("main", 1, 2), tx.last_event(), tx.changes("dev")],
+        [tx.count_events(b, 1) for b in ("main", "dev")],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],

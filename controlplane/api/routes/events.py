@@ -13,9 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from controlplane.api import auth
 from controlplane.api.auth import caller
-from controlplane.api.calls import Call, Called, is_head
+from controlplane.api.calls import Call, Called, branch_of, is_head
 from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
+from controlplane.operations.desired.blueprints import MAIN
 from controlplane.operations.inspect import overview
 
 STREAM = "text/event-stream"
@@ -31,16 +32,19 @@ async def events(
     after: EventId = None,
     last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
     follow: bool = True,
+    branch: Annotated[str, Query()] = MAIN,
 ) -> Response:
-    """Events after an id (`Last-Event-ID` wins over `after`), or from now on; `follow=false` ends at the newest."""
+    """Events of a branch, and those of no branch, after an id (`Last-Event-ID` wins over `after`) or from now on;
+    `follow=false` ends at the newest."""
+    of = branch_of(branch)
     start = last_event_id if last_event_id is not None else after
     feed = call.request.app.state.feed
     assert isinstance(feed, Feed)
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
     if follow:
-        return _Stream(feed, caller(call.request).id, feed.follow(start))
-    return _Stream(feed, caller(call.request).id, feed.until_newest(start))
+        return _Stream(feed, caller(call.request).id, feed.follow(of, start))
+    return _Stream(feed, caller(call.request).id, feed.until_newest(of, start))
 
 
 class _Stream(StreamingResponse):

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, target_of
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of, target_of
 from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -69,9 +69,13 @@ def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_0
 
 
 @router.get("/v1/audit")
-def audit(call: Called, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Answer[AuditAnswer]:
-    """Who changed what is wanted, the last changes first."""
-    return answer(tasks.audit(call.context, limit))
+def audit(
+    call: Called,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    branch: Annotated[str, Query()] = blueprints.MAIN,
+) -> Answer[AuditAnswer]:
+    """Who changed what is wanted in a branch, or installation-wide; the last changes first."""
+    return answer(tasks.audit(call.context, branch_of(branch), limit))
 
 
 def _each(

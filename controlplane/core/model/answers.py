@@ -450,6 +450,7 @@ class AuditEntry(TypedDict):
     at: str
     actor: str
     request_id: str
+    branch: str  # empty: of no branch
     action: str
     target: str
     before: JsonValue
@@ -468,6 +469,7 @@ class EventRecord(TypedDict):
 
     id: int
     at: str
+    branch: str  # empty: of no branch
     kind: str
     dataset: str
     n: int

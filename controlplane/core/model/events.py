@@ -5,15 +5,16 @@ Does not belong here: how they are stored, or how they are decided.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+NO_BRANCH = ""  # of what concerns the whole installation: it is told in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `n` is what counters add up."""
+    """Something that happened in a branch, or in none (`NO_BRANCH`). `n` is what counters add up."""
 
     kind: str
     dataset: str = ""
@@ -21,3 +22,13 @@ class Event:
     body: Mapping[str, object] = field(default_factory=dict)
     id: int = 0
     at: float = 0.0
+    branch: str = field(kw_only=True)
+
+
+def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
+    """The tasks that each branch demands. Those that no branch demands any more stand under NO_BRANCH."""
+    found: dict[str, list[bytes]] = {}
+    for task in tasks:
+        for branch in demanding.get(task, (NO_BRANCH,)):
+            found.setdefault(branch, []).append(task)
+    return found

@@ -6,7 +6,7 @@ Does not belong here: how they are stored, or how they are decided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An audited change of desired state (who, when, what before and after)."""
+    """An audited change of desired state (who, when, what before and after). One that concerns the whole installation,
+    such as a new token, has NO_BRANCH."""
 
     actor: str
     request_id: str
@@ -36,3 +37,4 @@ class Change:
     before: object  # as JSON
     after: object
     at: float
+    branch: str = field(kw_only=True)

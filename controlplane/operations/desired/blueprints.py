@@ -221,12 +221,13 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ex
     if before is revision:
         return
     tx.put_revision(revision, found)
-    _audit(ctx, tx, "apply", revision.dataflow, before.number if before else None, revision.number)
-    tx.put_events([Event("blueprint.applied", revision.dataflow, 1, {"revision": revision.number, "actor": ctx.actor})])
+    _audit(ctx, tx, revision.branch, "apply", revision.dataflow, before.number if before else None, revision.number)
+    body = {"revision": revision.number, "actor": ctx.actor}
+    tx.put_events([Event("blueprint.applied", revision.dataflow, 1, body, branch=revision.branch)])
 
 
-def _audit(ctx: Context, tx: Tx, action: str, target: str, before: int | None, after: int | None) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, target, before, after, tx.now()))
+def _audit(ctx: Context, tx: Tx, branch: str, action: str, target: str, before: int | None, after: int | None) -> None:
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, target, before, after, tx.now(), branch=branch))
 
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
@@ -271,7 +272,7 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
             raise StaleRevision(name, expected, live[name].number)
         _require_unread(live, name, ctx.namespace)
         tx.delete_dataflow(branch, name)
-        _audit(ctx, tx, "delete", name, live[name].number, None)
-        tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor})])
+        _audit(ctx, tx, branch, "delete", name, live[name].number, None)
+        tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
     ctx.wake()
     return {"deleted": name, "revision": live[name].number}

@@ -29,7 +29,7 @@ def refresh(
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
-        _note(ctx, tx, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
+        _note(ctx, tx, branch, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
     ctx.wake()
     return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads), "forced": forced}
 
@@ -54,7 +54,7 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         reads = listings.sources(nodes, everything) if among is None else []
         failed = [n for n in reads if _failed_listing(tx, n)]
         listings.request(tx, failed, is_awaited=True)
-        _note(ctx, tx, "retry", target, {"tasks": count})
+        _note(ctx, tx, branch, "retry", target, {"tasks": count})
     ctx.wake()
     return {"target": target, "retried": count, "listings": len(failed)}
 
@@ -86,7 +86,7 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
         for dataset in sorted(chosen):
             tx.drop_demands(branch, dataset)
         tx.drop_begun(branch, chosen)
-        _note(ctx, tx, "pause", target, {"before": before})
+        _note(ctx, tx, branch, "pause", target, {"before": before})
     ctx.wake()
     return {"target": target, "paused": True}
 
@@ -101,7 +101,7 @@ def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
         for name in sorted(lifted):
             tx.set_paused(branch, name, False)
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
-        _note(ctx, tx, "resume", target, {"before": sorted(before)})
+        _note(ctx, tx, branch, "resume", target, {"before": sorted(before)})
     ctx.wake()
     answer: PauseAnswer = {"target": target, "paused": len(held) == len(chosen)}
     if held:
@@ -115,6 +115,6 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
     return wider or (BLUEPRINT if nodes.nodes[dataset].component.paused else None)
 
 
-def _note(ctx: Context, tx: Tx, action: str, target: str | None, after: Mapping[str, object]) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, target or "*", None, after, tx.now()))
-    tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor})])
+def _note(ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]) -> None:
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, target or "*", None, after, tx.now(), branch=branch))
+    tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])

@@ -11,6 +11,7 @@ from hashlib import sha256
 from controlplane.core.errors import NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
@@ -42,7 +43,7 @@ def create(
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires}
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.create", token.id, None, after, now))
+        tx.put_change(Change(ctx.actor, ctx.request_id, "token.create", token.id, None, after, now, branch=NO_BRANCH))
     return text, token
 
 
@@ -55,7 +56,8 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
         if tx.token(_hash(text)) is None:
             id, now = _hash(text).hex()[:12], tx.now()
             tx.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
-            tx.put_change(Change(ctx.actor, ctx.request_id, "token.admit", id, None, {"scopes": list(scopes)}, now))
+            after = {"scopes": list(scopes)}
+            tx.put_change(Change(ctx.actor, ctx.request_id, "token.admit", id, None, after, now, branch=NO_BRANCH))
 
 
 def _hash(text: str) -> bytes:
@@ -83,7 +85,7 @@ def revoke(ctx: Context, id: str) -> None:
             raise NotFound(f"there is no token {id}")
         tx.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, before, after, tx.now()))
+        tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, before, after, tx.now(), branch=NO_BRANCH))
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:

@@ -138,7 +138,7 @@ def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -
         datasets, targets = _things(ctx, facts, decisions)
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(since_event)),
+            "tasks": _counts(tx.count_events(branch, since_event)),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
@@ -183,15 +183,17 @@ def _with_table(decision: Decision, state: State | None, publication: Publicatio
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
 
-def events(ctx: Context, after: int, limit: int = 500) -> list[EventRecord]:
+def events(ctx: Context, branch: str | None, after: int, limit: int = 500) -> list[EventRecord]:
+    """Of a branch, with those of no branch; or all."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [_event(e) for e in tx.events(after, limit)]
+        return [_event(e) for e in tx.events(branch, after, limit)]
 
 
 def _event(event: Event) -> EventRecord:
     record: EventRecord = {
         "id": event.id,
         "at": views.instant(event.at),
+        "branch": event.branch,
         "kind": event.kind,
         "dataset": event.dataset,
         "n": event.n,

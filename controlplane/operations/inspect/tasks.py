@@ -72,10 +72,10 @@ def _driver_of(tx: Tx, attempt: str) -> str:
     return str(claim.body["driver"])
 
 
-def audit(ctx: Context, limit: int) -> AuditAnswer:
-    """Changes of what is wanted, the last ones first: who, when, by which request, before and after."""
+def audit(ctx: Context, branch: str, limit: int) -> AuditAnswer:
+    """Changes of what is wanted in a branch or installation-wide, the last ones first: who, when, before and after."""
     with ctx.store.read(ctx.namespace) as tx:
-        return {"items": [_change(change) for change in tx.changes(limit)], "next": None}
+        return {"items": [_change(change) for change in tx.changes(branch, limit)], "next": None}
 
 
 def _change(change: Change) -> AuditEntry:
@@ -83,6 +83,7 @@ def _change(change: Change) -> AuditEntry:
         "at": views.instant(change.at),
         "actor": change.actor,
         "request_id": change.request_id,
+        "branch": change.branch,
         "action": change.action,
         "target": change.target,
         "before": cast("JsonValue", change.before),

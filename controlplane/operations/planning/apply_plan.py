@@ -116,7 +116,7 @@ class PlanExecutor:
         trouble = self._troubles.failed(of_dataset(dataset), error)
         body = {"message": trouble.message, "failures": trouble.failures}
         with self._store.begin(self._namespace) as tx:
-            tx.put_events([Event("dataset.failing", dataset, 1, body)])
+            tx.put_events([Event("dataset.failing", dataset, 1, body, branch=self._branch)])
 
     def _together(self, carrying: _Carrying, todo: Sequence[Decision]) -> int:
         facts, demands = carrying.facts, carrying.demands
@@ -231,7 +231,7 @@ def _carry_out(
                 tx.put_begun(begun)
             if building is not None and building != facts.building(decision.dataset):
                 tx.put_building(building)
-                _note_adopted(tx, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
+                _note_adopted(tx, facts.branch, decision.dataset, _adopted(tx, entered, decision.dataset, since_trace))
     tasks, jobs = _wanted(decision)
     again = tx.now() + AGAIN_S
     return _ask(tx, decision, [_delayed(t, demanded, again) for t in tasks], jobs, facts.branch)
@@ -257,16 +257,16 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     tx.drop_demands(state.branch, state.dataset)
     tx.drop_building(state.branch, state.dataset)
     body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
-    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body)])
+    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body, branch=state.branch)])
     entered = step.entered
     adopted = step.adopted if entered is None else _adopted(tx, entered, state.dataset, since_trace)
-    _note_adopted(tx, state.dataset, adopted)
+    _note_adopted(tx, state.branch, state.dataset, adopted)
     return 1
 
 
-def _note_adopted(tx: Tx, dataset: str, adopted: int) -> None:
+def _note_adopted(tx: Tx, branch: str, dataset: str, adopted: int) -> None:
     if adopted:
-        tx.put_events([Event("partitions.adopted", dataset, adopted)])
+        tx.put_events([Event("partitions.adopted", dataset, adopted, branch=branch)])
 
 
 def _adopted(tx: Tx, entered: Mapping[str, bytes], dataset: str, since_trace: int) -> int:

@@ -13,7 +13,6 @@ from controlplane.core import tree
 from controlplane.core.compile.nodes import Node, Sink, Transform
 from controlplane.core.compile.sort_by import sorting
 from controlplane.core.model import packs
-from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.pack_origins import Origin
 from controlplane.core.model.packs import Pack
@@ -164,8 +163,8 @@ def _is_open(tx: Tx, branch: str, dataset: str) -> bool:
 # --- taking in --------------------------------------------------------------------------------------
 
 
-def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[Event]:
-    """Packs that were made. Tables that may show them have to be looked at again."""
+def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[bytes]:
+    """Keep packs that were made; returns their ids. Tables that may show them have to be looked at again."""
     made = [pack for r in results if (pack := _made(attempt, r)).id.hex() == r["task"]]
     compaction_gc.replaced(tx, made)
     tx.put_traces([], made)
@@ -173,7 +172,7 @@ def take_in(tx: Tx, attempt: Attempt, results: Iterable[TaskResult]) -> list[Eve
         waiting = [key for key, task in tx.demands(branch, name).items() if task.state != "done"]
         tx.drop_demands(branch, name, waiting)
         _unpublish(tx, branch, packs.dataset_of(name))
-    return [Event("task.other", attempt.dataset, len(made))] if made else []
+    return [pack.id for pack in made]
 
 
 def _made(attempt: Attempt, result: TaskResult) -> Fragment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from controlplane import logs
@@ -59,8 +59,9 @@ def publish(store: Store, namespace: str, state: State, publisher: Publisher) ->
         schema = schema_id(state.schema) if compaction.are_there(tx, table.fragments) else b""  # else once more
         tx.put_publication(Publication(state.branch, state.dataset, state.generation, state.root, schema, version))
         body = {"generation": state.generation, "version": version}
-        made_anew = [Event("dataset.log_made_anew", state.dataset, 1, {"message": m, **body}) for m in notices]
-        tx.put_events([*made_anew, Event("dataset.published", state.dataset, 1, body)])
+        for notice in notices:
+            tx.put_events([_event(state, "dataset.log_made_anew", {"message": notice, **body})])
+        tx.put_events([_event(state, "dataset.published", body)])
     for notice in notices:
         log.warning("log made anew", dataset=state.dataset, message=notice)
     return version
@@ -108,4 +109,8 @@ def note_failure(store: Store, namespace: str, state: State, message: str) -> No
         known = tx.publications(state.branch, [state.dataset]).get(state.dataset)
         empty = Publication(state.branch, state.dataset, 0, tree.EMPTY_ROOT, b"", -1)
         tx.put_publication(replace(known or empty, error=message))
-        tx.put_events([Event("dataset.publish_failed", state.dataset, 1, {"message": message})])
+        tx.put_events([_event(state, "dataset.publish_failed", {"message": message})])
+
+
+def _event(state: State, kind: str, body: Mapping[str, object]) -> Event:
+    return Event(kind, state.dataset, 1, body, branch=state.branch)

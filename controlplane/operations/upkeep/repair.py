@@ -166,5 +166,5 @@ def _commit_lost(tx: Tx, state: State) -> bool:
     except StaleState:
         return False
     tx.drop_building(state.branch, state.dataset)
-    tx.put_events([Event("dataset.lost", state.dataset, 1, {"generation": state.generation})])
+    tx.put_events([Event("dataset.lost", state.dataset, 1, {"generation": state.generation}, branch=state.branch)])
     return True

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TypeAlias
 
 from controlplane.core.model.answers import CollectAnswer, FindingEntry, FsckAnswer
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
@@ -83,4 +84,4 @@ def _findings(found: Iterable[Finding]) -> list[FindingEntry]:
 
 
 def _note(ctx: Context, tx: Tx, action: str, before: Noted, after: Noted) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now()))
+    tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now(), branch=NO_BRANCH))

@@ -11,7 +11,7 @@ from math import inf
 from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Desired, Source
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.sources import Held, Listing
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.operations.work.listing_diff import Found, ListingDiff, Unchanged, compare, is_too_much, lines_of
@@ -232,14 +232,14 @@ def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
     if (listing.root or tree.EMPTY_ROOT) != found.base:  # another one came first: look again
         tx.put_listing(replace(served, requested=served.served + 1))
-        return Taken(Event("listing.repeated", body={"location": job["location"]}))
+        return Taken(_event(job, "listing.repeated"))
     if isinstance(found, Unchanged):
         is_as_before = listing.error is None and listing.held is None
         if is_as_before:
             tx.confirm_listing(listing.id, request)
         else:
             tx.put_listing(replace(served, held=_still_awaited(served) or None))
-        event = Event("listing.done", n=listing.objects, body={"location": job["location"], "changed": 0})
+        event = _event(job, "listing.done", {"changed": 0}, n=listing.objects)
         return Taken(event, is_news=served.is_open or not is_as_before)
     return Taken(_move(tx, job, served, found))
 
@@ -250,8 +250,7 @@ def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
     if is_guarded and is_too_much(found.gone, found.before, job["deletes_max"]):
         held: Held = {"before": found.before, "lost": found.gone, **_still_awaited(listing)}
         tx.put_listing(replace(listing, held=held))
-        body = {"location": job["location"], "lost": found.gone, "before": found.before}
-        return Event("listing.held", body=body)
+        return _event(job, "listing.held", {"lost": found.gone, "before": found.before})
     root = tree.edit(tx, found.base, found.edits())
     assert root == found.root, "a tree that was edited is the tree that is built"
     if listing.root is not None:  # else they are there
@@ -262,7 +261,12 @@ def _move(tx: Tx, job: ListJob, listing: Listing, found: ListingDiff) -> Event:
     tx.put_listing(
         replace(seen, root=root, objects=objects, size_bytes=size_bytes, held=_still_awaited(listing) or None)
     )
-    return Event("listing.done", n=objects, body={"location": job["location"], "changed": found.changed})
+    return _event(job, "listing.done", {"changed": found.changed}, n=objects)
+
+
+def _event(job: ListJob, kind: str, more: Mapping[str, object] | None = None, n: int = 0) -> Event:
+    """Of no branch: all branches share what is known of a location."""
+    return Event(kind, "", n, {"location": job["location"], **(more or {})}, branch=NO_BRANCH)
 
 
 def _still_awaited(listing: Listing) -> Held:
@@ -283,4 +287,4 @@ def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event:
     if listing.held is not None and "lost" in listing.held:  # a loss waits on; what was confirmed is used up
         held["before"], held["lost"] = listing.held["before"], listing.held["lost"]
     tx.put_listing(replace(served, held=held or None))
-    return Event("listing.failed", body={"location": job["location"], "message": error["message"]})
+    return _event(job, "listing.failed", {"message": error["message"]})

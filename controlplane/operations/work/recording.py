@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import assert_never, cast
 
 from controlplane.core.compile.checks import dropped_key
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import Event, by_branch
 from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import anew
@@ -50,6 +50,7 @@ class Recording:
         self.events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._job = tx.jobs([attempt.job]).get(attempt.job)
+        self._branches = tx.branches_of(attempt.tasks)  # before anything that is recorded ends a demand
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
@@ -103,14 +104,14 @@ class Recording:
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
         kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
-            kept += fold_runs.taken_in(self.tx, {head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+            kept += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
                 self._traces(kept)
             case "memo":
                 self._memos(kept)
             case "pack":
-                self.events += compaction.take_in(self.tx, self.attempt, kept)
+                self._count("task.other", compaction.take_in(self.tx, self.attempt, kept))
             case "listing":
                 self._listed(kept)
             case "target":
@@ -118,12 +119,20 @@ class Recording:
             case other:
                 assert_never(other)
 
+    def _taken_in(self, runs: Mapping[str, fold_runs.Run]) -> fold_runs.Run:
+        """What a run went on to is demanded where its first task is."""
+        for head, run in runs.items():
+            branches = self._branches.get(bytes.fromhex(head))
+            if branches is not None:
+                self._branches = dict.fromkeys(_keys(run), branches) | self._branches
+        return fold_runs.taken_in(self.tx, runs)
+
     def _memos(self, results: list[TaskResult]) -> None:
         self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
         if KINDS[self.attempt.kind].has_manifest:  # users see it among the work on their data
-            self._count_computed(len(results))
+            self._count_computed(results)
         else:
-            self._count("task.other", len(results))
+            self._count("task.other", _keys(results))
 
     def _listed(self, results: list[TaskResult]) -> None:
         for result in results:
@@ -132,7 +141,7 @@ class Recording:
             self.events.append(taken.event)
             self.is_news |= taken.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
-        self._count("task.other", len(results))
+        self._count("task.other", _keys(results))
 
     def _traces(self, results: list[TaskResult]) -> None:
         each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
@@ -142,8 +151,9 @@ class Recording:
             outputs[task][name] = fragment.id
         traces = [Trace(task, found, by=self.by, home=self.attempt.dataset) for task, found in outputs.items()]
         self.tx.put_traces(traces, fragments)
-        self._count_computed(len(results))
-        self._dropped({r["task"]: r["metrics"] for r in results if (r.get("metrics") or {}).get("dropped_rows")})
+        self._count_computed(results)
+        metrics = {bytes.fromhex(r["task"]): r.get("metrics") or {} for r in results}
+        self._dropped({task: told for task, told in metrics.items() if told.get("dropped_rows")})
 
     def _fragments(self, results: Iterable[TaskResult | Output]) -> Iterator[Fragment]:
         home, attempt, schema, encoding = self.attempt.dataset, self.attempt.id, None, Encoded()
@@ -153,16 +163,15 @@ class Recording:
                 schema, encoding = found, encoded(found)
             yield Fragment(fragment_id(encoding, content), schema, content, tuple(files), home, attempt)
 
-    def _dropped(self, metrics: Mapping[str, Metrics]) -> None:
+    def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:
         """Of the tasks that left rows out: how many, and for which of the dataset's expectations."""
-        counts = {
-            dropped_key(bytes.fromhex(task)): told["dropped"] for task, told in metrics.items() if "dropped" in told
-        }
-        self.tx.put_memos(counts)
-        by_check: Counter[str] = Counter()
-        for dropped in counts.values():
-            by_check.update(dropped)
-        self._count("rows.dropped", sum(m["dropped_rows"] for m in metrics.values()), {"checks": dict(by_check)})
+        self.tx.put_memos({dropped_key(task): told["dropped"] for task, told in metrics.items() if "dropped" in told})
+        for branch, tasks in by_branch(metrics, self._branches).items():
+            rows = sum(metrics[task]["dropped_rows"] for task in tasks)
+            by_check: Counter[str] = Counter()
+            for task in tasks:
+                by_check.update(metrics[task].get("dropped", {}))
+            self._tell(branch, "rows.dropped", rows, {"checks": dict(by_check)})
 
     def _synced(self, keys: list[bytes]) -> None:
         """Move the target's root to what these tasks wrote."""
@@ -173,7 +182,8 @@ class Recording:
             target = self.tx.targets(branch).get(name)
             if target is not None and name == tasks[0].dataset:
                 self.tx.put_target(targets.synced(self.tx, target, tasks))
-        self._count("partitions.written", targets.written(tasks))
+        for branch, theirs in by_branch(keys, self._branches).items():
+            self._tell(branch, "partitions.written", targets.written([self.tasks[key] for key in theirs]))
 
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
@@ -193,14 +203,15 @@ class Recording:
             if self.tx.finish(self.attempt.id, [key]):
                 self.events.append(listings.fail(self.tx, self._list_job, self._request(key), error))
         elif self.tx.fail(self.attempt.id, key, self._here(error)):
-            self._count("task.failed", 1, {"message": error["message"], "partition": self.tasks[key].partition})
+            body = {"message": error["message"], "partition": self.tasks[key].partition}
+            self._count("task.failed", [key], body)
 
     def _void(self, results: list[TaskResult]) -> None:
         """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
         still wants them asks again, naming the objects as they are by then."""
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
-        self._count("source.changed", len(keys))
-        self._count("task.retried", len(keys), {"message": "a source object changed while it was read"})
+        self._count("source.changed", keys)
+        self._count("task.retried", keys, {"message": "a source object changed while it was read"})
         for id in {self._listing(key) for key in keys}:
             listings.ask(self.tx, id)
 
@@ -212,7 +223,7 @@ class Recording:
                 self.tx.put_target(anew(self.tx, target))
             self.tx.drop_demands(branch, name)
         self.tx.finish(self.attempt.id, [key])
-        self._count("task.retried", 1, {"message": error["message"]})
+        self._count("task.retried", [key], {"message": error["message"]})
 
     def release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
         for key in keys:
@@ -226,18 +237,27 @@ class Recording:
                 if disrupted or not burn:
                     told["disrupted"] = disrupted + (not burn)
                 self.tx.release([key], attempt=self.attempt.id, not_before=later, error=told, burn=burn)
-                self._count("task.retried", 1, {"message": error["message"]})
+                self._count("task.retried", [key], {"message": error["message"]})
 
     def _here(self, error: TaskError) -> TaskError:
         """With the attempt that it came of, whose driver's log may tell more."""
         return {**error, "attempt": self.attempt.id}
 
-    def _count_computed(self, n: int) -> None:
-        self._count("task.executed" if self.by == "executed" else "task.recovered", n)
+    def _count_computed(self, results: Iterable[TaskResult]) -> None:
+        self._count("task.executed" if self.by == "executed" else "task.recovered", _keys(results))
 
-    def _count(self, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
+    def _count(self, kind: str, keys: Iterable[bytes], body: Mapping[str, object] | None = None) -> None:
+        """Tell each branch how many of these tasks it demands."""
+        for branch, theirs in by_branch(keys, self._branches).items():
+            self._tell(branch, kind, len(theirs), body)
+
+    def _tell(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
-            self.events.append(Event(kind, self.attempt.dataset, n, body or {}))
+            self.events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
+
+
+def _keys(results: Iterable[TaskResult]) -> list[bytes]:
+    return [bytes.fromhex(result["task"]) for result in results]
 
 
 def _disrupted(task: Task) -> int:

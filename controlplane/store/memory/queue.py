@@ -133,6 +133,10 @@ class MemoryQueue(MemoryPart):
     def demanding(self, task: bytes) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(self._space.demands.get(task, ())))
 
+    def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
+        demanded = pick(self._space.demands, tasks)
+        return {task: tuple(sorted({branch for branch, _ in theirs})) for task, theirs in demanded.items()}
+
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
         return pick(self._space.tasks, keys)
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer, Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
-from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.model.events import CLAIMED, NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
@@ -107,13 +108,11 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
 
     def copy_branch(self, source: str, target: str) -> None:
         of = self._space
-        if [*_of_branch(of.dataflows, target), *_of_branch(of.states, target)]:
+        whole: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.pauses, of.forces, of.pins]
+        if any(_of_branch(shelf, target) for shelf in (*whole, of.states, of.buildings)):
             raise BranchExists(target)
-        of.dataflows.update(_moved(_of_branch(of.dataflows, source), target))
-        of.uids.update(_moved(_of_branch(of.uids, source), target))
-        of.pauses.update(_moved(_of_branch(of.pauses, source), target))
-        of.forces.update(_moved(_of_branch(of.forces, source), target))
-        of.pins.update(_moved(_of_branch(of.pins, source), target))
+        for shelf in whole:
+            shelf.update(_moved(_of_branch(shelf, source), target))
         revisions = {n: replace(r, branch=target) for n, r in _of_branch(of.revisions, source).items()}
         newest = {n: (replace(s[-1], branch=target),) for n, s in _of_branch(of.states, source).items()}
         buildings = {n: replace(b, branch=target) for n, b in _of_branch(of.buildings, source).items()}
@@ -127,8 +126,9 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change
 
-    def changes(self, limit: int = 100) -> tuple[Change, ...]:
-        return tuple(reversed(list(self._space.changes.values())))[:limit]
+    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
+        newest_first = reversed(list(self._space.changes.values()))
+        return tuple(change for change in newest_first if change.branch in (NO_BRANCH, branch))[:limit]
 
     def answer(self, key: str) -> Answer | None:
         return self._space.answers[key][1] if key in self._space.answers else None
@@ -309,20 +309,22 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
             number = self._count("events")
             self._space.events[number] = replace(event, id=number, at=self._now)
 
-    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]:
-        return tuple(event for event in self._space.events.values() if event.id > after)[:limit]
+    def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
+        newer = (event for event in self._space.events.values() if event.id > after)
+        return tuple(event for event in newer if branch is None or event.branch in (NO_BRANCH, branch))[:limit]
 
     def last_event(self) -> int:
         return self._space.counters.get("events", 0)
 
     def claim_of(self, attempt: str) -> Event | None:
-        told = (e for e in self._space.events.values() if e.kind == CLAIMED and e.body.get("attempt") == attempt)
+        newest_first = reversed(list(self._space.events.values()))
+        told = (e for e in newest_first if e.kind == CLAIMED and e.body.get("attempt") == attempt)
         return next(told, None)
 
-    def count_events(self, after: int) -> dict[str, int]:
+    def count_events(self, branch: str, after: int) -> dict[str, int]:
         sums: dict[str, int] = {}
         for event in self._space.events.values():
-            if event.id > after:
+            if event.id > after and event.branch in (NO_BRANCH, branch):
                 sums[event.kind] = sums.get(event.kind, 0) + event.n
         return sums
 

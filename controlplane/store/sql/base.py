@@ -29,6 +29,7 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
 from dataplane.contract.schemas import Schema
@@ -104,6 +105,10 @@ class Part:
         for name, value in equal.items():
             found &= table.c[name] == value
         return found
+
+    def _told_in(self, table: Table, branch: str) -> ColumnElement[bool]:
+        """The rows of this namespace that belong to the branch or to none."""
+        return self._mine(table) & table.c.branch.in_((NO_BRANCH, branch))
 
     def _select(self, table: Table, **equal: Any) -> Select[Any]:
         return sql_select(table).where(self._mine(table, **equal))
@@ -197,8 +202,8 @@ class Part:
         table = tables.counters
         insert = self._dialect.insert(table).values(namespace=self._namespace, name=counter, value=n)
         added = {"value": table.c.value + n}
-        self._connection.execute(insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added))
-        return self._counted(counter)
+        raised = insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=added)
+        return int(self._connection.execute(raised.returning(table.c.value)).scalar_one())
 
     def _counted(self, counter: str) -> int:
         row = self._row(self._select(tables.counters, name=counter))

@@ -98,9 +98,10 @@ class SqlBlueprints(SqlQueue):
             self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(new)])
             new.clear()
 
-    def changes(self, limit: int = 100) -> tuple[Change, ...]:
+    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
         self._write_changes()
-        rows = self._rows(self._select(db.changes).order_by(db.changes.c.id.desc()).limit(limit))
+        told = select(db.changes).where(self._told_in(db.changes, branch))
+        rows = self._rows(told.order_by(db.changes.c.id.desc()).limit(limit))
         return tuple(_change(row) for row in rows)
 
     def answer(self, key: str) -> Answer | None:
@@ -163,6 +164,7 @@ def _change(row: Row[tuple[object, ...]]) -> Change:
         before=json.loads(row.before),
         after=json.loads(row.after),
         at=row.at,
+        branch=row.branch,
     )
 
 
@@ -176,4 +178,5 @@ def _change_row(number: int, change: Change) -> dict[str, object]:
         "before": dump(change.before),
         "after": dump(change.after),
         "at": change.at,
+        "branch": change.branch,
     }

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Table, literal, select
+from sqlalchemy import Table, exists, literal, or_, select
 
 from controlplane.core.errors import BranchExists
 from controlplane.core.model import change_marks
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
-KNOWN_BY = (db.dataflows, db.heads)
 WHOLE = (db.dataflows, db.uids, db.pauses, db.forces, db.heads, db.buildings, db.pins)
 
 
 class SqlBranches(Part):
     def copy_branch(self, source: str, target: str) -> None:
-        if any(self._row(select(t.c.branch).where(self._mine(t, branch=target)).limit(1)) for t in KNOWN_BY):
+        there = (exists().where(self._mine(table, branch=target)) for table in WHOLE)
+        if self._connection.execute(select(or_(*there))).scalar_one():
             raise BranchExists(target)
         for table in WHOLE:
             self._copy(table, source, target)

@@ -34,9 +34,10 @@ class SqlEvents(Part):
             self._insert(db.events, [_event_row(first + i, event, self.now()) for i, event in enumerate(new)])
             new.clear()
 
-    def events(self, after: int, limit: int = 1000) -> tuple[Event, ...]:
+    def events(self, branch: str | None, after: int, limit: int = 1000) -> tuple[Event, ...]:
         self._write_events()
-        newer = self._select(db.events).where(db.events.c.id > after).order_by(db.events.c.id).limit(limit)
+        told = self._mine(db.events) if branch is None else self._told_in(db.events, branch)
+        newer = select(db.events).where(told, db.events.c.id > after).order_by(db.events.c.id).limit(limit)
         return tuple(_event(row) for row in self._rows(newer))
 
     def last_event(self) -> int:
@@ -50,9 +51,9 @@ class SqlEvents(Part):
         row = self._row(told.order_by(event.id.desc()).limit(1))
         return row and _event(row)
 
-    def count_events(self, after: int) -> dict[str, int]:
+    def count_events(self, branch: str, after: int) -> dict[str, int]:
         self._write_events()
-        newer = self._mine(db.events) & (db.events.c.id > after)
+        newer = self._told_in(db.events, branch) & (db.events.c.id > after)
         sums = select(db.events.c.kind, func.sum(db.events.c.n).label("total")).where(newer).group_by(db.events.c.kind)
         return {row.kind: int(row.total) for row in self._rows(sums)}
 
@@ -97,12 +98,19 @@ class SqlEvents(Part):
 
 
 def _event(row: Row[Any]) -> Event:
-    return Event(row.kind, row.dataset, row.n, json.loads(row.body), row.id, row.at)
+    return Event(row.kind, row.dataset, row.n, json.loads(row.body), row.id, row.at, branch=row.branch)
 
 
 def _event_row(number: int, event: Event, at: float) -> dict[str, Any]:
-    body = dump(dict(event.body))
-    return {"id": number, "kind": event.kind, "dataset": event.dataset, "n": event.n, "body": body, "at": at}
+    return {
+        "id": number,
+        "kind": event.kind,
+        "dataset": event.dataset,
+        "n": event.n,
+        "body": dump(dict(event.body)),
+        "at": at,
+        "branch": event.branch,
+    }
 
 
 def _driver(row: Row[Any]) -> Driver:

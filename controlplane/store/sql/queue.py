@@ -146,6 +146,14 @@ class SqlQueue(Part):
         rows = self._rows(self._select(db.demands, task=task))
         return tuple(sorted((row.branch, row.dataset) for row in rows))
 
+    def branches_of(self, tasks: Iterable[bytes]) -> dict[bytes, tuple[str, ...]]:
+        demand = db.demands.c
+        wanted = select(demand.task, demand.branch).where(self._mine(db.demands)).distinct()
+        found: dict[bytes, set[str]] = {}
+        for row in self._among(wanted, demand.task, tasks):
+            found.setdefault(row.task, set()).add(row.branch)
+        return {task: tuple(sorted(branches)) for task, branches in found.items()}
+
     def tasks(self, keys: Iterable[bytes]) -> dict[bytes, Task]:
         return {row.key: _task(row) for row in self._among(self._select(db.tasks), db.tasks.c.key, keys)}
 

@@ -54,6 +54,11 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False)
 
 
+def _branch_of_row() -> Column[str]:
+    """No part of the key. A process of a version before 0007 leaves it out, and knows no branch but main."""
+    return Column("branch", Text, nullable=False, server_default="main")
+
+
 def _table(name: str, *columns: Column[Any], clustered: bool = False) -> Table:
     return Table(name, metadata, _key("namespace"), *columns, sqlite_with_rowid=not clustered)
 
@@ -89,6 +94,7 @@ changes = _table(
     _text("before"),
     _text("after"),
     _time("at"),
+    _branch_of_row(),
 )
 answers = _table("answers", _key("key"), _digest("body"), _count("status"), _text("response"), _time("at"))
 
@@ -254,7 +260,14 @@ wishes = _table("wishes", _key("branch"), _key("component"), _count("order"), _d
 # --- events, tokens, counters -----------------------------------------------------------------------
 
 events = _table(
-    "events", _key("id", BigInteger), _text("kind"), _text("dataset"), _count("n"), _text("body"), _time("at")
+    "events",
+    _key("id", BigInteger),
+    _text("kind"),
+    _text("dataset"),
+    _count("n"),
+    _text("body"),
+    _time("at"),
+    _branch_of_row(),
 )
 tokens = _table(
     "tokens",

@@ -119,7 +119,7 @@ def test_a_drivers_name_leads_to_no_other_file(world: World, client: Headgate) -
 
 def test_attempts_of_before_drivers_were_noted(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_events([Event("task.claimed", "shop.dear", 1, {"attempt": "a" * 32})])
+        tx.put_events([Event("task.claimed", "shop.dear", 1, {"attempt": "a" * 32}, branch="main")])
     assert refused(client, "a" * 32)[1:] == ("log-gone", f"it was not noted which driver had attempt {'a' * 32}")
 
 

@@ -104,4 +104,5 @@ def test_the_audit_log_says_who_wanted_what(client: Headgate) -> None:
     assert (first["action"], first["target"]) == ("apply", "shop")
     assert last["at"] >= first["at"]
     assert last["request_id"]
+    assert (last["branch"], first["branch"]) == ("main", "main")
     assert len(client.audit(limit=1)["items"]) == 1

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from controlplane.api.threads import CLAIMS
 from controlplane.client import Document
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from tests.unit.api.world import World
 
 
-def put(world: World, *kinds: str) -> None:
+def put(world: World, *kinds: str, branch: str = "main") -> None:
     with world.services.store.begin() as tx:
-        tx.put_events([Event(kind, "a.b", 1) for kind in kinds])
+        tx.put_events([Event(kind, "a.b", 1, branch=branch) for kind in kinds])
     world.services.wake.notify()
 
 
@@ -41,6 +41,27 @@ def test_a_waiting_reader_gets_new_events(world: World) -> None:
         assert next(stream) is None  # connected: what comes from now on is ours
         put(world, "new")
         assert [e["kind"] for e in islice(filter(None, stream), 1)] == ["new"]
+
+
+def test_a_reader_of_one_branch_is_told_of_no_other(world: World) -> None:
+    with world.client() as client:
+        stream = client.events(branch="main")
+        assert next(stream) is None
+        put(world, "theirs", branch="dev")
+        put(world, "everybody's", branch=NO_BRANCH)
+        put(world, "theirs", branch="dev")
+        put(world, "ours")
+        told = list(islice(filter(None, stream), 2))
+        assert [(e["kind"], e["branch"]) for e in told] == [("everybody's", ""), ("ours", "main")]
+        again = [e for e in client.events(0, branch="main", follow=False) if e]
+        assert again == told
+
+
+def test_a_branch_that_is_not_there_has_no_events(world: World) -> None:
+    with world.http() as http:
+        for path in ("/v1/events?branch=dev&follow=false", "/v1/audit?branch=dev"):
+            answer = http.get(path)
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:headgate:not-found"), path
 
 
 def test_a_reader_is_let_go_when_the_process_ends(world: World) -> None:

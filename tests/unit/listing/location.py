@@ -91,7 +91,7 @@ class Location:
     def event(self) -> Event:
         """The last that listings gave rise to."""
         with self.store.read(self.namespace) as tx:
-            return [e for e in tx.events(0) if e.kind.startswith("listing.")][-1]
+            return [e for e in tx.events("main", 0) if e.kind.startswith("listing.")][-1]
 
     def claim(self) -> Claim:
         """Ask for a listing, and take the work."""

@@ -96,7 +96,7 @@ class Place:
 
     def told(self) -> list[Json]:
         with self.ctx.store.read() as tx:
-            return [e.body for e in tx.events(0) if e.kind == "driver.ended"]
+            return [e.body for e in tx.events("main", 0) if e.kind == "driver.ended"]
 
 
 @pytest.fixture
