@@ -339,6 +339,21 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
     if limit == 0:
         found.is_whole = False
         return None
+    key = rows.key(check, rows.state)
+    at, is_gapless = yield from _further(rows, check, known, found, limit)
+    if is_gapless and at["after"] is None:
+        found.notes[key] = at
+        return at
+    found.is_whole = False
+    if at != known and at.get("after") is not None:
+        found.notes[key] = at
+    return None
+
+
+def _further(
+    rows: _Rows, check: Check, known: Answer | None, found: _Found, limit: int
+) -> Deciding[tuple[Answer, bool]]:
+    """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
     at = known or NOTHING
     is_gapless = True
     most = len(found.tasks) + limit
@@ -357,13 +372,7 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
             at["after"] = None if is_last else chunk[-1].key
         if is_last or len(found.tasks) >= most:
             break
-    if is_gapless and at["after"] is None:
-        found.notes[rows.key(check, rows.state)] = at
-        return at
-    found.is_whole = False
-    if at != known and at.get("after") is not None:
-        found.notes[rows.key(check, rows.state)] = at
-    return None
+    return at, is_gapless
 
 
 def _entries_after(rows: _Rows, known: Answer | None) -> Iterator[tree.Entry]:
