@@ -1,9 +1,8 @@
-"""What makes results one component's own: the period that they belong to, when they were last forced, and whether other
-code than their logic gave them under a pin.
+"""What makes results one component's own: its period, when it was last forced, and code that runs under a pin.
 
-A salt goes into task keys and build keys, so that such results are frozen, and shared with nobody. It also stands in
-the cut of the state that was made with it, and of all that is made of that: so a change of it is noticed, and what
-reflects two of them is never mixed. Does not belong here: which code is volatile (sql, code).
+A salt goes into task keys and build keys, so that such results are frozen, and shared with no other component. It also
+stands in the cut of the state that was made with it, and of all that is made of that state: so a change of the salt is
+noticed, and results of two different salts are never mixed. Does not belong here: which code is volatile (sql, code).
 """
 
 from __future__ import annotations

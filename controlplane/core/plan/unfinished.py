@@ -96,5 +96,5 @@ def replace_run(decision: Decision) -> Decision:
     step = decision.step
     if isinstance(step, Compute) and step.begun is not None:
         return decision  # the run that it begins takes the place of the other one
-    # Nobody demands the failed tasks of the run any more. Once they are forgotten, it would be begun again.
+    # The failed tasks of the run are no longer demanded. Once they are forgotten, it would be begun again.
     return replace(decision, gives_up=isinstance(step, Compute | Learn | RunChecks))

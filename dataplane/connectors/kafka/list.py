@@ -28,8 +28,8 @@ Ends = Mapping[int, int]  # offset behind the last one that is known, by partiti
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where nobody answers, or messages are gone that nobody listed."""
     settings, known = job["settings"], job["known"]
-    assert known is not None, "a claim says what is known"
     topic = look(settings, settings["topic"])
+    assert known is not None, "a claim says what is known"
     ends = ends_of(known["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(known["key"]) + 1 if known["key"] else 1
     schema: WrittenUnder | None = None

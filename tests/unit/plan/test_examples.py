@@ -8,7 +8,7 @@ costs (test_fold, tests/store/test_planning_cost).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -18,7 +18,7 @@ from controlplane.core.plan.checks.decide import WAITING
 from controlplane.core.plan.sink import anew
 from controlplane.core.plan.unfinished import LATER
 from dataplane.contract.results import task_error
-from dataplane.contract.schemas import Json
+from dataplane.contract.schemas import Json, Schema
 from tests.unit.plan.facts import DAY_S, Facts, in_words
 
 ORDERS = """dataflow: shop
@@ -146,6 +146,18 @@ def overtaken(facts: Facts) -> None:
     listed("a b c")(facts)
     facts.carry_out()
     facts.answer(of="shop.orders")
+    facts.carry_out()
+
+
+def rows_overtake_writing(facts: Facts) -> None:
+    """A writer is at work on the new rows of a; the new rows of b have come since, and plus has them already."""
+    listed("a=2 b")(facts)
+    over(2)(facts)
+    facts.carry_out()
+    listed("a=2 b=2")(facts)
+    for dataset in ("shop.orders", "shop.plus"):
+        facts.carry_out()
+        facts.answer(of=dataset)
     facts.carry_out()
 
 
@@ -505,6 +517,16 @@ SINKS: list[Example] = [
         ("copy", "stale", "Sync b -c", "sync"),
     ),
     (
+        "a copy that is being written is finished first",
+        [blueprint(IN_COPY), listed("a b"), settled, rows_overtake_writing],
+        ("copy", "building", "Sync a", LATER),
+    ),
+    (
+        "then it takes what came since",
+        [blueprint(IN_COPY), listed("a b"), settled, rows_overtake_writing, answered, passed],
+        ("copy", "stale", "Sync b", "sync"),
+    ),
+    (
         "a copy that has all is noted at its generation",
         [blueprint(IN_PLUS), listed("a b"), settled, blueprint(IN_COPY), over(1)],
         ("copy", "stale", "Sync", ""),
@@ -625,3 +647,29 @@ def test_one_pass_decides_what_follows_from_its_own_commits() -> None:
     over(1)(world)
     steps = [in_words(world, decision)[1] for decision in world.plan().decisions]
     assert steps == ["Commit a", "Learn analyse"]
+
+
+class _Counting(Facts):
+    """Counts the memos that a plan asks for."""
+
+    asked = 0
+
+    def remembered(
+        self, builds: Sequence[bytes], memos: Sequence[bytes]
+    ) -> tuple[Mapping[bytes, tuple[bytes, Schema]], Mapping[bytes, Json]]:
+        self.asked += len(memos)
+        return super().remembered(builds, memos)
+
+
+def test_a_check_looks_at_what_differs_from_the_rows_that_passed_it() -> None:
+    world, many = _Counting(), " ".join(f"f{number:02}" for number in range(50))
+    blueprint(IN_CHECKED)(world)
+    listed(many)(world)
+    settled(world)
+    listed(many.replace("f07", "f07=2"))(world)
+    over(2)(world)
+    world.asked = 0
+    decision = world.plan().of("shop.plus")
+    assert decision is not None
+    assert in_words(world, decision)[1] == "RunChecks f07"
+    assert world.asked < 10

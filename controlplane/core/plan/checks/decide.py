@@ -346,6 +346,21 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
     if limit == 0:
         found.is_whole = False
         return None
+    key = rows.key(check, rows.state)
+    at, is_gapless = yield from _further(rows, check, known, found, limit)
+    if is_gapless and at["after"] is None:
+        found.notes[key] = at
+        return at
+    found.is_whole = False
+    if at != known and at.get("after") is not None:
+        found.notes[key] = at
+    return None
+
+
+def _further(
+    rows: _Rows, check: Check, known: Answer | None, found: _Found, limit: int
+) -> Deciding[tuple[Answer, bool]]:
+    """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
     at = known or NOTHING
     is_gapless = True
     most = len(found.tasks) + limit
@@ -360,19 +375,11 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
         # The answer is that of all partitions up to a key: it ends before the first that is missing.
         is_gapless = is_gapless and not missing
         if is_gapless:
-            at = results.plus(
-                at, [(entry.key, check_answer_in(memos[keys[entry]])) for entry in chunk if entry in keys]
-            )
+            at = results.plus(at, _of_parts(chunk, keys, memos))
             at["after"] = None if is_last else chunk[-1].key
         if is_last or len(found.tasks) >= most:
             break
-    if is_gapless and at.get("after") is None:
-        found.notes[rows.key(check, rows.state)] = at
-        return at
-    found.is_whole = False
-    if at != known and at.get("after") is not None:
-        found.notes[rows.key(check, rows.state)] = at
-    return None
+    return at, is_gapless
 
 
 def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], memos: Memos) -> Parts:

@@ -149,18 +149,18 @@ def _compute(
     if extent.count > case.planning.exact or not case.is_whole:
         root = yield from windows.edited(case.planning, extent.base, window, ())
         building = half_built(case, root, schema)
-    own = listed(sorted(window.missing)) if window.is_whole else extent.keys_summary
+    computed = listed(sorted(window.missing)) if window.is_whole else extent.keys_summary
     removed = listed(extent.removed)
-    touched = union([own, removed])
-    pending = _with_pending(case, touched)
-    possible_keys = minus(pending, touched)
+    own = union([computed, removed])
+    pending = _with_pending(case, own)
+    later = minus(pending, own)  # what follows once the inputs have more partitions
     items: list[Item] = []
-    if own.count:
-        items.append(_computed_item(case, window, own))
+    if computed.count:
+        items.append(_computed_item(case, window, computed))
     if removed.count:
         items.append(item_of(case, "remove", 0, removed))
-    if possible_keys.count:
-        items.append(possible(case.node, possible_keys))
+    if later.count:
+        items.append(possible(case.node, later))
     decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=pending)
     return windows.computing(decision, window, job, building)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
@@ -46,7 +47,7 @@ from controlplane.core.plan.values import Commit, Decision, Item, Learn, Plannin
 from dataplane.contract.identity import schema_id
 from dataplane.contract.schemas import Schema
 
-Offers = tuple[State | PartialState, ...]  # one for each slot
+Offers: TypeAlias = tuple[State | PartialState, ...]  # one for each slot
 
 
 def finish(planning: Planning, node: Transform) -> Finishing:
@@ -121,7 +122,7 @@ def _case(planning: Planning, node: Transform, chosen: Sequence[State | PartialS
 
 def _decide_stale(case: Case) -> Deciding[Decision]:
     decision = yield from _next_step(case)
-    # A run that reads a partial root would not find it again: the root moves on.
+    # A run is known by the states that it reads. A partial root is no state, and moves on.
     if not case.is_whole:
         return decision
     states = {i.slot.name: i.of.seq for i in case.inputs if isinstance(i.of, State)}

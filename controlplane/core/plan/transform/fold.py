@@ -345,7 +345,7 @@ def _slots(case: Case, reads: tasks.Reads) -> dict[str, bytes]:
 
 def _offer_run(chain: _Chain, walk: _Walk, key: str, task: Task) -> Deciding[None]:
     """Let the driver of the task that is missing go on to the partitions after it."""
-    # It is on the queue, or failed: with the partitions that it was asked for with.
+    # It was asked for already, with the partitions that came after it then.
     if task.key in walk.window.known:
         return
     # Only the planner knows salts.
@@ -419,7 +419,7 @@ def _ask(chain: _Chain, walk: _Walk, frontier: str) -> Deciding[Decision]:
     building = None
     if walk.window.hits or walk.removed or walk.root != chain.old:
         root = yield from windows.edited(case.planning, walk.root, walk.window, [*walk.removed, frontier])
-        building = half_built(case, root, None)  # without a schema: nobody reads it, for what is after the frontier
+        building = half_built(case, root, None)  # without a schema: no reader takes it, for what is after the frontier
     rest = _after(chain, frontier)
     at_frontier, removed = listed([frontier]), listed(walk.removed)
     items: list[Item] = []
