@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dataplane.contract.results import LABEL
 from dataplane.fragments.content import content_query
+from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import conf_from_environment, start, stop
 from tests import tpch
 
@@ -59,7 +60,7 @@ class Script:
     def _hash(self, name: str) -> None:
         rows = self._spark.read.parquet(str(self._out / name))
         rows.withColumn(LABEL, F.lit(name)).createOrReplaceTempView("written")
-        self._spark.sql(content_query(rows.schema.jsonValue(), "written")).collect()
+        self._spark.sql(content_query(schema_of(rows), "written")).collect()
 
     def _write(self, name: str, rows: DataFrame) -> None:
         shutil.rmtree(self._out / name, ignore_errors=True)

@@ -186,7 +186,7 @@ def finished(store: Store, tasks: int) -> Report:
         path = f"{attempt.prefix}/_fragment={task.hex()[:32]}/part-00000.parquet"
         lake.files[path] = FILE_BYTES
         content = Content(ROWS, number, int.from_bytes(task[:8], "big"))
-        results.append(_result(task, epoch, found[task].spec["columns"], content, path))
+        results.append(_result(task, epoch, _columns(found[task]), content, path))
     return Report(store, attempt, results, lake)
 
 
@@ -194,7 +194,7 @@ def finish_as(store: Store, dataset: str, entry: Entry) -> None:
     """Claim the one task there is; it gives what `entry` says."""
     attempt, found = _claim(store, 1)
     [(key, task)] = found.items()
-    fragment = Fragment(entry.fragment, task.spec["columns"], entry.content, (), dataset, attempt.id)
+    fragment = Fragment(entry.fragment, _columns(task), entry.content, (), dataset, attempt.id)
     with store.begin(NAMESPACE) as tx:
         tx.finish(attempt.id, [key])
         tx.put_traces([Trace(key, {"": fragment.id}, home=dataset)], [fragment])
@@ -209,6 +209,11 @@ def _claim(store: Store, tasks: int) -> tuple[Attempt, Mapping[bytes, Task]]:
         return attempt, tx.tasks(attempt.tasks)
 
 
+def _columns(task: Task) -> Schema:
+    assert "columns" in task.spec
+    return task.spec["columns"]
+
+
 def _result(task: bytes, epoch: int, schema: Schema, content: Content, path: str) -> TaskResult:
-    file = FileEntry(path=path, size=FILE_BYTES, rows=content.rows, stats=None)
+    file = FileEntry(path=path, size=FILE_BYTES, rows=content.rows, stats={})
     return TaskResult(task=task.hex(), epoch=epoch, state="done", files=[file], content=list(content), schema=schema)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.scaling import Limits
 from controlplane.core.model.tasks import Size, Task
 from controlplane.drivers.kubernetes import KubernetesPool
@@ -50,7 +52,7 @@ def looping(pool: KubernetesPool, folder: Path) -> Iterator[tuple[Reconciler, St
 
 def ask(store: Store, *tasks: Task) -> None:
     with store.begin("default") as tx:
-        tx.put_job(d(0), {})
+        tx.put_job(d(0), cast("StoredJob", {}))
         tx.enqueue("main", DAILY, tasks)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import httpx2
 import pyarrow.csv
@@ -28,9 +28,10 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.upkeep.fsck import fsck
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
-from dataplane.contract.claims import CONTRACT, Claim, TaskSpec
+from dataplane.contract.claims import CONTRACT, Claim, ParseTask, TaskSpec
 from dataplane.contract.identity import label_of
-from dataplane.contract.results import MANIFEST, TaskResult
+from dataplane.contract.results import MANIFEST, FileEntry, TaskResult
+from dataplane.contract.schemas import field_of, struct_of
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.e2e.workspace import Service, Workspace, until
@@ -50,7 +51,7 @@ components:
       schema: id BIGINT
       refresh: 1s
 """
-SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA = struct_of([field_of("id", "long")])
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,12 @@ def result(claim: Claim, task: TaskSpec, lake: Path, versions: Versions) -> Task
     done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
     if claim["kind"] == "list":
         return {**done, "result": list_files(claim["job"], versions)}
-    (source,) = (o["uri"].removeprefix("file://") for o in task["objects"])
+    (source,) = (o["uri"].removeprefix("file://") for o in cast("ParseTask", task)["objects"])
     rows = pyarrow.csv.read_csv(source)
     path = f"{claim['prefix']}/_fragment={label_of(bytes.fromhex(task['task']))}/0.parquet"
     (lake / path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, lake / path)
-    files: Any = [{"path": path, "size": (lake / path).stat().st_size, "rows": rows.num_rows, "stats": None}]
+    files: list[FileEntry] = [{"path": path, "size": (lake / path).stat().st_size, "rows": rows.num_rows, "stats": {}}]
     content = [rows.num_rows, int(rows["id"][0].as_py()), 0]
     return {**done, "schema": SCHEMA, "content": content, "files": files}
 

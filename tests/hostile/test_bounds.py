@@ -7,11 +7,12 @@ import io
 import json
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from dataplane.connectors.python.list import objects_of
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ListJob
 from dataplane.errors import TaskFailure
 from dataplane.listing.bounds import Bounds
 from dataplane.listing.file_columns import LONGEST_RECORD, MOST_COLUMNS, MOST_JSON, own_columns
@@ -46,11 +47,15 @@ def test_a_listing_ends_when_its_time_is_over() -> None:
     assert (told.value.condition, told.value.kind) == ("listing-too-long", "infrastructure")
 
 
+def job_of(**known: Any) -> ListJob:
+    return cast("ListJob", known)
+
+
 def test_the_operator_says_how_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_LISTING_TIMEOUT", "0")
     (tmp_path / "x.csv").touch()
     with pytest.raises(TaskFailure, match="HEADGATE_LISTING_TIMEOUT"):
-        list_files({"location": f"{tmp_path}/*", "format": "csv", "options": {}, "partition": None}, Versions())
+        list_files(job_of(location=f"{tmp_path}/*", format="csv", options={}, partition=None), Versions())
 
 
 # --- heads of files -------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ def test_code_that_lists_without_end_ends() -> None:
     code = (
         "def list(context):\n    i = 0\n    while True:\n        i += 1\n        yield {'name': str(i), 'version': 1}\n"
     )
-    settings: Json = {"params": "{}", "modules": json.dumps({"m.py": code}), "main": "m.py"}
+    settings = {"params": "{}", "modules": json.dumps({"m.py": code}), "main": "m.py"}
     with pytest.raises(TaskFailure) as told:
-        list(objects_of({"settings": settings}, Bounds(most=1_000)))
+        list(objects_of(job_of(settings=settings), Bounds(most=1_000)))
     assert told.value.condition == "listing-too-large"

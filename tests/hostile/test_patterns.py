@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
 from dataplane.contract.globs import MOST_ALTERNATIVES, MOST_BRACES, braces_fault
+from dataplane.contract.jobs import ListJob
 from dataplane.errors import TaskFailure
 from dataplane.listing import glob
 from dataplane.listing.files import keys_for
@@ -182,10 +184,14 @@ def blueprint(regex: str) -> str:
     return f"dataflow: f\ncomponents:\n  x:\n    read: {{connector: files, {path}'{regex}'}}\n"
 
 
+def keys_by(regex: str) -> Callable[[str], str | None]:
+    return keys_for(cast("ListJob", {"settings": {"regex": regex}, "partition": None}))
+
+
 @pytest.mark.parametrize("regex", ["(a+)+[.]csv", "(a|a)*b", "(a*)*b", "([a-z]+)*[0-9]", "(.*)(.*)(.*)(.*)[x]"])
 def test_an_expression_takes_time_linear_in_the_name(regex: str) -> None:
     parse(blueprint(regex), file="f.yaml")
-    key_of = keys_for({"settings": {"regex": regex}, "partition": None})
+    key_of = keys_by(regex)
     assert key_of("a" * 100_000 + "!") is None
 
 
@@ -195,11 +201,11 @@ def test_an_expression_that_cannot_be_linear_is_refused(regex: str) -> None:
         parse(blueprint(regex), file="f.yaml")
     assert [p.code for p in told.value.problems] == ["invalid-value"]
     with pytest.raises(TaskFailure):
-        keys_for({"settings": {"regex": regex}, "partition": None})
+        keys_by(regex)
 
 
 def test_a_name_that_is_not_utf8_matches_no_expression() -> None:
-    key_of = keys_for({"settings": {"regex": ".*"}, "partition": None})
+    key_of = keys_by(".*")
     assert key_of("caf\udce9.csv") is None
     assert key_of("café.csv") == "caf%C3%A9.csv"
 

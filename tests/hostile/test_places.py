@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from controlplane.core.blueprint import parse
 from controlplane.core.errors import InvalidBlueprint
 from controlplane.drivers.local import inherited
-from dataplane.contract.schemas import Json
+from dataplane.contract.jobs import ListJob, WriteJob
+from dataplane.contract.schemas import struct_of
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
@@ -38,9 +40,13 @@ def data(tmp_path: Path) -> Path:
     return found
 
 
+def listing(location: str) -> ListJob:
+    return cast("ListJob", {"location": location, "format": "csv", "options": {}, "partition": None})
+
+
 def names(location: str, lake: str = "") -> list[str]:
-    job: Json = {"location": location, "format": "csv", "options": {}, "partition": None}
-    return [o["name"] for p in list_files(job, Versions(), None, lake)["partitions"] for o in p["objects"]]
+    found = list_files(listing(location), Versions(), None, lake)
+    return [o["name"] for p in found["partitions"] for o in p["objects"]]
 
 
 def refusal(location: str, lake: str = "") -> str:
@@ -142,7 +148,7 @@ def test_what_was_remembered_is_refused_once_it_is_not_allowed(
 ) -> None:
     """A listing that looks as it did is not told again, and must not pass for that."""
     cache = Versions(home / "versions.db", lambda: 2**62)
-    job: Json = {"location": f"{data}/*", "format": "csv", "options": {}, "partition": None}
+    job = listing(f"{data}/*")
     was = list_files(job, cache)["digest"]
     assert "partitions" not in list_files({**job, "was": was}, cache)
     monkeypatch.setenv("HEADGATE_SOURCES", "/nowhere")
@@ -191,7 +197,7 @@ def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_connection_to_the_home_is_refused(home: Path, writes: bool) -> None:
     with pytest.raises(TaskFailure) as told:
-        check_folder({"place": f"{home}/run", "writes": writes})
+        check_folder({"connector": "files", "place": f"{home}/run", "options": {}, "writes": writes})
     assert told.value.condition == "place-refused"
 
 
@@ -200,9 +206,10 @@ def test_nothing_is_written_into_the_home(home: Path) -> None:
     from dataplane.storage.lake import LocalLake
 
     lake = LocalLake(home / "lake")
-    job = {"path": str(home / "out"), "format": "csv", "options": {}, "owner": "me", "schema": {"fields": []}}
+    place, schema = str(home / "out"), struct_of([])
+    job: WriteJob = {"path": place, "format": "csv", "options": {}, "owner": "me", "schema": schema}
     with pytest.raises(TaskFailure) as told:
-        write_tasks(job, lake, {"task": "t", "epoch": 1, "partition": "p", "files": []})
+        write_tasks(job, lake, {"task": "t", "epoch": 1, "partition": "p", "generation": 1, "files": []})
     assert told.value.condition == "place-refused"
     assert not (home / "out").exists()
 

@@ -181,10 +181,10 @@ def test_a_condition_of_a_driver_reads_one_row(spark: SparkSession, tmp_path: Pa
     rows = Views(query_session(spark, SETTINGS), tmp_path).views["y"]
     for name, text in CONDITIONS.items():
         if name in SUBSTITUTED:  # a text like others, as it is written
-            assert "${" in str(condition(rows, {"name": name, "check": text}))
+            assert "${" in str(condition(rows, {"id": "", "name": name, "check": text}))
             continue
         with pytest.raises(Failed) as caught:
-            condition(rows, {"name": name, "check": at(text, NOWHERE)})
+            condition(rows, {"id": "", "name": name, "check": at(text, NOWHERE)})
         told = caught.value.error["condition"]
         is_none = name in UNTOLD | {"closed"}  # which Spark itself does not take for a condition
         assert told == "direct-read" or is_none, (name, told)

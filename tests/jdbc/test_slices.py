@@ -113,7 +113,7 @@ def test_bounds_ascend_as_the_server_compares_them(
     if not falls:
         assert sum(1 for _ in partitions(job)) >= 1
         return
-    for ask in (lambda: list(partitions(job)), lambda: check({**job, "writes": False})):
+    for ask in (lambda: list(partitions(job)), lambda: check(job | {"writes": False})):
         with pytest.raises(TaskFailure) as caught:
             ask()
         assert caught.value.condition == "bounds-not-ascending"

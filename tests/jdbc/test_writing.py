@@ -17,17 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.connectors.jdbc.write import writing
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.jobs import WriteJob
+from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
 from tests.jdbc.conftest import Database
 
 
-def struct(**columns: Json) -> Schema:
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()]
-    return {"type": "struct", "fields": fields}
+def struct(**columns: Type) -> Schema:
+    return struct_of(field_of(n, t) for n, t in columns.items())
 
 
 PLAIN = struct(month="integer", name="string")
@@ -49,25 +49,27 @@ class World:
     def __init__(self, database: Database, lake: Path) -> None:
         self.database, self.lake, self.count = database, lake, 0
 
-    def job(self, schema: Schema = PLAIN, *, owner: str = "f.o 1", keyed: tuple[str, ...] = (), **more: Json) -> Json:
+    def job(
+        self, schema: Schema = PLAIN, *, owner: str = "f.o 1", keyed: tuple[str, ...] = (), **more: Json
+    ) -> WriteJob:
         settings = {"url": self.database.url, "table": "copy", "mode": "replace", "key": [], "schema_change": "fail"}
         own = {"connector": "jdbc", "settings": settings | more, "options": {}, "owner": owner, "schema": schema}
-        return own | {"keyed": list(keyed)}
+        return cast("WriteJob", own | {"keyed": list(keyed)})
 
     def file(self, rows: list[dict[str, Any]], schema: Schema) -> str:
         self.count += 1
         pq.write_table(pa.Table.from_pylist(rows, arrow_schema(schema)), self.lake / f"{self.count}.parquet")
         return f"{self.count}.parquet"
 
-    def task(self, partition: str, rows: list[dict[str, Any]] | None, generation: int, schema: Schema) -> TaskSpec:
+    def task(self, partition: str, rows: list[dict[str, Any]] | None, generation: int, schema: Schema) -> WriteTask:
         work = {"remove": True} if rows is None else {"files": [self.file(rows, schema)]}
-        return cast("TaskSpec", {"task": "", "epoch": 1, "partition": partition, "generation": generation} | work)
+        return cast("WriteTask", {"task": "", "epoch": 1, "partition": partition, "generation": generation} | work)
 
-    def write(self, job: Json, partition: str, rows: list[dict[str, Any]] | None, generation: int = 1) -> Json:
+    def write(self, job: WriteJob, partition: str, rows: list[dict[str, Any]] | None, generation: int = 1) -> Json:
         with writing(job, LocalLake(self.lake)) as write:
             return write(self.task(partition, rows, generation, job["schema"]))
 
-    def dies(self, failpoint: str, job: Json, partition: str, rows: list[dict[str, Any]], generation: int) -> None:
+    def dies(self, failpoint: str, job: WriteJob, partition: str, rows: list[dict[str, Any]], generation: int) -> None:
         task = self.task(partition, rows, generation, job["schema"])
         command = [sys.executable, "-c", ONE, json.dumps([job, task, str(self.lake)])]
         environment = {**os.environ, "HEADGATE_FAILPOINTS": failpoint}
@@ -76,7 +78,7 @@ class World:
     def rows(self, columns: str = "month, name") -> list[tuple[Any, ...]]:
         return sorted(self.database.do(f"SELECT {columns} FROM copy"), key=repr)
 
-    def condition(self, job: Json, *arguments: Any) -> str | None:
+    def condition(self, job: WriteJob, *arguments: Any) -> str | None:
         with pytest.raises(TaskFailure) as caught:
             self.write(job, *arguments)
         return caught.value.condition

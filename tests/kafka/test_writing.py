@@ -23,17 +23,17 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from dataplane.connectors.kafka.client import messages
 from dataplane.connectors.kafka.server import look
 from dataplane.connectors.kafka.write import check, writing
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.jobs import ConnectJob, WriteJob
+from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
 from tests.servers.kafka import PASSWORD, Kafka, certificate
 
 
-def struct(**columns: Json) -> Schema:
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()]
-    return {"type": "struct", "fields": fields}
+def struct(**columns: Type) -> Schema:
+    return struct_of(field_of(n, t) for n, t in columns.items())
 
 
 PLAIN = struct(id="integer", name="string")
@@ -59,10 +59,11 @@ class World:
         self.admin = AdminClient({"bootstrap.servers": kafka.servers})
         self.lake.mkdir()
 
-    def job(self, owner: str = "f.o 1", schema: Schema = PLAIN, **more: Json) -> Json:
-        return {"connector": "kafka", "settings": self.settings | more, "owner": owner, "schema": schema}
+    def job(self, owner: str = "f.o 1", schema: Schema = PLAIN, **more: Json) -> WriteJob:
+        own = {"connector": "kafka", "settings": self.settings | more, "owner": owner, "schema": schema}
+        return cast("WriteJob", own)
 
-    def secured(self, mechanism: str, **more: str) -> Json:
+    def secured(self, mechanism: str, **more: str) -> WriteJob:
         """The job of a writer that logs in."""
         told = {**self.kafka.login(mechanism), "sasl.password": "secret://kafka/password", **more}
         own: Json = {f"client.{name}": text for name, text in told.items() if text}
@@ -75,16 +76,16 @@ class World:
         pq.write_table(pa.Table.from_pylist(found, arrow_schema(PLAIN)), self.lake / f"{id}.parquet")
         return {"id": id, "copies": copies, "files": [{"path": f"{id}.parquet", "size": 1, "rows": len(rows)}]}
 
-    def task(self, generation: int, *fragments: Rows | Json) -> TaskSpec:
+    def task(self, generation: int, *fragments: Rows | Json) -> WriteTask:
         told = [cast("Json", f) if "id" in f else self.fragment(cast("Rows", f)) for f in fragments]
-        return cast("TaskSpec", {"partition": "", "generation": generation, "fragments": told})
+        return cast("WriteTask", {"partition": "", "generation": generation, "fragments": told})
 
-    def write(self, generation: int, *fragments: Rows | Json, job: Json | None = None) -> int:
+    def write(self, generation: int, *fragments: Rows | Json, job: WriteJob | None = None) -> int:
         """How many messages it took."""
         with writing(job or self.job(), LocalLake(self.lake), MOST) as write:
             return int(write(self.task(generation, *fragments))["messages"])
 
-    def dies(self, failpoint: str, task: TaskSpec) -> None:
+    def dies(self, failpoint: str, task: WriteTask) -> None:
         command = [sys.executable, "-c", DIES, json.dumps([self.job(), task, str(self.lake), MOST])]
         environment = {**os.environ, "HEADGATE_FAILPOINTS": failpoint}
         assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
@@ -103,7 +104,7 @@ class World:
         assert all(row is None or row["id"] == key for key, row in last.items())
         return {key: row["name"] for key, row in sorted(last.items()) if row is not None}
 
-    def condition(self, generation: int, *fragments: Rows | Json, job: Json | None = None) -> str:
+    def condition(self, generation: int, *fragments: Rows | Json, job: WriteJob | None = None) -> str:
         with pytest.raises(TaskFailure) as caught:
             self.write(generation, *fragments, job=job)
         return caught.value.condition
@@ -273,16 +274,20 @@ def test_other_keys_and_columns_are_other_messages(world: World) -> None:
     }
 
 
+def connecting(job: WriteJob, *, writes: bool) -> ConnectJob:
+    return cast("ConnectJob", {**job, "writes": writes})
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_who_has_to_log_in(world: World, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
     """Over TLS, with a certificate that is trusted."""
     job = world.secured(mechanism)
     assert world.condition(1, A, job=job) == "secret-missing"
     monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", PASSWORD)
-    check({**job, "writes": True})
+    check(connecting(job, writes=True))
     world.write(1, A, job=job)
     assert world.rows() == A
-    check({**job, "writes": False})
+    check(connecting(job, writes=False))
     monkeypatch.setenv("HEADGATE_SECRET_KAFKA_PASSWORD", "wrong")
     assert world.condition(2, B, job=job) == "credentials-refused"
 
@@ -300,7 +305,7 @@ def test_whom_nobody_trusts(world: World, monkeypatch: pytest.MonkeyPatch, tmp_p
         job = world.secured("PLAIN", **wrong)
         assert world.condition(1, A, job=job) == "tls-failed", wrong
         with pytest.raises(TaskFailure, match=r"no encrypted connection to Kafka at .*127\.0\.0\.1"):
-            check({**job, "writes": False})
+            check(connecting(job, writes=False))
 
 
 def test_no_client_outlives_its_question(world: World, tmp_path: Path) -> None:
@@ -330,5 +335,5 @@ def test_what_is_gone_is_not_jumped_over(world: World) -> None:
 
 
 def test_trying_a_connection_changes_nothing(world: World) -> None:
-    check({"settings": world.settings, "writes": True})
+    check(connecting(world.job(), writes=True))
     assert world.name not in world.admin.list_topics().topics

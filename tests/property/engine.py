@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 from controlplane.core.errors import Fenced, NotFound
@@ -26,11 +26,35 @@ from controlplane.operations.context import Context
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.lake import ObjectStore
 from dataplane.connectors.files.marker import gone
-from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, next_key
+from dataplane.contract.claims import (
+    CONTRACT,
+    Claim,
+    FilesTask,
+    FragmentClaim,
+    ObjectsTask,
+    ParseTask,
+    TaskSpec,
+    TransformClaim,
+    TransformTask,
+    WriteTask,
+    next_key,
+)
 from dataplane.contract.identity import MASK, Content, label_of
+from dataplane.contract.jobs import AnalyseJob, CheckJob, DropRule, FragmentJob, TransformJob, WriteJob
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
-from dataplane.contract.results import MANIFEST, REASON, FileEntry, Output, TaskError, TaskResult
-from dataplane.contract.schemas import Json, Schema, column_names
+from dataplane.contract.listings import SourceObject
+from dataplane.contract.results import (
+    MANIFEST,
+    REASON,
+    CheckAnswer,
+    FileEntry,
+    FollowingResult,
+    Output,
+    TaskError,
+    TaskResult,
+    WriteAnswer,
+)
+from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
 from dataplane.errors import TaskFailure, error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
@@ -172,42 +196,43 @@ class Engine:
     def _work(self, claim: Claim, task: TaskSpec) -> Work | None:
         match claim["kind"]:
             case "parse":
-                texts = [path_of(o["uri"]).read_text() for o in task["objects"] if path_of(o["uri"]).exists()]
-                key = parse_key(texts, column_names(task["columns"]), claim["job"]["options"].get("nullValue", ""))
+                parsed = cast("ParseTask", task)
+                texts = [path_of(o["uri"]).read_text() for o in parsed["objects"] if path_of(o["uri"]).exists()]
+                key = parse_key(texts, column_names(parsed["columns"]), claim["job"]["options"].get("nullValue", ""))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case "index":
-                key = index_key(self._held(claim, task), column_names(claim["job"]["schema"]))
+                key = index_key(self._held(task), column_names(claim["job"]["schema"]))
             case "transform":
-                job = claim["job"]
-                if job["inputs"].get(PARTS, {}).get("mode") == "all":
+                job, params = claim["job"], cast("Mapping[str, int]", claim["job"]["params"])
+                if PARTS in job["inputs"] and job["inputs"][PARTS]["mode"] == "all":
                     return Work(claim["dataset"], task["partition"], MERGED)
                 slots = {n: self._slot(job, task, n) for n in job["inputs"]}
-                if "sql" in job and ("_g0" in job["sql"] or "_p0" in job["sql"]):
+                if job["language"] == "sql" and ("_g0" in job["sql"] or "_p0" in job["sql"]):
                     own = self.salt(claim["dataset"], "")
-                    key = (PART, job["sql"], tuple(sorted(job["params"].items())), tuple(sorted(slots.items())), own)
+                    key = (PART, job["sql"], tuple(sorted(params.items())), tuple(sorted(slots.items())), own)
                     return Work(claim["dataset"], task["partition"], key)
-                key = task_key(self._code(job), job["params"], slots, is_dealt=_is_dealt(job))
+                key = task_key(self._code(job), params, slots, is_dealt=_is_dealt(job))
                 key = salted(key, self.salt(claim["dataset"], task["partition"]))
             case _:
                 return None
         return Work(claim["dataset"], task["partition"], key)
 
-    def _code(self, job: Json) -> str:
-        return self.canonical[_unrenamed(job["sql"]) if "sql" in job else job["modules"][job["main"]]]
+    def _code(self, job: AnalyseJob) -> str:
+        return self.canonical[_unrenamed(job["sql"]) if job["language"] == "sql" else job["modules"][job["main"]]]
 
-    def _slot(self, job: Json, task: TaskSpec, name: str) -> Key:
+    def _slot(self, job: TransformJob, task: TaskSpec, name: str) -> Key:
         given = job["inputs"][name]
         return given["mode"], content(self._fragments(job, task, name)), column_names(given["schema"])
 
-    def _fragments(self, job: Json, task: TaskSpec, name: str) -> list[Fragment]:
+    def _fragments(self, job: TransformJob, task: TaskSpec, name: str) -> list[Fragment]:
         given = job["inputs"][name]
-        paths = job["shared"][name] if given["mode"] == "all" else task["slots"][name]
+        paths = job["shared"][name] if given["mode"] == "all" else cast("FilesTask", task)["slots"][name]
         found = [self.fragment(path) for path in paths]
         return found if given["mode"] != "by" else [_with_key(found, column_names(given["schema"]), task["partition"])]
 
-    def _held(self, claim: Claim, task: TaskSpec) -> Fragment:
+    def _held(self, task: TaskSpec) -> Fragment:
         """One partition of an input, in however many files."""
-        found = [self.fragment(path) for path in task["slots"][""]]
+        found = [self.fragment(path) for path in cast("FilesTask", task)["slots"][""]]
         return Fragment(found[0].columns, tuple(row for f in found for row in f.rows))
 
     def fragment(self, path: str) -> Fragment:
@@ -266,41 +291,47 @@ class Engine:
             match claim["kind"]:
                 case "list":
                     result["result"] = list_files(claim["job"], Versions())
-                case "infer" | "parse" if any(_version(o["uri"]) != o["version"] for o in task["objects"]):
+                case "infer" | "parse" if any(_version(o["uri"]) != o["version"] for o in objects_of(task)):
                     result["state"] = "void"
                 case "infer":
-                    names = [c for o in task["objects"] for c in o["columns"] or ()]
+                    names = [c for o in objects_of(task) for c in o["columns"] or ()]
                     result["result"] = {"schema": schema_of(tuple(dict.fromkeys(names)))}
                 case "analyse":
                     result["result"] = {"schema": schema_of(self._query(claim["job"], {}).columns)}
                 case "check":
-                    result["result"] = self._check(claim["job"], task)
+                    result["result"] = self._check(claim["job"], cast("FilesTask", task))
                 case "write":
-                    result["result"] = self._write(claim["job"], task)
+                    result["result"] = self._write(claim["job"], cast("WriteTask", task))
                 case "parse":
-                    self._store(claim, task, parse(task, claim["job"]["options"]), result)
+                    self._store(claim, task, parse(cast("ParseTask", task), claim["job"]["options"]), result)
                 case "index":
-                    result["result"] = {"keys": _keys([self._held(claim, task)], column_names(claim["job"]["schema"]))}
+                    result["result"] = {"keys": _keys([self._held(task)], column_names(claim["job"]["schema"]))}
                 case "transform":
-                    given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
-                    rows = self._query(claim["job"], given)
-                    (self._deal if _is_dealt(claim["job"]) else self._store)(claim, task, rows, result)
-                    if then := list(self._run(claim, task, result)):
-                        result["then"] = then
+                    self._transform(claim, cast("TransformTask", task), result)
         except (TaskFailure, ValueError, sqlite3.Error) as e:
             error = error_of(e) if isinstance(e, TaskFailure) else user_error(str(e))
             result |= {"state": "failed", "error": error}
         return result
 
-    def _run(self, claim: Claim, head: TaskSpec, result: TaskResult) -> Iterator[Json]:
+    def _transform(self, claim: TransformClaim, task: TransformTask, result: TaskResult) -> None:
+        given = {n: self._fragments(claim["job"], task, n) for n in claim["job"]["inputs"]}
+        rows = self._query(claim["job"], given)
+        if _is_dealt(claim["job"]):
+            self._deal(claim, task, rows, result)
+        else:
+            self._store(claim, task, rows, result)
+        if then := list(self._run(claim, task, result)):
+            result["then"] = then
+
+    def _run(self, claim: TransformClaim, head: TransformTask, result: TaskResult) -> Iterator[FollowingResult]:
         """The tasks after one of a fold, until something comes out as it was, or fails."""
-        spec: Json = head
+        spec = head
         for one in head.get("then", ()):
             if result["content"] == spec["was"]:
                 return
             key = next_key(claim["job"], one["ids"], Content(*result["content"])).hex()
-            files = [f["path"] for f in result["files"]]
-            spec = {**one, "task": key, "slots": {**one["slots"], claim["job"]["fold"]["name"]: files}}
+            slots = one["slots"] | {claim["job"]["fold"]["name"]: [f["path"] for f in result["files"]]}
+            spec = {**head, "task": key, "partition": one["partition"], "slots": slots, "was": one["was"]}
             result = {"task": key, "epoch": head["epoch"], "state": "done"}
             given = {n: self._fragments(claim["job"], spec, n) for n in claim["job"]["inputs"]}
             try:
@@ -309,9 +340,9 @@ class Engine:
                 return
             if work := self._work(claim, spec):
                 self._runs[key] = work
-            yield {**result, "partition": spec["partition"]}
+            yield cast("FollowingResult", {**result, "partition": spec["partition"]})
 
-    def _query(self, job: Json, given: Mapping[str, Sequence[Fragment]]) -> Fragment:
+    def _query(self, job: AnalyseJob, given: Mapping[str, Sequence[Fragment]]) -> Fragment:
         with sqlite3.connect(":memory:") as connection:
             for name, i in job["inputs"].items():
                 columns = column_names(i["schema"]) or ("_nothing",)
@@ -319,11 +350,11 @@ class Engine:
                 connection.execute(f"CREATE TABLE {i['view']} ({', '.join(columns)})")
                 rows = (row for f in given.get(name, ()) for row in f.under(columns))
                 connection.executemany(f"INSERT INTO {i['view']} VALUES ({marks})", rows)
-            sql = job["sql"] if "sql" in job else self.plain[self._code(job)]
+            sql = job["sql"] if job["language"] == "sql" else self.plain[self._code(job)]
             cursor = connection.execute(sql, job["params"])
             return Fragment(tuple(d[0] for d in cursor.description), tuple(cursor.fetchall()))
 
-    def _check(self, job: Json, task: TaskSpec) -> Json:
+    def _check(self, job: CheckJob, task: FilesTask) -> CheckAnswer:
         """How many rows fail, with the least and the greatest of them."""
         columns = column_names(job["schema"])
         paths = job["shared"][""] if job["unique"] else task["slots"][""]
@@ -332,7 +363,7 @@ class Engine:
         shown = sorted({json.dumps(dict(zip(columns, row, strict=True))) for row in failing})
         return {"rows": len(rows), "failing": len(failing), "examples": shown[:1] + shown[1:][-1:]}
 
-    def _store(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult, key: str = "") -> None:
+    def _store(self, claim: FragmentClaim, task: TaskSpec, rows: Fragment, result: TaskResult, key: str = "") -> None:
         rows, taken_out = _kept(claim["job"], task, rows, result)
         label = label_of(bytes.fromhex(task["task"])) + key
         kept = self._output(claim, label, rows)
@@ -346,10 +377,10 @@ class Engine:
         files: list[FileEntry] = []
         if rows.rows:
             self.lake.put_if_absent(path, body)
-            files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": None}]
+            files = [{"path": path, "size": len(body), "rows": len(rows.rows), "stats": {}}]
         return {"schema": schema_of(rows.columns), "content": list(fingerprint(rows)), "files": files}
 
-    def _deal(self, claim: Claim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
+    def _deal(self, claim: TransformClaim, task: TaskSpec, rows: Fragment, result: TaskResult) -> None:
         """An output for each key."""
         rows, _ = _kept(claim["job"], task, rows, result)
         outputs: dict[str, Output] = {}
@@ -361,7 +392,7 @@ class Engine:
         schema = schema_of(rows.columns)
         result |= {"schema": schema, "content": list(fingerprint(rows)), "files": files, "outputs": outputs}
 
-    def _write(self, job: Json, task: TaskSpec) -> Json:
+    def _write(self, job: WriteJob, task: WriteTask) -> WriteAnswer:
         if job.get("goes_on") and job["path"] not in self.targets:
             raise gone(job["path"])
         target = self.targets.setdefault(job["path"], {})
@@ -398,14 +429,14 @@ def repeated(rows: Sequence[Row]) -> list[Row]:
     return [row for row, count in Counter(whole).items() for _ in range(count - 1)]
 
 
-def _drops(job: Json) -> list[Json]:
-    return list((job.get("expect") or {"drop": ()})["drop"])
+def _drops(job: FragmentJob) -> Sequence[DropRule]:
+    return job["expect"]["drop"] if "expect" in job else ()
 
 
-def _kept(job: Json, task: TaskSpec, rows: Fragment, result: TaskResult) -> tuple[Fragment, Fragment]:
+def _kept(job: FragmentJob, task: TaskSpec, rows: Fragment, result: TaskResult) -> tuple[Fragment, Fragment]:
     """Without the rows that the job takes out, which are counted; and those of them that are kept elsewhere."""
     taken_out: list[Row] = []
-    wide = (*rows.columns, *column_names(task.get("lacking") or schema_of(())))
+    wide = (*rows.columns, *column_names(cast("ParseTask", task).get("lacking") or schema_of(())))
     kept, dropped = list(rows.rows), dict[str, int]()
     for drop in _drops(job):
         failing = set(failing_rows(wide, list(Fragment(rows.columns, tuple(kept)).under(wide)), drop["check"]))
@@ -418,7 +449,7 @@ def _kept(job: Json, task: TaskSpec, rows: Fragment, result: TaskResult) -> tupl
     return Fragment(rows.columns, tuple(kept)), Fragment((*rows.columns, REASON), tuple(taken_out))
 
 
-def _is_dealt(job: Json) -> bool:
+def _is_dealt(job: TransformJob) -> bool:
     return "key" in job and not any(given["mode"] == "by" for given in job["inputs"].values())
 
 
@@ -442,11 +473,7 @@ def _unrenamed(sql: str) -> str:
 
 def schema_of(columns: Columns) -> Schema:
     """Names that begin with s are texts, all others numbers."""
-    kinds = ((c, "string" if c.startswith("s") or c == REASON else "long") for c in columns)
-    return {
-        "type": "struct",
-        "fields": [{"name": c, "type": kind, "nullable": True, "metadata": {}} for c, kind in kinds],
-    }
+    return struct_of(field_of(c, "string" if c.startswith("s") or c == REASON else "long") for c in columns)
 
 
 def fingerprint(fragment: Fragment) -> Content:
@@ -455,7 +482,11 @@ def fingerprint(fragment: Fragment) -> Content:
     return Content(len(hashes), *sums)
 
 
-def parse(task: TaskSpec, options: Mapping[str, str]) -> Fragment:
+def objects_of(task: TaskSpec) -> Sequence[SourceObject]:
+    return cast("ObjectsTask", task)["objects"]
+
+
+def parse(task: ParseTask, options: Mapping[str, str]) -> Fragment:
     """The rows of a task's files; ValueError for a line that is none."""
     columns, null = column_names(task["columns"]), options.get("nullValue", "")
     rows: list[Row] = []

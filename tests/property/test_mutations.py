@@ -116,7 +116,7 @@ def finished_tasks_mark_nobody() -> Patch:
 
 @mutation("calm")
 def remembered_datasets_forget_the_schema_they_were_read_under() -> Patch:
-    right = transform._basis
+    right: Any = transform._basis
 
     def basis(case: Any) -> Any:
         return {name: {k: v for k, v in slot.items() if k != "schema"} for name, slot in right(case).items()}
@@ -200,8 +200,15 @@ def indexes_are_not_updated() -> Patch:
 
 @mutation("calm")
 def keys_are_read_from_their_first_partition_only() -> Patch:
-    right = claims._parts
-    return claims, "_parts", lambda *of: {slot: fragments[:1] for slot, fragments in right(*of).items()}
+    right = claims._with_pairs_of
+
+    def first(nodes: Any, task: Any, roots: Any) -> Any:
+        spec = right(nodes, task, roots).spec
+        assert "slots" in spec
+        firsts = {slot: spec["slots"][slot][:1] for slot in roots}
+        return replace(task, spec={**spec, "slots": spec["slots"] | firsts})
+
+    return claims, "_with_pairs_of", first
 
 
 @mutation("richer")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import obstore
 import pyarrow as pa
@@ -14,15 +13,16 @@ import pytest
 
 from dataplane.connectors.files.write import opened, write_tasks
 from dataplane.connectors.files.write_remote import RemoteTarget
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.schemas import Json
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.jobs import WriteJob
+from dataplane.contract.schemas import Json, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder
 from dataplane.storage.lake import LocalLake
 from dataplane.storage.source_stores import Access, open_root
 from tests.servers.faulty import Faulty
 
-SCHEMA = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True, "metadata": {}}]}
+SCHEMA = struct_of([field_of("n", "long")])
 
 
 class World:
@@ -33,9 +33,9 @@ class World:
         self.lake, self.uri = LocalLake(folder), uri
         self.prefix = uri.removeprefix("s3://lake/")
 
-    def job(self, **more: Json) -> Mapping[str, Json]:
+    def job(self, **more: Json) -> WriteJob:
         plain = {"path": self.uri, "format": "csv", "options": {}, "owner": "flow.out", "schema": SCHEMA}
-        return {**plain, **more}
+        return cast("WriteJob", plain | more)
 
     def fragment(self, *rows: int) -> str:
         name = f"{len(list(self.lake.root.iterdir()))}.parquet"
@@ -43,11 +43,11 @@ class World:
         return name
 
     def write(self, partition: str, *rows: int, remove: bool = False, generation: int = 0, **more: Json) -> Json:
-        files = [self.fragment(*rows)]
-        task: dict[str, Any] = {"task": "t", "epoch": 1, "partition": partition, "files": files}
-        task["generation"] = generation
-        found: TaskSpec = {**task, **({"remove": True} if remove else {})}  # type: ignore[typeddict-item]  # by kind
-        return write_tasks(self.job(**more), self.lake, found)
+        task: WriteTask = {"task": "t", "epoch": 1, "partition": partition, "generation": generation}
+        task["files"] = [self.fragment(*rows)]
+        if remove:
+            task["remove"] = True
+        return write_tasks(self.job(**more), self.lake, task)
 
     def objects(self) -> dict[str, bytes]:
         store = open_root("s3://lake", Access())
@@ -158,7 +158,7 @@ def test_parquet_and_a_connection_check(world: World) -> None:
     world.write("a", 5, format="parquet")
     (name,) = [n for n in world.objects() if n.endswith(".parquet")]
     assert pq.read_table(pa.BufferReader(world.objects()[name])).to_pylist() == [{"n": 5}]
-    check_folder({"place": world.uri, "writes": True})
+    check_folder({"connector": "files", "place": world.uri, "options": {}, "writes": True})
     with pytest.raises(TaskFailure) as caught:
         opened(world.job(path="s3://nowhere/x")).open(0.0)
     assert caught.value.condition == "bucket-missing"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, PackClaim
 from dataplane.fragments.arrow import batches
 from dataplane.fragments.statistics import file_entry, read_footer
 from dataplane.runtime.manifest import write_manifest
@@ -84,15 +84,15 @@ def test_sizes_are_asked_for_as_far_as_they_matter(lake: Lake) -> None:
 
 
 def test_a_manifest_is_put_once(uri: str, tmp_path: Path) -> None:
-    claim: Claim = {
+    claim: PackClaim = {
         "contract": CONTRACT,
         "attempt": "a1",
         "dataset": "f.d",
         "prefix": "default/f/d/_frags/00/a1",
         "lake": uri,
         "lease_s": 1.0,
-        "kind": "transform",
-        "job": {},
+        "kind": "pack",
+        "job": {"schema": SCHEMA, "sort_by": []},
         "tasks": [],
     }
     for lake in (open_lake(uri), LocalLake(tmp_path)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import obstore
 import pytest
@@ -24,6 +24,7 @@ from controlplane.reconciler.loop import WINDOW, Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
@@ -51,7 +52,7 @@ def many(s3: S3) -> str:
 def listed(uri: str, cache: Versions, place: Path | None = None, settings: Json = None) -> tuple[ListingResult, float]:
     job = {"location": f"{uri}/*/*.json", "format": "json", "options": {}, "settings": settings}
     began = time.perf_counter()
-    found = list_files(job, cache, None if place is None else lambda: place)
+    found = list_files(cast("ListJob", job), cache, None if place is None else lambda: place)
     return found, time.perf_counter() - began
 
 
@@ -112,6 +113,7 @@ class Shop:
         self.loop.tick()
         claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert claim is not None
+        assert claim["kind"] == "list"
         (task,) = claim["tasks"]
         place = self.lake.root / claim["prefix"] / "listing.jsonl.gz"
         found = list_files(claim["job"], self.versions, lambda: place)

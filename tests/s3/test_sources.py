@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import obstore
 import pyarrow as pa
 import pytest
 
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import check_folder, list_files
@@ -32,8 +33,9 @@ def put(uri: str, name: str, body: bytes = b"k,v\n1,2\n") -> None:
     obstore.put(open_root(f"s3://{root}", Access()), f"{folder}/{name}", body, use_multipart=False)
 
 
-def job(location: str, **more: Any) -> dict[str, Any]:
-    return {"location": location, "format": "csv", "options": {"header": True}, "partition": None, **more}
+def job(location: str, **more: Any) -> ListJob:
+    plain = {"location": location, "format": "csv", "options": {"header": True}, "partition": None}
+    return cast("ListJob", plain | more)
 
 
 def listed(location: str, cache: Versions | None = None, **more: Any) -> list[ListedPartition]:
@@ -183,9 +185,9 @@ def test_what_is_in_the_way_is_told_in_words(data: str, monkeypatch: pytest.Monk
 
 
 def test_a_connection_is_tried(data: str) -> None:
-    check_folder({"place": f"{data}/*.csv", "writes": False})
+    check_folder({"connector": "files", "place": f"{data}/*.csv", "options": {}, "writes": False})
     with pytest.raises(TaskFailure) as caught:
-        check_folder({"place": "s3://nowhere/x/*.csv", "writes": False})
+        check_folder({"connector": "files", "place": "s3://nowhere/x/*.csv", "options": {}, "writes": False})
     assert caught.value.condition == "bucket-missing"
 
 

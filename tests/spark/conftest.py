@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from dataplane.contract.claims import Claim, TaskSpec
 from dataplane.contract.identity import label_of
 from dataplane.contract.kinds import Kind
-from dataplane.contract.results import TaskError, TaskResult
-from dataplane.contract.schemas import Schema, canonical_schema
+from dataplane.contract.results import SchemaAnswer, TaskError, TaskResult
+from dataplane.contract.schemas import Schema, Type, canonical_schema
 from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
 from dataplane.spark.session import start, stop
@@ -52,7 +52,7 @@ class Folders:
 
     def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
         attempt = f"a{next(NUMBERS)}"
-        return {
+        claim = {
             "contract": 1,
             "attempt": attempt,
             "dataset": "flow.dataset",
@@ -63,6 +63,7 @@ class Folders:
             "job": dict(job),
             "tasks": [numbered(i, t) for i, t in enumerate(tasks)],
         }
+        return cast("Claim", claim)
 
     def source(self, name: str, content: bytes | str, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Put a file among the sources, as the object that a listing makes of it."""
@@ -118,7 +119,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
 
 def numbered(number: int, task: Mapping[str, Any]) -> TaskSpec:
     key = hashlib.sha256(f"task {number}".encode()).hexdigest()
-    return {"task": key, "epoch": 1, "partition": str(number), **task}  # type: ignore[typeddict-item]  # by kind
+    return cast("TaskSpec", {"task": key, "epoch": 1, "partition": str(number), **task})
 
 
 def label(number: int) -> str:
@@ -140,6 +141,18 @@ def done(result: TaskResult) -> TaskResult:
 def failed(result: TaskResult) -> TaskError:
     assert result["state"] == "failed", result
     return result["error"]
+
+
+def told_schema(result: TaskResult) -> Schema | None:
+    """Of infer and analyse, and of a parse task that failed."""
+    return cast("SchemaAnswer", result["result"])["schema"]
+
+
+def told_types(result: TaskResult) -> dict[str, Type]:
+    """The same by column, where it can be told."""
+    schema = told_schema(result)
+    assert schema is not None
+    return {f["name"]: f["type"] for f in schema["fields"]}
 
 
 def query(sql: str, **job: Any) -> dict[str, Any]:

@@ -25,10 +25,9 @@ from pyspark.sql import SparkSession
 from controlplane.core.plan import FEWEST
 from controlplane.lake.objects import LocalObjects
 from controlplane.ports.store import Tx
-from dataplane.contract.claims import Claim
+from dataplane.contract.claims import Claim, TransformTask
 from dataplane.contract.kinds import DRIVER_KINDS
-from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import Json
+from dataplane.contract.results import FollowingResult, TaskResult
 from dataplane.runtime.driver import CLAIMERS
 from dataplane.runtime.executor import Executor
 from dataplane.spark.session import start, stop
@@ -89,11 +88,13 @@ class SparkEngine(Engine):
 
     def _gone_on(self, claim: Claim, results: Sequence[TaskResult]) -> Iterator[tuple[str, Work]]:
         """What the driver went on to after tasks of a fold, each of which read what the one before it gave."""
+        if claim["kind"] != "transform":
+            return
         for head, result in zip(claim["tasks"], results, strict=True):
-            before: Json = result
+            before: TaskResult | FollowingResult = result
             for one, found in zip(head.get("then", ()), result.get("then", ()), strict=False):
-                read = {claim["job"]["fold"]["name"]: [file["path"] for file in before["files"]]}
-                spec: Json = {**one, "task": found["task"], "slots": {**one["slots"], **read}}
+                slots = one["slots"] | {claim["job"]["fold"]["name"]: [file["path"] for file in before["files"]]}
+                spec: TransformTask = {**head, "task": found["task"], "partition": one["partition"], "slots": slots}
                 work = self._work(claim, spec)
                 assert work is not None
                 yield found["task"], work

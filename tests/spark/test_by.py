@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.keys import column_key
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import IndexAnswer, TaskResult
 from tests.spark.conftest import Lake, done, failed, query, schema_of
 from tests.spark.test_expectations import dropping
 
@@ -28,7 +28,8 @@ def index(
 
 
 def held(result: TaskResult) -> dict[str, Content]:
-    return {key: Content(*content) for key, content in done(result)["result"]["keys"].items()}
+    answer = cast("IndexAnswer", done(result)["result"])
+    return {key: Content(*content) for key, content in answer["keys"].items()}
 
 
 TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.core.sql import Query, analyse, apply_edits
 from dataplane.contract.schemas import Json
-from tests.spark.conftest import Lake, done, failed, query, schema_of
+from tests.spark.conftest import Lake, done, failed, query, schema_of, told_schema
 
 AS_OF = 1_763_767_799.9876  # 2025-11-21 23:29:59.9876 UTC, past midnight in Berlin
 CALLS = ["now()", "current_timestamp()", "current_date()", "curdate() AS c", "localtimestamp()", "unix_timestamp()"]
@@ -24,7 +24,7 @@ def stopped(found: Query, zone: str = "Europe/Berlin") -> dict[str, Json]:
 def test_types_and_names_are_those_of_the_users_text(lake: Lake) -> None:
     found = analyse(f"SELECT {', '.join(CALLS)}, date_add(current_date(), 1), now() AS t")
     plain, other = query(found.text), query(**stopped(found))
-    schemas = [done(lake.run("analyse", job, [{}])[0])["result"]["schema"] for job in (plain, other)]
+    schemas = [told_schema(done(lake.run("analyse", job, [{}])[0])) for job in (plain, other)]
     assert schemas[0] == schemas[1]
     (result,) = lake.run("transform", other, [{}])
     [row] = lake.rows(result)

@@ -15,10 +15,11 @@ from pyspark.sql import SparkSession
 
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.results import LABEL
-from dataplane.contract.schemas import canonical_schema
+from dataplane.contract.schemas import field_of, struct_of
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import content_of, content_query, unsupported
 from dataplane.fragments.content_local import content, is_simple
+from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import reading_session
 from tests.spark.conftest import Lake, done, query
 
@@ -31,7 +32,7 @@ def contents(spark: SparkSession, columns: str, **rows: str) -> dict[str, Conten
     parts = [f"SELECT '{name}' AS _fragment, t.* FROM VALUES {values} AS t({columns})" for name, values in rows.items()]
     table = session.sql(" UNION ALL ".join(parts))
     table.createTempView("rows")
-    schema = canonical_schema(table.drop("_fragment").schema.jsonValue())
+    schema = schema_of(table.drop("_fragment"))
     return {row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, "rows")).collect()}
 
 
@@ -52,7 +53,7 @@ def test_contents_add_and_count_duplicates(spark: SparkSession) -> None:
 def test_order_and_files_of_rows_do_not_matter(spark: SparkSession) -> None:
     session = reading_session(spark)
     numbers = session.range(5000).selectExpr("id % 3 AS a", "CAST(id AS STRING) AS b", "'f' AS _fragment")
-    schema = canonical_schema(numbers.drop("_fragment").schema.jsonValue())
+    schema = schema_of(numbers.drop("_fragment"))
     found = set()
     for number, rows in enumerate([numbers.repartition(1), numbers.repartition(7, "a"), numbers.orderBy("b")]):
         rows.createTempView(f"rows{number}")
@@ -183,7 +184,7 @@ def test_few_rows_have_the_content_that_spark_gives_them(spark: SparkSession, tm
         session = reading_session(spark)
         rows = session.read.parquet(str(tmp_path / f"{number}.parquet"))
         rows.createTempView(f"rows{number}")
-        schema = canonical_schema(rows.drop(LABEL).schema.jsonValue())
+        schema = schema_of(rows.drop(LABEL))
         by_spark = {
             row[0]: content_of(*row[1:]) for row in session.sql(content_query(schema, f"rows{number}")).collect()
         }
@@ -199,14 +200,14 @@ def test_other_types_take_spark(kind: Any) -> None:
 
 
 def test_rows_that_are_not_as_they_should_be_take_spark() -> None:
-    schema = {"type": "struct", "fields": [{"name": "c", "type": "long", "nullable": True, "metadata": {}}]}
+    schema = struct_of([field_of("c", "long")])
     assert content(schema, pa.table({"c": pa.array([1], pa.int64())})) is not None
     assert content(schema, pa.table({"c": pa.array([1], pa.int32())})) is None
     assert content(schema, pa.table({"d": pa.array([1], pa.int64())})) is None
 
 
 def test_long_texts_take_spark() -> None:
-    schema = {"type": "struct", "fields": [{"name": "c", "type": "string", "nullable": True, "metadata": {}}]}
+    schema = struct_of([field_of("c", "string")])
     many = ["x"] * 4000
     assert content(schema, pa.table({"c": many})) is not None
     assert content(schema, pa.table({"c": [*many, "x" * 10_000]})) is None

@@ -12,12 +12,12 @@ import pytest
 from dataplane.connectors.jdbc.list import partitions
 from dataplane.connectors.jdbc.read import reading
 from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import Json, Schema, canonical_schema
+from dataplane.contract.schemas import Json, Schema, field_of, struct_of
 from dataplane.spark.session import reading_session
 from tests.e2e.workspace import until
 from tests.jdbc.conftest import Database
 from tests.servers.postgres import Postgres
-from tests.spark.conftest import Lake, done
+from tests.spark.conftest import Lake, done, told_schema, told_types
 
 BASE = {"format": "jdbc", "on_bad_record": "fail"}
 
@@ -48,7 +48,8 @@ def tasks(work: Json) -> dict[str, Json]:
 
 def inferred(lake: Lake, work: Json, task: Json) -> Schema:
     [found] = lake.run("infer", work, [task])
-    schema: Schema = found["result"]["schema"]
+    schema = told_schema(found)
+    assert schema is not None
     return schema
 
 
@@ -136,10 +137,10 @@ def test_a_growing_table_is_read_from_bound_to_bound(lake: Lake, months: Databas
 
 
 def test_a_value_that_does_not_fit_is_an_error_that_tells_the_types(lake: Lake, months: Database) -> None:
-    work, narrow = job(months), {"fields": [{"name": "n", "type": "byte"}]}
-    [result] = parsed(lake, work, tasks(work), canonical_schema(narrow))
+    work = job(months)
+    [result] = parsed(lake, work, tasks(work), struct_of([field_of("n", "byte")]))
     assert (result["state"], result["error"]["kind"]) == ("failed", "user")
-    assert {f["name"]: f["type"] for f in result["result"]["schema"]["fields"]} == {"month": "integer", "n": "long"}
+    assert told_types(result) == {"month": "integer", "n": "long"}
 
 
 def test_a_server_that_is_gone_is_no_fault_of_the_user(lake: Lake, months: Database, server: Postgres) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class OnS3(Lake):
         return [file]
 
     def claim(self, kind: Kind, job: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Claim:
-        return {**super().claim(kind, job, tasks), "lake": self.uri}
+        return cast("Claim", {**super().claim(kind, job, tasks), "lake": self.uri})
 
 
 @pytest.fixture(scope="module")

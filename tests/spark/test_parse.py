@@ -15,8 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from dataplane.contract.identity import Content
+from dataplane.contract.schemas import Type
 from dataplane.storage.job_folders import fragment_folder
-from tests.spark.conftest import Lake, done, failed, label, read, schema_of
+from tests.spark.conftest import Lake, done, failed, label, read, schema_of, told_types
 
 HOSTILE = [
     "plain.csv",
@@ -317,9 +318,9 @@ def test_dates_are_read_in_the_given_zone(lake: Lake) -> None:
 # --- inference ----------------------------------------------------------------------------------
 
 
-def inferred(lake: Lake, format: str, *objects: dict) -> dict[str, object]:
+def inferred(lake: Lake, format: str, *objects: dict) -> dict[str, Type]:
     (result,) = lake.run("infer", read(format), [{"objects": list(objects)}])
-    return {f["name"]: f["type"] for f in done(result)["result"]["schema"]["fields"]}
+    return told_types(done(result))
 
 
 def test_csv_types_hold_for_all_files(lake: Lake) -> None:
@@ -356,7 +357,7 @@ def test_times_of_day_are_texts(lake: Lake) -> None:
     assert found == {"a": "integer", "t": "string", "u": "timestamp", "n": "string"}
     options = {"header": True, "timestampFormat": "H:mm[:ss]"}
     (result,) = lake.run("infer", read("csv", options=options), [{"objects": [lake.source("2.csv", text, ["a"])]}])
-    assert {f["name"]: f["type"] for f in done(result)["result"]["schema"]["fields"]}["t"] == "timestamp"
+    assert told_types(done(result))["t"] == "timestamp"
 
 
 def test_a_schema_of_files_that_changed_meanwhile_is_void(lake: Lake) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -77,6 +77,11 @@ def python_job(main: str, **params: Any) -> dict[str, Any]:
     return {**job, "params": params}
 
 
+def short_lived(claim: Claim) -> Claim:
+    """Its driver is to call often."""
+    return cast("Claim", {**claim, "lease_s": 0.5})
+
+
 def descendants(pid: int) -> list[int]:
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
     return [p for child in map(int, found) for p in (child, *descendants(child))]
@@ -112,13 +117,13 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
     started = tmp_path / "started"
     slow = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
     with Plane().serving() as plane, driver(tmp_path, plane) as process:
-        plane.claims.put({**slow, "lease_s": 0.5})
+        plane.claims.put(short_lived(slow))
         wait_for(started)
         plane.fenced.add(slow["attempt"])
         plane.claims.put(quick)
         report = plane.reports.get()
         family = descendants(process.pid)
-        plane.claims.put({**folders.claim("analyse", query("SELECT 1 AS a"), [{}]), "lease_s": 0.5})
+        plane.claims.put(short_lived(folders.claim("analyse", query("SELECT 1 AS a"), [{}])))
         plane.drain = True
         assert process.wait() == 0
         assert [pid for pid in family if is_running(pid)] == []

@@ -13,7 +13,7 @@ import pytest
 
 from dataplane.fragments.attempt import Cancelled
 from dataplane.transform.bundle import opened
-from tests.spark.conftest import Lake, done, failed, label, query, schema_of
+from tests.spark.conftest import Lake, done, failed, label, query, schema_of, told_schema, told_types
 
 PARTS = pa.schema([("n", pa.int64())])
 
@@ -242,14 +242,14 @@ def test_analysis_of_python(lake: Lake) -> None:
         return lake.run("analyse", {**bundle(main), "inputs": inputs}, [{}])[0]
 
     typed = done(analysed("def transform(part):\n    return part.selectExpr('n + 1.5 AS m', 'NULL AS nothing')\n"))
-    assert [f["type"] for f in typed["result"]["schema"]["fields"]] == ["decimal(22,1)", "string"]
+    assert list(told_types(typed).values()) == ["decimal(22,1)", "string"]
     for body in ("part.groupBy('n').pivot('n').count()", "part.select(str(part.first()[0]))", "[][part.count()]"):
-        assert done(analysed(f"def transform(part):\n    return {body}\n"))["result"]["schema"] is None
+        assert told_schema(done(analysed(f"def transform(part):\n    return {body}\n"))) is None
     assert failed(analysed("def transform(part):\n    return part.select('nope')\n"))["line"] == 2
     assert failed(analysed("import nothing_like_it\n"))["line"] == 1
-    assert done(analysed(REGISTERED))["result"]["schema"]["fields"][0]["type"] == "long"
+    assert next(iter(told_types(done(analysed(REGISTERED))).values())) == "long"
     assert not lake.spark.catalog.functionExists("twice")
-    assert done(analysed("def transform(part):\n    exit()\n"))["result"]["schema"] is None
+    assert told_schema(done(analysed("def transform(part):\n    exit()\n"))) is None
     assert failed(analysed("exit()\n"))["condition"] == "SystemExit"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dataplane.connectors.python.list import partitions
+from dataplane.contract.jobs import ListJob
 from tests.spark.conftest import Lake, failed, read, schema_of
 
 DDL = "day DATE, n INT"
@@ -29,9 +30,9 @@ def row(object, n):
 """
 
 
-def tasks(lake: Lake, job: dict[str, Any]) -> list[dict[str, Any]]:
-    columns = schema_of(lake.spark, DDL)
-    return [{"columns": columns, "objects": found["objects"]} for found in partitions(job)]
+def tasks(lake: Lake, job: dict[str, Any], ddl: str = DDL) -> list[dict[str, Any]]:
+    columns = schema_of(lake.spark, ddl)
+    return [{"columns": columns, "objects": found["objects"]} for found in partitions(cast("ListJob", job))]
 
 
 def job_of(folder: Path) -> dict[str, Any]:
@@ -81,10 +82,9 @@ def test_what_does_not_fit_its_type_is_an_error(lake: Lake) -> None:
     schema = "day DATE, n INT, f FLOAT"
     settings = {"modules": json.dumps({"api.py": VALUES}), "main": "api.py", "params": "{}", "schema": schema}
     job = {**read("python"), "connector": "python", "settings": settings, "location": "python:api.py"}
-    found = [listed["objects"] for listed in partitions(job)]
-    columns = schema_of(lake.spark, schema)
-    results = lake.run("parse", job, [{"columns": columns, "objects": objects} for objects in found])
-    errors = {objects[0]["name"]: result.get("error") for objects, result in zip(found, results, strict=True)}
+    listed = tasks(lake, job, schema)
+    results = lake.run("parse", job, listed)
+    errors = {task["objects"][0]["name"]: result.get("error") for task, result in zip(listed, results, strict=True)}
     assert len(errors) == 12
     for name, error in errors.items():
         assert (error is None) == name.startswith("fit"), (name, error)

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from controlplane.core.schema.widening import can_stay, grow
-from tests.spark.conftest import Lake, done, failed, query, read, schema_of
+from tests.spark.conftest import Lake, done, failed, query, read, schema_of, told_types
 
 # delivered, the type that the dataset has by now, what the row reads as
 I32, DAY, MIDNIGHT = pa.array([7], pa.int32()), date(2020, 1, 2), datetime.fromisoformat("2020-01-02")
@@ -93,7 +93,7 @@ def test_a_file_that_does_not_fit_tells_its_types(lake: Lake) -> None:
         task = {"columns": schema_of(lake.spark, "v INT"), "objects": [lake.source(f"a.{format}", content, ["v"])]}
         (result,) = lake.run("parse", read(format), [task])
         assert failed(result)
-        assert [f["type"] for f in result["result"]["schema"]["fields"]] == [kind]
+        assert list(told_types(result).values()) == [kind]
     broken = {"columns": schema_of(lake.spark, "v INT"), "objects": [lake.source("b.parquet", b"PAR1", None)]}
     (result,) = lake.run("parse", read("parquet"), [broken])
     assert failed(result)

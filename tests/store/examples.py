@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from controlplane.core.model.access import Token
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -119,6 +120,11 @@ def task(number: int, **other: Any) -> Task:
         size_bytes=10,
     )
     return replace(made, **other)
+
+
+def stored_job(**fields: object) -> StoredJob:
+    """As much of a job as a test is about."""
+    return cast("StoredJob", fields)
 
 
 def listing(number: int = 1, **other: Any) -> Listing:

@@ -15,7 +15,7 @@ from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
-from tests.store.examples import d, driver, event, task, token
+from tests.store.examples import d, driver, event, stored_job, task, token
 from tests.store.planner import FRAGMENTS, Plan, check_everything, entry, remember
 
 DATASET = "flights.daily"
@@ -61,7 +61,7 @@ class Churn:
         """A task from its demand to its end, a driver's life, a request with a key."""
         job = d(-1 - number)
         with self.world.begin() as tx:
-            tx.put_job(job, {"number": number})
+            tx.put_job(job, stored_job(number=number))
             tx.enqueue("main", DATASET, [task(10_000 + number, job=job)])
             tx.claim(f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9)
             tx.finish(f"attempt-{number}", [d(10_000 + number)])

@@ -32,7 +32,7 @@ from controlplane.store.sql.store import SqlStore
 from tests.property.engine import Engine, MemoryLake
 from tests.servers.postgres import Postgres
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, d, listing, publication, revision, state, task
+from tests.store.examples import SCHEMA, d, listing, publication, revision, state, stored_job, task
 from tests.store.planner import BRANCH, Plan, change, check_everything, entries, entry
 from tests.store.test_outage_loop import Following, Pool
 
@@ -152,7 +152,7 @@ def test_every_kind_of_pointer_keeps_its_tree(world: World) -> None:
         tx.put_building(replace(half, inputs={"x": replace(state(1).inputs["raw"], root=roots[1])}))
         tx.put_listing(listing(1, root=roots[2]))
         tx.put_target(Target(BRANCH, "flights.out", d(1), roots[3], 1))
-        tx.put_job(d(5), {"shared": {"x": roots[4].hex()}})
+        tx.put_job(d(5), stored_job(shared={"x": roots[4].hex()}))
         tx.enqueue(BRANCH, DATASET, [task(1, job=d(5))])
         tx.commit_state(state(1, "flights.other", root=roots[5], inputs={}), 0)
         tx.put_build_trace(d(6), roots[5], SCHEMA)

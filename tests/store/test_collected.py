@@ -34,6 +34,7 @@ from tests.store.examples import (
     listing,
     publication,
     state,
+    stored_job,
     target,
     task,
     token,
@@ -59,9 +60,9 @@ def test_everything_that_holds_a_tree_is_told(world: World) -> None:
         tx.put_listing(listing(2, root=None))
         tx.put_target(target("flights.out"))
         tx.put_publication(publication(1))
-        tx.put_job(d(70), {"shared": {"a": d(71).hex(), "b": EMPTY_ROOT.hex()}, "sql": "SELECT 1"})
-        tx.put_job(d(72), {"location": "/x"})
-        tx.put_job(d(73), {"shared": {}, "pairs": {"a": d(74).hex()}})
+        tx.put_job(d(70), stored_job(shared={"a": d(71).hex(), "b": EMPTY_ROOT.hex()}, sql="SELECT 1"))
+        tx.put_job(d(72), stored_job(location="/x"))
+        tx.put_job(d(73), stored_job(shared={}, pairs={"a": d(74).hex()}))
     with world.read() as tx:
         found = set(tx.pointers())
         assert set(tx.pointers(["listing", "build"])) == {p for p in found if p.holder in ("listing", "build")}
@@ -146,7 +147,7 @@ def test_build_traces_are_dropped_unless_they_were_put_again(world: World) -> No
 def test_done_work_goes_once_nobody_wants_it(world: World) -> None:
     with world.begin() as tx:
         for job in (0, 1, 2):
-            tx.put_job(d(job), {"n": job})
+            tx.put_job(d(job), stored_job(n=job))
         tx.enqueue("main", "flights.daily", [task(10), task(11), task(12, job=d(1))])
         tx.claim("a1", "driver", ["transform"], max_tasks=2, max_bytes=99, lease_s=9)
         tx.finish("a1", [d(10), d(11)])
@@ -174,7 +175,7 @@ def test_done_work_goes_in_pieces(world: World) -> None:
 
 def test_a_claim_under_way_keeps_its_job(world: World) -> None:
     with world.begin() as tx:
-        tx.put_job(d(0), {"n": 0})
+        tx.put_job(d(0), stored_job(n=0))
         tx.enqueue("main", "flights.daily", [task(1)])
         tx.claim("a1", "driver", ["transform"], max_tasks=1, max_bytes=9, lease_s=9)
         tx.drop_demands("main", "flights.daily")

@@ -24,7 +24,7 @@ from dataplane.contract.identity import Content
 from dataplane.contract.results import FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, trace
+from tests.store.examples import SCHEMA, d, fragment, listing, source_partition, state, stored_job, trace
 from tests.store.planner import check_everything
 
 PARTITIONS = 1500
@@ -35,7 +35,7 @@ def made(n: int) -> Fragment:
     """A fragment of two files; every hundred were written by one attempt."""
     attempt = f"aa{n // 100:030}"
     folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
-    files = tuple(FileEntry(path=f"{folder}/{i}.parquet", size=n + i, rows=1, stats=None) for i in range(2))
+    files = tuple(FileEntry(path=f"{folder}/{i}.parquet", size=n + i, rows=1, stats={}) for i in range(2))
     return replace(fragment(n), files=files, attempt=attempt)
 
 
@@ -62,7 +62,7 @@ def fill(tx: Tx) -> None:
     tx.put_building(PartialState("main", "flights.half", d(1), inputs, half, None, {}))
     written = tree.build(tx, [tree.Entry("x", bytes(32), Content(0, 0, 0))])
     tx.put_target(Target("main", "flights.out", d(1), written, 1))
-    tx.put_job(d(5), {"shared": {"x": new.hex()}})
+    tx.put_job(d(5), stored_job(shared={"x": new.hex()}))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +24,7 @@ from controlplane.core.compile.nodes import Node
 from controlplane.core.model import packs
 from controlplane.core.model.projections import Table
 from controlplane.core.model.states import State
-from controlplane.core.model.tasks import Fragment
+from controlplane.core.model.tasks import Fragment, Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
@@ -34,10 +34,10 @@ from controlplane.operations.upkeep.fsck import fsck
 from controlplane.operations.work import claims, reports, rescue
 from controlplane.ports.store import Store, Tx
 from controlplane.store import open_store, upgrade
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, PackClaim, PackTask
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.results import TaskResult
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import field_of, struct_of
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
 from tests.store.conftest import World
@@ -45,10 +45,7 @@ from tests.store.examples import d, revision, state
 from tests.unit.blueprint.texts import READ, component
 
 DATASET = "shop.sales"
-SCHEMA: Schema = {
-    "type": "struct",
-    "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("customer", "amount")],
-}
+SCHEMA = struct_of(field_of(name, "long") for name in ("customer", "amount"))
 FEW, MANY, VALUES = 140, 2_000, 4  # fragments, rows in each
 
 
@@ -112,8 +109,10 @@ class Place:
     def ask(self, of: State) -> frozenset[str]:
         return compaction.ask(self.store, self.namespace, [of], {DATASET: NODE})
 
-    def claim(self) -> Claim | None:
-        return claims.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
+    def claim(self) -> PackClaim | None:
+        found = claims.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
+        assert found is None or found["kind"] == "pack"
+        return found
 
     def pack(self) -> int:
         """Carry out what was asked for; how many packs."""
@@ -124,7 +123,7 @@ class Place:
             count += len(results)
         return count
 
-    def packed(self, claim: Claim, task: Any) -> TaskResult:
+    def packed(self, claim: PackClaim, task: PackTask) -> TaskResult:
         rows = [row for path in task["slots"][""] for row in pq.read_table(self.root / path).to_pylist()]
         order = claim["job"]["sort_by"]
         found = self.write(sorted(rows, key=lambda r: [r[c] for c in order]), claim["attempt"], task["task"][:32], 4)
@@ -155,6 +154,11 @@ def keys(count: int) -> list[str]:
     return [f"f{100 + n}" for n in range(count)] if count < 900 else [f"{n:05}" for n in range(count)]
 
 
+def slots(task: Task) -> dict[str, list[str]]:
+    assert "slots" in task.spec
+    return task.spec["slots"]
+
+
 def of_leaf(tx: Tx, root: bytes, key: str) -> int:
     """How many entries its leaf has."""
     return next(len(entries) for _, entries in tree.by_leaf(tx, root) if any(e.key == key for e in entries))
@@ -177,7 +181,7 @@ def test_leaves_that_stay_as_they_are_are_packed_once(place: Place) -> None:
     asked = place.due(new).tasks
     assert len({t.key for t in asked}) == len(asked) > 0
     assert {t.priority for t in asked} == {packs.PRIORITY}
-    rows, members = place.rows(new), sum(len(t.spec["slots"][""]) for t in asked)
+    rows, members = place.rows(new), sum(len(slots(t)[""]) for t in asked)
     assert len(place.files(new)) == FEW + 1
     assert place.ask(new) == {DATASET}
     assert place.pack() == len(asked)

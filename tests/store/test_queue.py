@@ -13,7 +13,7 @@ from controlplane.core.model.tasks import Attempt, Demand, Size, Task
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
-from tests.store.examples import d, error, fragment, task
+from tests.store.examples import d, error, fragment, stored_job, task
 
 DAILY = "flights.daily"
 
@@ -393,9 +393,9 @@ def test_live_attempts_are_referenced(world: World) -> None:
 
 def test_jobs(world: World) -> None:
     with world.begin() as tx:
-        tx.put_job(d(1), {"sql": "SELECT 'é'"})
-        tx.put_job(d(1), {"sql": "other"})
-        assert tx.jobs([d(1), d(2)]) == {d(1): {"sql": "SELECT 'é'"}}
+        tx.put_job(d(1), stored_job(sql="SELECT 'é'"))
+        tx.put_job(d(1), stored_job(sql="other"))
+        assert tx.jobs([d(1), d(2)]) == {d(1): stored_job(sql="SELECT 'é'")}
 
 
 def test_a_large_window_is_a_few_statements(world: World) -> None:

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from controlplane.core.model.memos import Memos
+from dataplane.contract.results import ConnectAnswer
+from dataplane.contract.schemas import struct_of
 from tests.store.conftest import World
 from tests.store.examples import ODD_KEYS, SCHEMA, d, error, fragment, trace
 
@@ -102,18 +105,19 @@ def test_build_traces(world: World) -> None:
     with world.begin() as tx:
         assert tx.remembered([d(1)], [d(1)]) == ({}, {})
         tx.put_build_trace(d(1), d(2), SCHEMA)
-        tx.put_build_trace(d(1), d(3), {"type": "struct", "fields": []})
-        assert tx.remembered([d(1)], []) == ({d(1): (d(3), {"type": "struct", "fields": []})}, {})
+        tx.put_build_trace(d(1), d(3), struct_of([]))
+        assert tx.remembered([d(1)], []) == ({d(1): (d(3), struct_of([]))}, {})
 
 
 def test_memos(world: World) -> None:
+    refused: ConnectAnswer = {"connector": "files", "place": "/x", "error": error()}
     with world.begin() as tx:
         tx.put_memo(d(1), {"schema": SCHEMA})
         tx.put_memo(d(2), {"schema": None})
-        tx.put_memo(d(2), {"error": error()})
+        tx.put_memo(d(2), refused)
         tx.put_memos({d(1): {"schema": SCHEMA}, d(3): {"rows": 1}})
         tx.put_memos({})
-        found = {d(1): {"schema": SCHEMA}, d(2): {"error": error()}, d(3): {"rows": 1}}
+        found: Memos = {d(1): {"schema": SCHEMA}, d(2): refused, d(3): {"rows": 1}}
         assert tx.memos([d(1), d(2), d(3), d(4)]) == found
         tx.forget_memos([d(1), d(3)])
         assert set(tx.memos([d(1), d(2)])) == {d(2)}

@@ -25,7 +25,7 @@ def made(n: int) -> Fragment:
     attempt = f"aa{n % 3:030}"
     folder = f"default/flights/daily/_frags/aa/{attempt}/_fragment={n}"
     return replace(
-        fragment(n), files=(FileEntry(path=f"{folder}/0.parquet", size=5, rows=1, stats=None),), attempt=attempt
+        fragment(n), files=(FileEntry(path=f"{folder}/0.parquet", size=5, rows=1, stats={}),), attempt=attempt
     )
 
 
@@ -125,7 +125,7 @@ def test_partial_results_are_not_used_any_more(world: World, lake: MemoryLake) -
 def test_what_comes_again_is_stored_under_its_new_files(world: World, lake: MemoryLake) -> None:
     lose(lake, 300)
     repair(world.store, world.namespace, lake)
-    again = replace(made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats=None),))
+    again = replace(made(300), files=(FileEntry(path="elsewhere.parquet", size=7, rows=1, stats={}),))
     with world.begin() as tx:
         tx.put_traces([trace(300, 300)], [again])
     with world.read() as tx:

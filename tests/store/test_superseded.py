@@ -20,7 +20,7 @@ from controlplane.operations.upkeep.orphans import sweep
 from controlplane.ports.store import Store
 from controlplane.store import open_store, upgrade
 from tests.store.conftest import World
-from tests.store.examples import d, publication, task
+from tests.store.examples import d, publication, stored_job, task
 from tests.store.test_collect import Watched
 from tests.store.test_packs import DATASET, FEW, Place, filled
 
@@ -109,7 +109,7 @@ def test_queued_work_keeps_its_packs(place: Place) -> None:
     new = packed(place)
     broken_up(place)
     with place.store.begin(place.namespace) as tx:
-        tx.put_job(d(5), {"shared": {"x": new.root.hex()}})
+        tx.put_job(d(5), stored_job(shared={"x": new.root.hex()}))
         tx.enqueue("main", "shop.total", [task(1, job=d(5))])
     assert gc(place).superseded == 0
     assert pack_files(place, new) <= files(place)

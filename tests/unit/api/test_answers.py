@@ -21,7 +21,6 @@ from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.schemas import Json
 from tests.store.examples import driver
-from tests.there import there
 from tests.unit.api.world import TellingWake, render, serving
 from tests.unit.expectations.world import World
 
@@ -83,7 +82,8 @@ class Place:
     def connect(self) -> None:
         """Answer, as a worker does, whoever waits for a connection."""
         assert self.wake.waiting.acquire(timeout=60)
-        claim = there(claims.claim(self.world.ctx, "w", CONTRACT, ["connect"], lake=self.world.lake.uri))
+        claim = claims.claim(self.world.ctx, "w", CONTRACT, ["connect"], lake=self.world.lake.uri)
+        assert claim is not None
         for task in claim["tasks"]:
             found = {"connector": "files", "place": "/data/*.csv", "error": None}
             result: Any = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}

@@ -17,7 +17,7 @@ from controlplane.operations.work import claims, reports
 from controlplane.ports.pool import LOG_BYTES
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import TaskError
-from tests.store.examples import d, error, task
+from tests.store.examples import d, error, stored_job, task
 from tests.there import there
 from tests.unit.api.world import BLUEPRINT, World
 
@@ -35,8 +35,8 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
     """The attempt of a driver, reported as failed with an error."""
     ctx = Context(world.services.store)
     with ctx.store.begin() as tx:
-        tx.put_job(d(0), {})
-        tx.enqueue("main", "shop.dear", [task(1, spec={})])
+        tx.put_job(d(0), stored_job(shared={}))
+        tx.enqueue("main", "shop.dear", [task(1, spec={"slots": {}})])
     claim = claims.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
     failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}

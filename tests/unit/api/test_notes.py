@@ -11,7 +11,7 @@ from controlplane.cli.output import Lines, View
 from controlplane.client import ApiError, Document, Headgate
 from controlplane.core.model.answers import WhyAnswer
 from controlplane.core.model.leases import LOOP
-from tests.store.examples import d, driver, error, task
+from tests.store.examples import d, driver, error, stored_job, task
 from tests.there import there
 from tests.unit.api.world import BLUEPRINT, World
 
@@ -53,7 +53,7 @@ def test_status_says_what_drivers_wait_for_and_what_the_last_ones_ended_of(clien
 
 def test_why_says_so_of_a_dataset_that_waits_for_drivers(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(0), {})
+        tx.put_job(d(0), stored_job(shared={}))
     why = client.why("shop.dear")
     assert why["drivers"] == [], "it waits for its input, not for a driver"
     assert "driver" not in texts(views.why(why))
@@ -77,7 +77,7 @@ def test_who_leads_is_told(world: World, client: Headgate) -> None:
 
 def test_tasks_of_a_dataset_by_page(world: World, client: Headgate) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(0), {})
+        tx.put_job(d(0), stored_job(shared={}))
         tx.enqueue("main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)])
         attempt = tx.claim("a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0)
         assert attempt is not None

@@ -19,6 +19,7 @@ from controlplane.client import ApiError, Document
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.store import open_store
+from dataplane.contract.schemas import Json
 from tests.servers.ports import free_port
 from tests.unit.api.world import BLUEPRINT, World, serving
 
@@ -345,7 +346,8 @@ def test_what_is_forced_is_told(world: World) -> None:
         assert client.refresh(force=True)["forced"] == ["shop.orders", "shop.dear"]
         assert client.refresh("shop.dear")["forced"] == []
     with world.services.store.read() as tx:
-        assert [c.after["force"] for c in tx.changes("main") if c.action == "refresh"] == [False, True, True]
+        wishes: list[Json] = [c.after for c in tx.changes("main") if c.action == "refresh"]
+    assert [wish["force"] for wish in wishes] == [False, True, True]
 
 
 def test_why_tells_what_is_volatile(world: World) -> None:

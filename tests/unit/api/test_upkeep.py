@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from controlplane.client import ApiError
-from tests.store.examples import d, listing, trace
+from tests.store.examples import d, listing, stored_job, trace
 from tests.unit.api.world import World
 
 
 def test_collecting_tells_what_went(world: World) -> None:
     with world.services.store.begin() as tx:
-        tx.put_job(d(1), {})
+        tx.put_job(d(1), stored_job())
     with world.client() as client:
         found = client.gc()
         assert (found["tasks"], found["nodes"]) == (1, 0)

@@ -20,12 +20,13 @@ from dataplane.connectors.delta.read import DeltaReading
 from dataplane.contract.listings import NESTED, ListedPartition
 from dataplane.errors import TaskFailure
 from tests.unit.delta.test_log import METADATA, PROTOCOL, VECTOR, add, commit, remove
+from tests.unit.listing.location import list_job
 
 NAMES = ("col-1", "col-2")
 
 
 def listing(root: Path, **settings: Any) -> dict[str, ListedPartition]:
-    found = list(partitions({"location": str(root), "settings": settings}))
+    found = list(partitions(list_job(root, connector="delta", settings=settings)))
     keys = [p["key"] for p in found]
     assert keys == sorted(keys, key=str.encode)
     return dict(zip(keys, found, strict=True))
@@ -176,7 +177,7 @@ def reading(root: Path) -> DeltaReading:
 def test_what_is_in_the_way_of_reading_or_writing_a_table(table: Path) -> None:
     def tried(place: Path, *, writes: bool) -> str:
         try:
-            check({"place": str(place), "writes": writes, "settings": {}})
+            check({"connector": "delta", "place": str(place), "options": {}, "writes": writes, "settings": {}})
         except TaskFailure as e:
             return e.condition
         return "fine"

@@ -16,6 +16,7 @@ from fastavro import parse_schema, schemaless_writer
 
 from dataplane.connectors.kafka.avro import WrittenUnder, decoded, own_columns, parsed
 from dataplane.contract.listings import NESTED
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
 
 AT = datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)
@@ -105,8 +106,8 @@ def test_each_type_comes_as_it_was_written(kind: Any, column: Any, given: Any, e
 
 def test_nested_types_are_columns_of_structs() -> None:
     columns = schema(1, ("a", ["null", {"type": "array", "items": INNER}]), ("m", {"type": "map", "values": "Inner"}))
-    fields = columns.columns["fields"]
-    assert [f["type"]["type"] for f in fields] == ["array", "map"]
+    kinds: list[Json] = [f["type"] for f in columns.columns["fields"]]
+    assert [kind["type"] for kind in kinds] == ["array", "map"]
     assert own_columns(columns.columns) == ["a", f"a{NESTED}at", f"a{NESTED}n", "m"]
 
 

@@ -19,10 +19,10 @@ from controlplane.core.model.projections import Table
 from controlplane.core.model.tasks import Fragment
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema, Type, field_of, struct_of
 
 Rows = list[dict[str, Any]]
-ARROW = {
+ARROW: dict[Type, Any] = {
     "long": pa.int64(),
     "string": pa.string(),
     "double": pa.float64(),
@@ -33,11 +33,8 @@ ARROW = {
 }
 
 
-def struct(**columns: Json) -> Schema:
-    return {
-        "type": "struct",
-        "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()],
-    }
+def struct(**columns: Type) -> Schema:
+    return struct_of(field_of(n, t) for n, t in columns.items())
 
 
 @dataclass

@@ -16,7 +16,7 @@ from controlplane.lake.difference import (
     wanted_files,
 )
 from dataplane.contract.results import FileEntry
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Schema, Type, field_of, struct_of
 
 TABLE = "default/flow/daily"
 
@@ -29,7 +29,7 @@ def fragment(n: int, home: str = TABLE, files: int = 1) -> WantedFragment:
 
 
 def entry(path: str, size: int) -> FileEntry:
-    return {"path": path, "size": size, "rows": 1, "stats": None}
+    return {"path": path, "size": size, "rows": 1, "stats": {}}
 
 
 def link(n: int, copy: int) -> str:
@@ -104,11 +104,8 @@ def test_any_sequence_of_publications_gives_the_wanted_multiset(history: list[tu
         assert difference(wanted, active) == TableDiff((), ())
 
 
-def struct(*fields: tuple[str, Json]) -> Schema:
-    return {
-        "type": "struct",
-        "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields],
-    }
+def struct(*fields: tuple[str, Type]) -> Schema:
+    return struct_of(field_of(n, t) for n, t in fields)
 
 
 def test_relations_of_schemas() -> None:
@@ -118,7 +115,7 @@ def test_relations_of_schemas() -> None:
     assert relation(old, struct(("a", "long"), ("c", "date"), ("b", "string"))) == "other"
     assert relation(old, struct(("a", "long"))) == "other"
     assert relation(old, struct(("a", "integer"), ("b", "string"))) == "other"
-    strict = {"type": "struct", "fields": [dict(f, nullable=False, metadata={"x": 1}) for f in old["fields"]]}
+    strict = struct_of({**f, "nullable": False, "metadata": {"x": 1}} for f in old["fields"])
     assert relation(strict, old) == "same"
 
 

@@ -9,19 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.model.events import Event
-from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.model.sources import Held, Listing, SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, listings, reports
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Store
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, ListClaim
 from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListedPartition, ListingResult, SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
@@ -43,6 +45,27 @@ def file(
         "version": f"sha256:{text or name}",
         "columns": None if columns is None else list(columns),
     }
+
+
+def list_job(location: object, **fields: Json) -> ListJob:
+    job: ListJob = {
+        "location": str(location),
+        "format": "csv",
+        "options": {},
+        "partition": None,
+        "metadata": [],
+        "deletes_max": 0.5,
+        "accept_deletes": False,
+        "listing": ID.hex(),
+    }
+    return cast("ListJob", {**job, **fields})
+
+
+def after(claim: ListClaim) -> str | None:
+    """The key at which the listing ended that the new one only adds to."""
+    known = claim["job"]["known"]
+    assert known is not None
+    return known["key"]
 
 
 def each(files: Iterable[SourceObject]) -> Iterator[ListedPartition]:
@@ -93,10 +116,9 @@ class Location:
         with self.store.read(self.namespace) as tx:
             return [e for e in tx.events("main", 0) if e.kind.startswith("listing.")][-1]
 
-    def claim(self) -> Claim:
+    def claim(self) -> ListClaim:
         """Ask for a listing, and take the work."""
-        job: Json = {"location": "/data/*", "metadata": [], "deletes_max": self.deletes_max, "listing": ID.hex()}
-        job |= {"known": None} if self.is_growing else {}
+        job = list_job("/data/*", deletes_max=self.deletes_max, **({"known": None} if self.is_growing else {}))
         with self.store.begin(self.namespace) as tx:
             known = tx.listings([ID]).get(ID, NEVER)
             asked = replace(known, requested=known.served + 1)
@@ -107,16 +129,17 @@ class Location:
             tx.enqueue("main", "flow.raw#listing", [task])
         found = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert found is not None
+        assert found["kind"] == "list"
         return found
 
-    def place(self, claim: Claim) -> Path:
+    def place(self, claim: ListClaim) -> Path:
         return self.lake.root / claim["prefix"] / "listing.jsonl.gz"
 
-    def found(self, claim: Claim, partitions: Iterable[ListedPartition], *, inline: bool = False) -> ListingResult:
+    def found(self, claim: ListClaim, partitions: Iterable[ListedPartition], *, inline: bool = False) -> ListingResult:
         """What the worker reports, and the file that it writes first."""
         return told(partitions, None if inline else lambda: self.place(claim))
 
-    def report(self, claim: Claim, result: ListingResult) -> None:
+    def report(self, claim: ListClaim, result: ListingResult) -> None:
         [task] = claim["tasks"]
         done: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": result}
         reports.report(self.ctx, "worker", claim["attempt"], [done], lake=self.lake)
@@ -129,9 +152,9 @@ class Location:
 
     def accept_deletes(self) -> None:
         with self.store.begin(self.namespace) as tx:
-            held = {**(self.listing.held or {}), "accepted": True}
-            tx.put_listing(replace(self.listing, held=held))
+            held: Held = self.listing.held or {}
+            tx.put_listing(replace(self.listing, held={**held, "accepted": True}))
 
-    def read(self, claim: Claim, result: ListingResult) -> Found:
+    def read(self, claim: ListClaim, result: ListingResult) -> Found:
         """What was found, compared with what is known. To be closed."""
         return listings.read(self.store, self.namespace, claim["job"], result, self.lake, claim["prefix"])

@@ -13,6 +13,7 @@ from dataplane.contract.listings import SourceObject
 from dataplane.listing.files import list_files
 from dataplane.listing.grouping import grouped
 from dataplane.listing.version_cache import Versions
+from tests.unit.listing.location import list_job
 
 BY_SIZE = {"group.by": "size", "group.bytes": 1000}
 
@@ -20,7 +21,7 @@ BY_SIZE = {"group.by": "size", "group.bytes": 1000}
 def groups(sizes: dict[str, int], limit: int = 1000) -> dict[str, list[str]]:
     found = ((name, an_object(name, size)) for name, size in sorted(sizes.items()))
     result: dict[str, list[str]] = defaultdict(list)
-    for key, source in grouped(found, {"settings": {**BY_SIZE, "group.bytes": limit}}):
+    for key, source in grouped(found, list_job("", settings={**BY_SIZE, "group.bytes": limit})):
         result[key].append(source["name"])
     return result
 
@@ -58,7 +59,7 @@ def test_groups_by_folder(tmp_path: Path) -> None:
     for name in ("top.csv", "a/1.csv", "a/2.csv", "a b/c/3.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("k\n1\n")
-    job = {"location": f"{tmp_path}/**/*.csv", "format": "csv", "options": {}, "settings": {"group.by": "folder"}}
+    job = list_job(f"{tmp_path}/**/*.csv", settings={"group.by": "folder"})
     found = list_files(job, Versions())["partitions"]
     names = [(p["key"], [o["name"] for o in p["objects"]]) for p in found]
     assert names == [(".", ["top.csv"]), ("a", ["a/1.csv", "a/2.csv"]), ("a%20b/c", ["a b/c/3.csv"])]

@@ -12,9 +12,9 @@ from controlplane.core.model.sources import Listing
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.work.listing_diff import Damaged, Unchanged
 from controlplane.store import open_store
-from dataplane.contract.claims import Claim
+from dataplane.contract.claims import ListClaim
 from dataplane.contract.listings import ListingResult
-from tests.unit.listing.location import Location, each, file
+from tests.unit.listing.location import Location, after, each, file
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def location(tmp_path: Path) -> Location:
     return Location(open_store("memory:"), LocalObjects(tmp_path / "lake"), is_growing=True)
 
 
-def found(location: Location, claim: Claim, names: Iterable[str]) -> ListingResult:
+def found(location: Location, claim: ListClaim, names: Iterable[str]) -> ListingResult:
     result = location.found(claim, each(map(file, names)), inline=True)
-    return {**result, "after": claim["job"]["known"]["key"]}
+    return {**result, "after": after(claim)}
 
 
 def more(location: Location, *names: str) -> Listing:

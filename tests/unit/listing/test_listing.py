@@ -16,6 +16,7 @@ from dataplane.contract.listings import SourceObject
 from dataplane.errors import TaskFailure
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
+from tests.unit.listing.location import list_job
 
 HOUR_NS = 3600 * 10**9
 
@@ -40,10 +41,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def listed(data: Path, cache: Versions, pattern: str = "*.csv", partition: str | None = None, **job: Any) -> Any:
-    return list_files(
-        {"location": f"{data}/{pattern}", "format": "csv", "options": {"header": True}, "partition": partition} | job,
-        cache,
-    )
+    told = {"location": f"{data}/{pattern}", "options": {"header": True}, "partition": partition, **job}
+    return list_files(list_job(**told), cache)
 
 
 def versions(data: Path, cache: Versions) -> dict[str, str]:
@@ -171,7 +170,7 @@ def test_names_that_are_not_text_fail(data: Path, cache: Versions) -> None:
 @pytest.mark.parametrize("location", ["s3a://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"])
 def test_other_storage_is_not_supported(cache: Versions, location: str) -> None:
     with pytest.raises(TaskFailure) as caught:
-        list_files({"location": location, "format": "csv", "options": {}, "partition": None}, cache)
+        list_files(list_job(location), cache)
     assert caught.value.condition == "not-supported"
 
 

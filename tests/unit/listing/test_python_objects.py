@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from dataplane.connectors.python.list import check, partitions
+from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure
+from tests.unit.listing.location import list_job
 
 
-def job(code: str, params: Json = None, lib: str = "") -> dict[str, Any]:
+def settings(code: str, params: Json = None, lib: str = "") -> ConnectorSettings:
     texts = {"api.py": code, "lib.py": lib}
-    settings = {"modules": json.dumps(texts), "main": "api.py", "params": json.dumps(params or {})}
-    return {"settings": settings}
+    return {"modules": json.dumps(texts), "main": "api.py", "params": json.dumps(params or {})}
+
+
+def job(code: str, params: Json = None, lib: str = "") -> ListJob:
+    return list_job("", connector="python", settings=settings(code, params, lib))
 
 
 def listing(*objects: str) -> str:
@@ -50,8 +54,9 @@ def test_parameters_may_be_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "def list(context):\n    raise ValueError(context if context.params['token'] == 'hunter2-4711' else 'other')\n"
     )
+    told = settings(code, {"token": "secret://api/token"})
     with pytest.raises(TaskFailure) as caught:
-        check(job(code, {"token": "secret://api/token"}))
+        check({"connector": "python", "place": "", "options": {}, "writes": False, "settings": told})
     assert caught.value.condition == "ValueError"
     assert "Context()" in caught.value.message
 

@@ -11,7 +11,7 @@ from controlplane.operations.desired import controls
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep.collect import collect
 from controlplane.operations.work import claims, listings, reports, rescue
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, ListClaim
 from dataplane.contract.results import TaskResult
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
@@ -30,11 +30,13 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     return world
 
 
-def claim(world: World) -> Claim | None:
-    return claims.claim(world.ctx, "worker", CONTRACT, ["list"])
+def claim(world: World) -> ListClaim | None:
+    found = claims.claim(world.ctx, "worker", CONTRACT, ["list"])
+    assert found is None or found["kind"] == "list"
+    return found
 
 
-def look(world: World) -> tuple[Claim, list[TaskResult]]:
+def look(world: World) -> tuple[ListClaim, list[TaskResult]]:
     """A worker takes the listing that is asked for, and looks."""
     taken = claim(world)
     assert taken is not None
@@ -43,7 +45,7 @@ def look(world: World) -> tuple[Claim, list[TaskResult]]:
     return taken, [{"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}]
 
 
-def report(world: World, taken: Claim, results: list[TaskResult]) -> None:
+def report(world: World, taken: ListClaim, results: list[TaskResult]) -> None:
     reports.report(world.ctx, "worker", taken["attempt"], results, lake=world.lake)
 
 

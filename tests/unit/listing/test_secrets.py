@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import Answer, CheckAnswer, ConnectAnswer, TaskResult
+from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
 from dataplane.secrets import (
     Hiding,
@@ -113,14 +114,16 @@ def test_words_are_hidden_before_they_are_cut() -> None:
     assert without_secrets_in(error)["message"].endswith("x***")
 
 
+def done(answer: Answer) -> TaskResult:
+    return {"task": "00", "epoch": 1, "state": "done", "result": answer}
+
+
 def test_answers_keep_names_exact_and_hide_words() -> None:
     remember("orders-11")
     error = error_of(TaskFailure("refused", "orders-11"))
-    results: list[TaskResult] = [
-        {"task": "00", "epoch": 1, "state": "done", "result": {"uri": "s3://b/orders-11", "error": error}},
-        {"task": "01", "epoch": 1, "state": "done", "result": {"rows": 1, "examples": ["id=orders-11"]}},
-    ]
-    tried, checked = without_secrets(results)
-    assert tried["result"]["uri"] == "s3://b/orders-11"
-    assert tried["result"]["error"]["message"] == "***"
-    assert checked["result"]["examples"] == ["id=***"]
+    tried: ConnectAnswer = {"connector": "files", "place": "s3://b/orders-11", "error": error}
+    checked: CheckAnswer = {"rows": 1, "failing": 1, "examples": ["id=orders-11"]}
+    told: list[Json] = [one["result"] for one in without_secrets([done(tried), done(checked)])]
+    assert told[0]["place"] == "s3://b/orders-11"
+    assert told[0]["error"]["message"] == "***"
+    assert told[1]["examples"] == ["id=***"]

@@ -13,8 +13,10 @@ import pytest
 
 from controlplane.lake.objects import LocalObjects
 from controlplane.store import open_store, upgrade
-from dataplane.contract.claims import Claim
+from dataplane.contract.claims import ListClaim
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.listings import ListingResult
+from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from tests.unit.listing.location import Location
@@ -32,9 +34,9 @@ class Watched:
     known: Location
     cache: Versions
 
-    def look(self) -> tuple[Claim, ListingResult]:
+    def look(self) -> tuple[ListClaim, ListingResult]:
         claim = self.known.claim()
-        job = {**claim["job"], "location": f"{self.folder}/*", "format": "text", "options": {}}
+        job: ListJob = {**claim["job"], "location": f"{self.folder}/*", "format": "text", "options": {}}
         return claim, list_files(job, self.cache, lambda: self.known.place(claim))
 
     def list(self) -> ListingResult:
@@ -109,7 +111,8 @@ def test_what_changed_is_told(watched: Watched, change: Callable[[Path], object]
     watched.list()
     change(watched.folder)
     assert is_told(watched.list())
-    assert watched.known.event().body["changed"] > 0
+    changed: Json = watched.known.event().body["changed"]
+    assert changed > 0
     assert not is_told(watched.list())
 
 

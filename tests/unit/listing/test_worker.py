@@ -10,10 +10,12 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 from dataplane.contract.claims import Claim
+from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import Kind
-from dataplane.contract.listings import listing_head
+from dataplane.contract.listings import ListingResult, listing_head
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions, cache_file
@@ -21,13 +23,14 @@ from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.worker import LOOKS, WRITES, Work, perform, run
 from dataplane.runtime.worker_slots import Slots
+from tests.unit.listing.location import list_job
 
 HANGS_S = 60.0
 
 
 def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: float = 60.0) -> Claim:
     specs = [{"task": f"{i:064x}", "epoch": 3, "partition": ""} | t for i, t in enumerate(tasks or ({},))]
-    return {
+    told = {
         "contract": 1,
         "attempt": attempt,
         "dataset": "flow.daily",
@@ -38,6 +41,7 @@ def claim(kind: Kind, job: Json, *tasks: Json, attempt: str = "1", lease_s: floa
         "job": job,
         "tasks": specs,
     }
+    return cast("Claim", told)
 
 
 class Script:
@@ -83,8 +87,12 @@ class Script:
             self._told()
 
 
-def listing_job(folder: Path) -> Json:
-    return {"location": f"{folder}/*.csv", "format": "csv", "options": {"header": True}, "partition": None}
+def listing_job(folder: Path) -> ListJob:
+    return list_job(f"{folder}/*.csv", options={"header": True})
+
+
+def listing_of(done: TaskResult) -> ListingResult:
+    return cast("ListingResult", done["result"])
 
 
 def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
@@ -95,7 +103,7 @@ def test_claims_are_done_and_reported_until_the_end(tmp_path: Path) -> None:
     run(script)
     (first, (done,)), (second, (failed,)) = sorted(script.reported)
     assert (first, second) == ("1", "2")
-    assert (done["state"], done["epoch"], done["result"]["objects"]) == ("done", 3, 1)
+    assert (done["state"], done["epoch"], listing_of(done)["objects"]) == ("done", 3, 1)
     assert failed["state"] == "failed"
     assert failed["error"]["kind"] == "user"
     assert failed["error"]["condition"] == "path-not-found"
@@ -106,9 +114,10 @@ def test_a_large_listing_becomes_a_file(tmp_path: Path) -> None:
     columns = ",".join(f"column {i}" for i in range(1000))
     for i in range(50):
         (tmp_path / f"{i}.csv").write_text(columns)
-    work = claim("list", listing_job(tmp_path)) | {"lake": (tmp_path / "lake").as_uri()}
+    work = claim("list", listing_job(tmp_path))
+    work["lake"] = (tmp_path / "lake").as_uri()
     [done] = perform(work, Versions(), Orders())
-    result = done["result"]
+    result = listing_of(done)
     assert (result["objects"], len(result["columns"]), "partitions" in result) == (50, 1, False)
     [file] = [p for p in (tmp_path / "lake").rglob("*") if p.is_file()]
     assert file == tmp_path / "lake" / work["prefix"] / result["file"]

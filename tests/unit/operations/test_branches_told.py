@@ -21,8 +21,8 @@ from controlplane.operations.work import claims, listings, reports
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.identity import EMPTY
-from dataplane.contract.results import TaskResult
-from tests.store.examples import SCHEMA, d, error, task
+from dataplane.contract.results import Metrics, TaskResult
+from tests.store.examples import SCHEMA, d, error, stored_job, task
 from tests.unit.expectations.world import HEAD, World
 
 DAILY = "flights.daily"
@@ -33,7 +33,7 @@ DEMANDED = {"main": (1, 2, 4), "dev": (3, 4)}
 def ctx() -> Context:
     ctx = Context(MemoryStore())
     with ctx.store.begin() as tx:
-        tx.put_job(d(0), {})
+        tx.put_job(d(0), stored_job(shared={}))
         for branch, tasks in DEMANDED.items():
             tx.enqueue(branch, DAILY, [task(n, spec={}) for n in tasks])
     return ctx
@@ -54,7 +54,7 @@ def counts(ctx: Context, branch: str) -> dict[str, int]:
 
 def done(number: int, dropped: int = 0) -> TaskResult:
     of: TaskResult = {"task": d(number).hex(), "epoch": 1, "state": "done", "schema": SCHEMA}
-    metrics = {"dropped_rows": dropped, "dropped": {"positive": dropped}} if dropped else {}
+    metrics: Metrics = {"dropped_rows": dropped, "dropped": {"positive": dropped}} if dropped else {}
     return {**of, "content": list(EMPTY), "files": [], "metrics": metrics}
 
 

@@ -18,7 +18,7 @@ from controlplane.operations.work import claims, recording, reports, rescue
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.results import MANIFEST, FileEntry, TaskResult
-from tests.store.examples import SCHEMA, d, task
+from tests.store.examples import SCHEMA, d, stored_job, task
 
 LATER_S = max(recording.BACKOFF_S) + 1
 
@@ -30,8 +30,8 @@ class Losing:
         self.now = 0.0
         self.ctx, self.lake = Context(MemoryStore(lambda: self.now)), LocalObjects(folder)
         with self.ctx.store.begin() as tx:
-            tx.put_job(d(0), {})
-            tx.enqueue("main", "flights.daily", [task(1, spec={})])
+            tx.put_job(d(0), stored_job(shared={}))
+            tx.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
 
     def claim(self) -> Attempt:
         self.now += LATER_S
@@ -89,7 +89,7 @@ class Reporting(LocalObjects):
                 reports.report(self.losing.ctx, "driver", self.attempt.id, [self._result()], lake=self)
 
     def _result(self) -> TaskResult:
-        files: list[FileEntry] = [{"path": self.file, "size": 4, "rows": 1, "stats": None}]
+        files: list[FileEntry] = [{"path": self.file, "size": 4, "rows": 1, "stats": {}}]
         of: TaskResult = {"task": d(1).hex(), "epoch": 1, "state": "done", "schema": SCHEMA}
         return {**of, "content": [1, 2, 3], "files": files}
 

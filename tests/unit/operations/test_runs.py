@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from controlplane.core.model.jobs import FollowingSpec, StoredSqlJob
 from controlplane.core.model.tasks import Task
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.work.fold_runs import proven
 from dataplane.contract.claims import next_key
 from dataplane.contract.identity import EMPTY, Content, slot_id, task_key
+from dataplane.contract.jobs import FoldJob
 from dataplane.contract.results import TaskResult
 
 SCHEMA = parse_ddl("v INT")
 LOGIC, SHARED = bytes(32), slot_id(Content(9, 9, 9), SCHEMA)
-JOB: dict[str, Any] = {
-    "returns": SCHEMA,
-    "fold": {"name": "self", "logic": LOGIC.hex(), "shared": {"whole": SHARED.hex()}},
-}
+FOLD: FoldJob = {"name": "self", "logic": LOGIC.hex(), "shared": {"whole": SHARED.hex()}}
+JOB = cast("StoredSqlJob", {"returns": SCHEMA, "fold": FOLD})
 IDS = [slot_id(Content(1, n, n), SCHEMA) for n in range(3)]
-THEN: list[Any] = [{"partition": str(n), "ids": {"x": id.hex()}, "slots": {}} for n, id in enumerate(IDS)]
-HEAD = Task(b"h" * 32, "transform", "a.b", "", b"", {"then": THEN})
+THEN: list[FollowingSpec] = [
+    {"partition": str(n), "slots": {}, "ids": {"x": id.hex()}, "was": None} for n, id in enumerate(IDS)
+]
+HEAD = Task(b"h" * 32, "transform", "a.b", "", b"", {"slots": {}, "then": THEN})
 
 
 def result(*contents: Content, **wrong: Any) -> TaskResult:
@@ -57,5 +59,5 @@ def test_from_the_first_wrong_key_on_nothing_is() -> None:
 
 def test_more_than_was_asked_for_is_not() -> None:
     found = result(Content(1, 1, 1))
-    short = Task(HEAD.key, "transform", "a.b", "", b"", {})
+    short = Task(HEAD.key, "transform", "a.b", "", b"", {"slots": {}})
     assert proven(JOB, {HEAD.key: short}, [found]) == {HEAD.key.hex(): []}

@@ -251,6 +251,7 @@ def _content(task: Task) -> Content:
     """One row: of a file what it holds, of a query what its task is named by."""
     value = task.key
     if task.kind == "parse":
+        assert "objects" in task.spec
         [file] = task.spec["objects"]
         value = digest("rows", of=file["version"].removesuffix("~"))  # another version of the same rows
     return Content(1, int.from_bytes(value[:8]), int.from_bytes(value[8:16]))

@@ -13,6 +13,7 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.jobs import FragmentsSpec
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.model.tasks import Fragment, Task, Trace
@@ -175,6 +176,11 @@ class Folding:
         return {c.key: c.after.content.sum1 if c.after else 0 for c in changes}
 
 
+def spec_of(task: Task) -> FragmentsSpec:
+    assert "slots" in task.spec
+    return task.spec
+
+
 @pytest.fixture
 def many() -> Folding:
     return Folding()
@@ -184,7 +190,7 @@ def test_one_more_at_the_end_is_one_task_that_reads_the_last_partition(many: Fol
     many.change(("999999", 1))
     task = many.asks()
     assert task.partition == "999999"
-    assert task.spec["slots"]["self"] == [entry("", 1000 + MANY - 1).fragment.hex()]
+    assert spec_of(task)["slots"]["self"] == [entry("", 1000 + MANY - 1).fragment.hex()]
     assert many.world.asked == ["remembered", "traces", "tasks"]
     assert many.nodes.reads <= 4 * DEPTH
     many.gives(task, 7)
@@ -215,7 +221,7 @@ def test_late_data_goes_on_from_partition_to_partition_until_one_is_as_it_was(ma
 
 def test_a_task_carries_what_those_after_it_read(many: Folding) -> None:
     many.change((KEYS[100], 5), (KEYS[103], 5))
-    spec = many.asks().spec
+    spec = spec_of(many.asks())
     assert [one["partition"] for one in spec["then"]] == KEYS[101:165]
     assert spec["then"][0]["slots"] == {"days": [entry("", 1).fragment.hex()]}
     read_before = [list(entry("", 1000 + number).content) for number in (100, 101, 103)]
@@ -227,7 +233,7 @@ def test_large_partitions_make_short_runs() -> None:
     large = Content(1_000_000, 5, 5)
     changes = [(k, Entry(k, fragment_id(SCHEMA, large), large)) for k in KEYS[10:20]]
     few.read(tree.edit(few.nodes, few.days, changes))
-    assert [one["partition"] for one in few.asks().spec["then"]] == [KEYS[11], KEYS[12]]
+    assert [one["partition"] for one in spec_of(few.asks())["then"]] == [KEYS[11], KEYS[12]]
 
 
 def test_a_run_is_taken_in_by_one_look_up(many: Folding) -> None:
@@ -255,7 +261,7 @@ def test_two_changes_far_apart_leave_what_is_between_them(many: Folding) -> None
     many.gives(first, 1000 + 100)
     second = many.asks()
     assert (first.partition, second.partition) == (KEYS[100], KEYS[15_000])
-    assert second.spec["slots"]["self"] == [entry("", 1000 + 14_999).fragment.hex()]
+    assert spec_of(second)["slots"]["self"] == [entry("", 1000 + 14_999).fragment.hex()]
     many.gives(second, 3)
     third = many.asks()
     assert third.partition == KEYS[15_001]
@@ -267,7 +273,7 @@ def test_a_withdrawn_partition_is_passed_over(many: Folding) -> None:
     many.change((KEYS[100], None))
     task = many.asks()
     assert task.partition == KEYS[101]
-    assert task.spec["slots"]["self"] == [entry("", 1000 + 99).fragment.hex()]
+    assert spec_of(task)["slots"]["self"] == [entry("", 1000 + 99).fragment.hex()]
     many.gives(task, 1000 + 101)
     assert many.commits() == {KEYS[100]: 0}
 

@@ -21,6 +21,7 @@ from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.claims import CONTRACT
+from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
@@ -88,9 +89,10 @@ class Place:
         self.loop.tick()
         claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
         assert claim is not None
+        assert claim["kind"] == "list"
         (task,) = claim["tasks"]
         found = list_files(claim["job"], Versions())
-        result = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
+        result: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": found}
         reports.report(self.ctx, "worker", claim["attempt"], [result], lake=self.lake)
         self.loop.tick()
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from controlplane.operations.planning.apply_plan import Pass
-from controlplane.operations.work import claims
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
-from dataplane.contract.claims import CONTRACT
-from tests.unit.listing.location import each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
-from tests.unit.reconciler.test_streams import COLUMNS, Place
+from tests.unit.reconciler.test_streams import Place
 
 PASSES = 10
 
@@ -41,10 +38,7 @@ def test_what_is_found_after_a_pass_has_planned_is_planned_by_one_more(monkeypat
     def and_then_found() -> Pass:
         passes.append(plan())
         if len(passes) == 2:
-            claim = claims.claim(place.ctx, "worker", CONTRACT, ["list"])
-            assert claim is not None
-            listed = told(each([file("1", columns=COLUMNS)]), None)
-            place.report(claim, {"result": {**listed, "after": claim["job"]["known"]["key"]}})
+            place.finds(place.listing(), "1")
             place.loop.wake.notify()
         return passes[-1]
 

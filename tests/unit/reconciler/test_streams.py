@@ -13,11 +13,11 @@ from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store.memory.store import MemoryStore
-from dataplane.contract.claims import CONTRACT, Claim
+from dataplane.contract.claims import CONTRACT, Claim, ListClaim
 from dataplane.contract.results import infrastructure_error
-from dataplane.contract.schemas import Json, canonical_schema
+from dataplane.contract.schemas import Json, struct_of
 from tests.property.engine import MemoryLake
-from tests.unit.listing.location import each, file, told
+from tests.unit.listing.location import after, each, file, told
 from tests.unit.reconciler.nowhere import Nowhere
 from tests.unit.reconciler.test_reasons import Pool
 
@@ -40,26 +40,26 @@ class Place:
         self.loop = Reconciler(self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), Wake())
         blueprints.apply(self.ctx, "main", [blueprints.Source("/stream.yaml", STREAM, {})])
 
-    def asked_to_list(self) -> Claim | None:
+    def asked_to_list(self) -> ListClaim | None:
         """Some minutes and passes later."""
         for _ in range(3):
             self.now += 60
             self.loop.tick()
-        return claims.claim(self.ctx, "worker", CONTRACT, ["list"])
+        return self.listing()
+
+    def listing(self) -> ListClaim | None:
+        claim = claims.claim(self.ctx, "worker", CONTRACT, ["list"])
+        assert claim is None or claim["kind"] == "list"
+        return claim
 
     def lists(self, *names: str) -> None:
-        claim = self.asked_to_list()
-        assert claim is not None
-        self.report(
-            claim,
-            {
-                "result": {
-                    **told(each(file(name, columns=COLUMNS) for name in names), None),
-                    "after": claim["job"]["known"]["key"],
-                }
-            },
-        )
+        self.finds(self.asked_to_list(), *names)
         self.loop.tick()
+
+    def finds(self, claim: ListClaim | None, *names: str) -> None:
+        assert claim is not None
+        found = told(each(file(name, columns=COLUMNS) for name in names), None)
+        self.report(claim, {"result": {**found, "after": after(claim)}})
 
     def computes(self, **result: Json) -> None:
         claim = claims.claim(self.ctx, "worker", CONTRACT, ["parse"])
@@ -81,7 +81,7 @@ def place() -> Place:
 def test_what_was_found_is_committed_before_the_stream_is_looked_at_again(place: Place) -> None:
     place.lists("1")
     assert place.asked_to_list() is None
-    place.computes(schema=canonical_schema({"fields": []}), content=[0, 0, 0], files=[], metrics={})
+    place.computes(schema=struct_of([]), content=[0, 0, 0], files=[], metrics={})
     with place.ctx.store.read() as tx:
         assert tx.states("main")["stream.messages"].partitions == 1
     place.lists("2")

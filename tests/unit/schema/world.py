@@ -11,16 +11,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from controlplane.core.schema.schemas import struct, types
 from controlplane.core.schema.widening import grow
 from controlplane.operations.desired import blueprints
-from dataplane.contract.claims import Claim, TaskSpec
+from dataplane.contract.claims import Claim, ParseClaim, ParseTask, TaskSpec
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json, Schema
-from tests.property.engine import Engine, path_of
+from tests.property.engine import Engine, objects_of, path_of
 from tests.property.model import Fragment
 from tests.unit.expectations import world as expectations
 from tests.unit.expectations.world import BRANCH, Same
@@ -62,9 +62,11 @@ def _kind(value: Any) -> Json:
 
 
 def fits(kind: Json, value: Any) -> bool:
-    if isinstance(kind, dict):
-        return value is None or all(fits(t, value.get(n)) for n, t in types(kind).items())
-    return value is None or bool(re.fullmatch(FITS[kind], str(value)))
+    if value is None:
+        return True
+    if isinstance(kind, str):
+        return bool(re.fullmatch(FITS[kind], str(value)))
+    return all(fits(t, value.get(n)) for n, t in types(kind).items())
 
 
 class Typed(Engine):
@@ -72,13 +74,13 @@ class Typed(Engine):
         base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
         match claim["kind"]:
             case "infer":
-                return {**base, "result": {"schema": inferred(task["objects"])}}
+                return {**base, "result": {"schema": inferred(objects_of(task))}}
             case "parse":
-                return self._parse(claim, task, base)
+                return self._parse(claim, cast("ParseTask", task), base)
             case _:
                 return super()._result(claim, task)
 
-    def _parse(self, claim: Claim, task: TaskSpec, result: TaskResult) -> TaskResult:
+    def _parse(self, claim: ParseClaim, task: ParseTask, result: TaskResult) -> TaskResult:
         kinds = types(task["columns"])
         rows = [row for o in task["objects"] for row in rows_of(o)]
         bad = next((n for row in rows for n, t in kinds.items() if not fits(t, row.get(n))), None)

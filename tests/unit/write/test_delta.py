@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.delta.write import TRIES, difference, writing
 from dataplane.connectors.files.marker import MARKER
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import WriteTask
 from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.storage.lake import LocalLake
@@ -53,22 +53,22 @@ class World:
         path = f"default/flow/rows/_frags/{id[:2]}/{id}/part-0.parquet"
         (self.lake / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"n": numbers, **{k: [v] * len(numbers) for k, v in more.items()}}), self.lake / path)
-        entry = {"path": path, "size": (self.lake / path).stat().st_size, "rows": len(numbers), "stats": None}
+        entry = {"path": path, "size": (self.lake / path).stat().st_size, "rows": len(numbers), "stats": {}}
         return {"id": id, "copies": copies, "files": [entry]}
 
     def job(self, owner: str = "flow.out 1", schema: Schema = ONE) -> Json:
         return {"path": str(self.table), "format": "delta", "options": {}, "owner": owner, "schema": schema}
 
-    def task(self, *fragments: Json, generation: int | None = None) -> TaskSpec:
+    def task(self, *fragments: Json, generation: int | None = None) -> WriteTask:
         self.generation = generation or self.generation + 1
         told = {"task": "0" * 64, "epoch": 1, "partition": "", "generation": self.generation, "fragments": fragments}
-        return cast("TaskSpec", told)
+        return cast("WriteTask", told)
 
     def write(self, *fragments: Json, generation: int | None = None, **job: Any) -> Json:
         with writing(self.job(**job), LocalLake(self.lake)) as write:
             return write(self.task(*fragments, generation=generation))
 
-    def dies(self, failpoint: str, task: TaskSpec) -> None:
+    def dies(self, failpoint: str, task: WriteTask) -> None:
         """A writer that is killed in the middle."""
         killed = subprocess.run(
             [sys.executable, "-c", DIES],
@@ -230,7 +230,7 @@ def test_a_file_that_is_gone_from_the_lake_fails_the_write(world: World) -> None
 
 
 def test_no_path_is_added_that_is_active() -> None:
-    entry: Any = {"path": "x/f.parquet", "size": 1, "rows": 1, "stats": None}
+    entry: Any = {"path": "x/f.parquet", "size": 1, "rows": 1, "stats": {}}
     id = "ab" * 16
     first = difference([(id, 2, entry)], {}, anew=False)
     assert list(first.adds) == [f"ab/{id}-0/f.parquet", f"ab/{id}-1/f.parquet"]

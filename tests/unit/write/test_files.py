@@ -19,18 +19,15 @@ import pytest
 
 from dataplane.connectors.files import write as written
 from dataplane.connectors.files.write import ABANDONED_S, FilesTarget, write_tasks
-from dataplane.contract.claims import TaskSpec
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.claims import WriteTask
+from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
 
 
-def struct(**columns: Json) -> Schema:
-    return {
-        "type": "struct",
-        "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns.items()],
-    }
+def struct(**columns: Type) -> Schema:
+    return struct_of(field_of(n, t) for n, t in columns.items())
 
 
 SCHEMA = struct(
@@ -84,8 +81,8 @@ class World:
         return self._run(task, "csv", "flow.out", {"header": False})
 
     def _run(self, task: Json, kind: str, owner: str, options: Json) -> Json:
-        job = {"path": str(self.target), "format": kind, "options": options, "owner": owner, "schema": SCHEMA}
-        return write_tasks(job, LocalLake(self.lake), cast("TaskSpec", {"task": "", "epoch": 1} | task))
+        job: Json = {**JOB, "path": str(self.target), "format": kind, "options": options, "owner": owner}
+        return write_tasks(job, LocalLake(self.lake), cast("WriteTask", {"task": "", "epoch": 1, **task}))
 
     def files(self) -> dict[str, bytes]:
         """What a reader sees: paths without hidden files."""
