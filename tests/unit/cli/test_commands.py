@@ -16,6 +16,7 @@ import pytest
 from controlplane.__main__ import Bootstrap
 from controlplane.cli.main import run
 from controlplane.home import Home
+from tests.e2e.workspace import ended
 
 GOOD = """\
 dataflow: shop
@@ -250,9 +251,9 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
     path = {"PYTHONPATH": str(Path(__file__).parents[3])}
     for name, value in path.items():
         monkeypatch.setenv(name, value)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+    with ended(subprocess.Popen(command, stderr=subprocess.PIPE)) as service:
         assert service.stderr
-        assert "http://127.0.0.1:" in service.stderr.readline()
+        assert any(b"http://127.0.0.1:" in line for line in service.stderr)  # it waits for the line with the URL
         assert headgate("apply", "good.yaml", "--home", "h") == 0
         capsys.readouterr()
         assert headgate("run", "good.yaml", "--home", "h", "-o", "json") == 1
