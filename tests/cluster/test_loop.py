@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.scaling import Limits
 from controlplane.core.model.tasks import Size, Task
 from controlplane.drivers.kubernetes import KubernetesPool
@@ -28,7 +26,7 @@ from dataplane.contract.claims import CONTRACT
 from tests.cluster.faults import Between
 from tests.cluster.site import Site
 from tests.e2e.workspace import until
-from tests.store.examples import d, task
+from tests.store.examples import d, stored_job, task
 
 DAILY = "flights.daily"
 JOB = "headgate-driver-standard-0-1"
@@ -52,7 +50,7 @@ def looping(pool: KubernetesPool, folder: Path) -> Iterator[tuple[Reconciler, St
 
 def ask(store: Store, *tasks: Task) -> None:
     with store.begin("default") as tx:
-        tx.put_job(d(0), cast("StoredJob", {}))
+        tx.put_job(d(0), stored_job(shared={}))
         tx.enqueue("main", DAILY, tasks)
 
 
