@@ -34,6 +34,7 @@ from tests.store.examples import (
     revision,
     source_partition,
     state,
+    stored_job,
     target,
     task,
     token,
@@ -144,7 +145,7 @@ QUEUE = [
     ),
     call(lambda a: lambda tx: tx.extend("driver", [a], 7), attempts),
     call(lambda a: lambda tx: tx.end_attempt(a), attempts),
-    call(lambda n: lambda tx: tx.put_job(d(n), n), small),
+    call(lambda n: lambda tx: tx.put_job(d(n), stored_job(n=n)), small),
 ]
 NOTED = [
     call(lambda ns, b: lambda tx: tx.put_events([event(str(n), n, b) for n in ns]), numbers, told_in),
