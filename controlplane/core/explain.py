@@ -82,7 +82,9 @@ def _last_change(world: Snapshot, states: Iterable[State], desired: Desired, par
         if partition is None or partition in keys or older is None:
             shown = listed([partition] if partition in keys and partition is not None else keys)
             because = tuple(_because(newer, older, desired))
-            return Item(newer.dataset, "compute", newer.cause, True, 0, shown, 0, because)
+            return Item(
+                newer.dataset, "compute", newer.cause, certain=True, tasks=0, keys=shown, size_bytes=0, because=because
+            )
     return None
 
 

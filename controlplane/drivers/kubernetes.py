@@ -74,7 +74,17 @@ class SeenJob:
         kind = cast("Literal['driver', 'worker']", self.launch.kind)
         at = self.verdict.at if ended else self.at
         told, size = self.verdict, self.launch.size
-        return Driver(self.launch.driver, "kubernetes", kind, self.at, at, ended, told.reason, told.fault, size)
+        return Driver(
+            self.launch.driver,
+            "kubernetes",
+            kind,
+            at=self.at,
+            seen=at,
+            ended=ended,
+            reason=told.reason,
+            fault=told.fault,
+            size=size,
+        )
 
 
 class KubernetesPool:

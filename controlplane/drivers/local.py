@@ -188,7 +188,15 @@ class LocalPool:
         now = self._monotonic()
         if not child.stopping:
             self._backoff[driver.kind].after(now - child.began, now)
-        return Driver(driver.id, driver.pool, driver.kind, driver.at, time.time(), True, reason(status, child))
+        return Driver(
+            driver.id,
+            driver.pool,
+            driver.kind,
+            at=driver.at,
+            seen=time.time(),
+            ended=True,
+            reason=reason(status, child),
+        )
 
     def _bury(self, child: Child) -> int:
         """Kill what is left of the group, then reap its leader: until then the group's number is nobody else's."""

@@ -100,7 +100,9 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
 
 def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
     if failure := next(filter(None, (of_worker(c.message) for c in causes)), None):
-        return _record(failure.kind, failure.condition, None, failure.message, None, error, source)
+        return _record(
+            failure.kind, failure.condition, None, message=failure.message, place=None, error=error, source=source
+        )
     if causes:
         return _of_spark(error, causes, source)
     return _of_python(error, source)
@@ -109,7 +111,7 @@ def _told(error: BaseException, causes: Sequence[Cause], source: ErrorSource) ->
 def _gone(error: BaseException, source: ErrorSource) -> TaskError:
     """Whatever the error says: it is that of whoever asks a Spark that has ended, which may be of another's doing."""
     told = how_ended() or f"Spark is gone: {type(error).__name__}"
-    return _record("infrastructure", "SPARK_GONE", None, told, None, error, source)
+    return _record("infrastructure", "SPARK_GONE", None, message=told, place=None, error=error, source=source)
 
 
 def _record(
@@ -168,7 +170,9 @@ def _cause(java: Any) -> Cause:
     places = [(c.startIndex(), str(c.fragment())) for c in contexts if _is_sql(c)]
     offset, fragment = places[0] if places else (None, "")
     calls = "\n".join(str(c.callSite()) for c in contexts if str(c.contextType()) == "DATAFRAME")
-    return Cause(kind, message, java.getCondition(), java.getSqlState(), offset, calls, fragment)
+    return Cause(
+        kind, message, java.getCondition(), sqlstate=java.getSqlState(), offset=offset, calls=calls, fragment=fragment
+    )
 
 
 def _is_sql(context: Any) -> bool:
@@ -183,10 +187,20 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
         place = place or _python_place(trace, source)
     message = _message(told, causes, source)
     if source.reads == "lake" and any((c.condition or "").startswith(_NOT_THERE) for c in causes):
-        return _record(kind, GONE, told.sqlstate, f"{message}: {MADE_AGAIN}", place, error, source)
+        return _record(
+            kind, GONE, told.sqlstate, message=f"{message}: {MADE_AGAIN}", place=place, error=error, source=source
+        )
     if source.reads == "lake" and (file := _damaged(causes)):
-        return _record(kind, DAMAGED, told.sqlstate, f"{file}: {message}: {DAMAGED_MADE_AGAIN}", place, error, source)
-    return _record(kind, told.condition, told.sqlstate, message, place, error, source)
+        return _record(
+            kind,
+            DAMAGED,
+            told.sqlstate,
+            message=f"{file}: {message}: {DAMAGED_MADE_AGAIN}",
+            place=place,
+            error=error,
+            source=source,
+        )
+    return _record(kind, told.condition, told.sqlstate, message=message, place=place, error=error, source=source)
 
 
 def _is_broken(causes: Sequence[Cause], source: ErrorSource) -> bool:
@@ -265,16 +279,20 @@ def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
         place = place or ((error.file, 1, None) if error.file else None)
         if error.offset is not None:
             place = _users_place(error.offset, source)
-        return _record(error.kind, error.condition, None, error.message, place, error, source)
+        return _record(
+            error.kind, error.condition, None, message=error.message, place=place, error=error, source=source
+        )
     if isinstance(error, PySparkException):
         words = _words(str(error))
-        return _record("user", error.getCondition(), error.getSqlState(), words, place, error, source)
+        return _record(
+            "user", error.getCondition(), error.getSqlState(), message=words, place=place, error=error, source=source
+        )
     if isinstance(error, SyntaxError) and (name := source.files.get(error.filename or "")):
         place = (name, error.lineno or 1, error.offset)
     is_users = place is not None and not isinstance(error, MemoryError | Py4JError | Py4JNetworkError)
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     kind: Literal["user", "infrastructure"] = "user" if is_users else "infrastructure"
-    return _record(kind, type(error).__name__, None, message, place, error, source)
+    return _record(kind, type(error).__name__, None, message=message, place=place, error=error, source=source)
 
 
 def _python_place(trace: str, source: ErrorSource) -> Place | None:

@@ -56,10 +56,26 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
         _report_no_columns(fields, reading)
         raise BlueprintRefused  # what it expects is missing or cannot be read, which has been reported
     _report_conflicts(fields, reading)
-    found = Expectation("", fields.place, passage.text, passage.place, unique, rows, fields[ON_FAIL], fields[THRESHOLD])
+    found = Expectation(
+        "",
+        fields.place,
+        passage.text,
+        text=passage.place,
+        unique=unique,
+        rows=rows,
+        on_fail=fields[ON_FAIL],
+        threshold=fields[THRESHOLD],
+    )
     name = fields[NAME] or " ".join(found.in_words.split())[:LONGEST_NAME]
     return Expectation(
-        name, found.place, found.check, found.text, found.unique, found.rows, found.on_fail, found.threshold
+        name,
+        found.place,
+        found.check,
+        text=found.text,
+        unique=found.unique,
+        rows=found.rows,
+        on_fail=found.on_fail,
+        threshold=found.threshold,
     )
 
 

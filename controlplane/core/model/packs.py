@@ -86,7 +86,16 @@ def task_of(pack: Pack, dataset: str, job: PackJob) -> Task:
     file_bytes = SORTED_FILE_BYTES if job["sort_by"] else FILE_BYTES
     into = -(-pack.size_bytes // file_bytes)
     spec: FragmentsSpec = {"slots": {"": [member.hex() for member in pack.members]}, "into": into}
-    return Task(pack.id, "pack", dataset, "", ids.job_id(job), spec, pack.size_bytes, PRIORITY)
+    return Task(
+        pack.id,
+        "pack",
+        dataset,
+        partition="",
+        job=ids.job_id(job),
+        spec=spec,
+        size_bytes=pack.size_bytes,
+        priority=PRIORITY,
+    )
 
 
 def name_of(dataset: str) -> str:

@@ -86,7 +86,7 @@ def plan(
     them. An aggregate over an input with `fewest` partitions is computed in parts, up to `widest` of which are merged
     at once. `known` are decisions about nodes outside the scope that still hold.
     """
-    planning = Planning(desired, world, branch, now, window, exact, fewest, widest)
+    planning = Planning(desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     planning.decisions.update(known or {})
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
     prefetch(_partial_roots(chosen, world), world)  # at once, and not again in each layer

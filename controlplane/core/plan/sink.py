@@ -179,7 +179,18 @@ def _sync(
     items: tuple[Item, ...] = ()
     if tasks:
         because = Because(node.source, target.root, state.root)
-        items = (Item(node.dataset, "sync", "sync", True, len(tasks), listed(keys), 0, (because,)),)
+        items = (
+            Item(
+                node.dataset,
+                "sync",
+                "sync",
+                certain=True,
+                tasks=len(tasks),
+                keys=listed(keys),
+                size_bytes=0,
+                because=(because,),
+            ),
+        )
     return Decision(
         node.dataset,
         _status(tasks, known, failed),
@@ -248,7 +259,16 @@ def _task(node: Sink, target: Target, job: bytes, change: tree.EntryChange) -> T
     else:
         spec["fragment"] = after.fragment.hex()
         rows = after.content.rows
-    return Task(key, "write", node.dataset, change.key, job, spec, rows, priority=node.component.priority)
+    return Task(
+        key,
+        "write",
+        node.dataset,
+        partition=change.key,
+        job=job,
+        spec=spec,
+        size_bytes=rows,
+        priority=node.component.priority,
+    )
 
 
 def _whole_task(node: Sink, state: State, target: Target, job: bytes, changes: int) -> Task:
@@ -261,4 +281,13 @@ def _whole_task(node: Sink, state: State, target: Target, job: bytes, changes: i
         job=job,
     )
     spec: WriteWholeSpec = {"root": state.root.hex(), "generation": target.order, "changes": changes}
-    return Task(key, "write", node.dataset, "", job, spec, state.rows, priority=node.component.priority)
+    return Task(
+        key,
+        "write",
+        node.dataset,
+        partition="",
+        job=job,
+        spec=spec,
+        size_bytes=state.rows,
+        priority=node.component.priority,
+    )

@@ -211,7 +211,9 @@ def _next(
     known = tx.known_uids(branch, blueprint.dataflow)
     uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in blueprint.components}
     number = tx.last_number(branch, blueprint.dataflow) + 1
-    return _revision(blueprint, source, branch, number, uids, ctx.actor, ctx.request_id, tx.now())
+    return _revision(
+        blueprint, source, branch, number=number, uids=uids, actor=ctx.actor, request_id=ctx.request_id, at=tx.now()
+    )
 
 
 def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, expected: int | None) -> None:
@@ -221,13 +223,23 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ex
     if before is revision:
         return
     tx.put_revision(revision, found)
-    _audit(ctx, tx, revision.branch, "apply", revision.dataflow, before.number if before else None, revision.number)
+    _audit(
+        ctx,
+        tx,
+        revision.branch,
+        action="apply",
+        target=revision.dataflow,
+        before=before.number if before else None,
+        after=revision.number,
+    )
     body = {"revision": revision.number, "actor": ctx.actor}
     tx.put_events([Event("blueprint.applied", revision.dataflow, 1, body, branch=revision.branch)])
 
 
 def _audit(ctx: Context, tx: Tx, branch: str, action: str, target: str, before: int | None, after: int | None) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, target, before, after, tx.now(), branch=branch))
+    tx.put_change(
+        Change(ctx.actor, ctx.request_id, action, target=target, before=before, after=after, at=tx.now(), branch=branch)
+    )
 
 
 def dataflows(ctx: Context, branch: str) -> list[DataflowEntry]:
@@ -272,7 +284,7 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
             raise StaleRevision(name, expected, live[name].number)
         _require_unread(live, name, ctx.namespace)
         tx.delete_dataflow(branch, name)
-        _audit(ctx, tx, branch, "delete", name, live[name].number, None)
+        _audit(ctx, tx, branch, action="delete", target=name, before=live[name].number, after=None)
         tx.put_events([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
     ctx.wake()
     return {"deleted": name, "revision": live[name].number}

@@ -30,7 +30,9 @@ def ask(ctx: Context, sources: Sequence[blueprints.Source]) -> dict[str, bytes]:
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset, job in jobs.items():
             key = digest("connect/1", request=request, dataset=dataset)
-            task = Task(key, "connect", dataset, "", ids.job_id(job), {}, 0, priority=1000)
+            task = Task(
+                key, "connect", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=1000
+            )
             tx.put_job(task.job, job)
             tx.enqueue(BRANCH, _demand(dataset), [task])
             asked[dataset] = key

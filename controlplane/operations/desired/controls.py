@@ -116,5 +116,16 @@ def _held_by(nodes: Desired, dataset: str, paused: frozenset[str]) -> str | None
 
 
 def _note(ctx: Context, tx: Tx, branch: str, action: str, target: str | None, after: Mapping[str, object]) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, target or "*", None, after, tx.now(), branch=branch))
+    tx.put_change(
+        Change(
+            ctx.actor,
+            ctx.request_id,
+            action,
+            target=target or "*",
+            before=None,
+            after=after,
+            at=tx.now(),
+            branch=branch,
+        )
+    )
     tx.put_events([Event(f"operator.{action}", target or "", 1, {"actor": ctx.actor}, branch=branch)])

@@ -38,12 +38,31 @@ def create(
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
         expires = None if ttl_s is None else now + ttl_s
-        token = Token(uuid.uuid4().hex[:12], _hash(text), name, tuple(scopes), subject or name, now, expires)
+        token = Token(
+            uuid.uuid4().hex[:12],
+            _hash(text),
+            name,
+            scopes=tuple(scopes),
+            subject=subject or name,
+            at=now,
+            expires=expires,
+        )
         if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
         after = {"name": name, "scopes": list(scopes), "expires": expires}
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.create", token.id, None, after, now, branch=NO_BRANCH))
+        tx.put_change(
+            Change(
+                ctx.actor,
+                ctx.request_id,
+                "token.create",
+                target=token.id,
+                before=None,
+                after=after,
+                at=now,
+                branch=NO_BRANCH,
+            )
+        )
     return text, token
 
 
@@ -57,7 +76,18 @@ def admit(ctx: Context, text: str, name: str, scopes: Sequence[str]) -> None:
             id, now = _hash(text).hex()[:12], tx.now()
             tx.put_token(Token(id, _hash(text), name, tuple(scopes), name, now))
             after = {"scopes": list(scopes)}
-            tx.put_change(Change(ctx.actor, ctx.request_id, "token.admit", id, None, after, now, branch=NO_BRANCH))
+            tx.put_change(
+                Change(
+                    ctx.actor,
+                    ctx.request_id,
+                    "token.admit",
+                    target=id,
+                    before=None,
+                    after=after,
+                    at=now,
+                    branch=NO_BRANCH,
+                )
+            )
 
 
 def _hash(text: str) -> bytes:
@@ -85,7 +115,18 @@ def revoke(ctx: Context, id: str) -> None:
             raise NotFound(f"there is no token {id}")
         tx.put_token(replace(token, revoked=True))
         before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
-        tx.put_change(Change(ctx.actor, ctx.request_id, "token.revoke", id, before, after, tx.now(), branch=NO_BRANCH))
+        tx.put_change(
+            Change(
+                ctx.actor,
+                ctx.request_id,
+                "token.revoke",
+                target=id,
+                before=before,
+                after=after,
+                at=tx.now(),
+                branch=NO_BRANCH,
+            )
+        )
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:

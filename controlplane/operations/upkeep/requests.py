@@ -84,4 +84,6 @@ def _findings(found: Iterable[Finding]) -> list[FindingEntry]:
 
 
 def _note(ctx: Context, tx: Tx, action: str, before: Noted, after: Noted) -> None:
-    tx.put_change(Change(ctx.actor, ctx.request_id, action, "*", before, after, tx.now(), branch=NO_BRANCH))
+    tx.put_change(
+        Change(ctx.actor, ctx.request_id, action, target="*", before=before, after=after, at=tx.now(), branch=NO_BRANCH)
+    )

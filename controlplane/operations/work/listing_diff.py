@@ -120,7 +120,18 @@ def compare(nodes: tree.NodeStore, listing: Listing, result: ListingResult, line
             if is_too_much(gone, before.rows, deletes_max):
                 gone = min(gone, lost(changes, changed) + shrunk)
         files.pop_all()
-    return ListingDiff(base, root, digest, after, columns, all_columns, changed, before.rows, gone, records)
+    return ListingDiff(
+        base,
+        root,
+        digest,
+        totals=after,
+        columns=columns,
+        all_columns=all_columns,
+        changed=changed,
+        before=before.rows,
+        gone=gone,
+        _records=records,
+    )
 
 
 def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines: Iterator[bytes]) -> Found:
@@ -141,7 +152,18 @@ def _added(nodes: tree.NodeStore, listing: Listing, result: ListingResult, lines
     whole = digest("added/1", before=listing.digest, more=own)
     known = tuple(dict.fromkeys((*listing.columns, *columns)))
     every = all_columns and listing.all_columns
-    return ListingDiff(base, root, whole, totals, known, every, changed, listing.objects, 0, records)
+    return ListingDiff(
+        base,
+        root,
+        whole,
+        totals=totals,
+        columns=known,
+        all_columns=every,
+        changed=changed,
+        before=listing.objects,
+        gone=0,
+        _records=records,
+    )
 
 
 def _extended(

@@ -168,7 +168,16 @@ def _task(listing: Listing, group: list[Source]) -> tuple[Task, ListJob]:
         job["known"] = None
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
-    return Task(key, "list", node.dataset, "", ids.job_id(job), {"request": listing.requested}, 0, priority), job
+    return Task(
+        key,
+        "list",
+        node.dataset,
+        partition="",
+        job=ids.job_id(job),
+        spec={"request": listing.requested},
+        size_bytes=0,
+        priority=priority,
+    ), job
 
 
 def _key(listing: bytes, request: int) -> bytes:

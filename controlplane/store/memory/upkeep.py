@@ -55,7 +55,9 @@ class MemoryCollected(MemoryPart):
 
     def _state_pointers(self) -> Iterator[Pointer]:
         for s in (state for states in self._space.states.values() for state in states):
-            yield Pointer("state", s.dataset, s.root, s.branch, s.seq, s.partitions, s.rows)
+            yield Pointer(
+                "state", s.dataset, s.root, branch=s.branch, number=s.seq, partitions=s.partitions, rows=s.rows
+            )
 
     def _input_pointers(self) -> Iterator[Pointer]:
         newest = (states[-1] for states in self._space.states.values())
@@ -103,7 +105,15 @@ class MemoryCollected(MemoryPart):
     def spans(self) -> Iterator[Span]:
         for (branch, dataset), states in self._space.states.items():
             new, old = states[-1], states[0]
-            yield Span(branch, dataset, new.seq, new.generation, old.seq, old.generation, old.at)
+            yield Span(
+                branch,
+                dataset,
+                new.seq,
+                generation=new.generation,
+                oldest_seq=old.seq,
+                oldest_generation=old.generation,
+                oldest_at=old.at,
+            )
 
     def drop_states(self, expired: Sequence[Expired]) -> int:
         return sum(map(self._drop_states, expired))

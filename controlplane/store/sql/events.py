@@ -114,7 +114,7 @@ def _event_row(number: int, event: Event, at: float) -> dict[str, Any]:
 
 
 def _driver(row: Row[Any]) -> Driver:
-    return Driver(row.id, row.pool, row.kind, row.at, row.seen, row.ended, row.reason)
+    return Driver(row.id, row.pool, row.kind, at=row.at, seen=row.seen, ended=row.ended, reason=row.reason)
 
 
 def _driver_row(driver: Driver) -> dict[str, Any]:
@@ -131,7 +131,16 @@ def _driver_row(driver: Driver) -> dict[str, Any]:
 
 def _token(row: Row[Any]) -> Token:
     scopes = tuple(json.loads(row.scopes))
-    return Token(row.id, row.hash, row.name, scopes, row.subject, row.at, row.expires, row.revoked)
+    return Token(
+        row.id,
+        row.hash,
+        row.name,
+        scopes=scopes,
+        subject=row.subject,
+        at=row.at,
+        expires=row.expires,
+        revoked=row.revoked,
+    )
 
 
 def _token_row(token: Token) -> dict[str, Any]:

@@ -163,7 +163,15 @@ def _cut_text(cut: Mapping[str, bytes]) -> str:
 
 def _building(row: Row[Any], schemas: Mapping[bytes, Schema]) -> PartialState:
     schema = None if row.schema is None else schemas[row.schema]
-    return PartialState(row.branch, row.dataset, row.lineage, _inputs(row.inputs), row.root, schema, _cut(row.cut))
+    return PartialState(
+        row.branch,
+        row.dataset,
+        row.lineage,
+        inputs=_inputs(row.inputs),
+        root=row.root,
+        schema=schema,
+        cut=_cut(row.cut),
+    )
 
 
 def _building_row(building: PartialState, schema: bytes | None, at: float) -> dict[str, Any]:
@@ -234,7 +242,9 @@ def _state_row(state: State, schema: bytes) -> dict[str, Any]:
 
 
 def _publication(row: Row[Any]) -> Publication:
-    return Publication(row.branch, row.dataset, row.generation, row.root, row.schema, row.version, row.error)
+    return Publication(
+        row.branch, row.dataset, row.generation, root=row.root, schema=row.schema, version=row.version, error=row.error
+    )
 
 
 def _publication_row(publication: Publication) -> dict[str, Any]:

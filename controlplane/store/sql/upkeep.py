@@ -61,7 +61,15 @@ class SqlUpkeep(Part):
         s = db.states.c
         wanted = select(s.branch, s.dataset, s.seq, s.root, s.partitions, s.rows).where(self._mine(db.states))
         for row in self._paged(wanted, s.branch, s.dataset, s.seq):
-            yield Pointer("state", row.dataset, row.root, row.branch, row.seq, row.partitions, row.rows)
+            yield Pointer(
+                "state",
+                row.dataset,
+                row.root,
+                branch=row.branch,
+                number=row.seq,
+                partitions=row.partitions,
+                rows=row.rows,
+            )
 
     def _input_pointers(self) -> Iterator[Pointer]:
         for table in (db.states, db.buildings):

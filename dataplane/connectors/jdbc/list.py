@@ -75,7 +75,9 @@ class Slice:
         got = dict(parse_qsl(uri.rpartition("?")[2], keep_blank_values=True)) if "?" in uri else {}
         is_open = "after" not in got
         column, value, low, high = (got.get(k) for k in ("column", "value", "low", "high"))
-        return Slice(column or "", value, "null" in got, low, high, is_open, "text" not in got)
+        return Slice(
+            column or "", value, "null" in got, low=low, high=high, has_low=is_open, is_exact="text" not in got
+        )
 
     def condition(self) -> sql.Composable:
         """The rows, as SQL."""

@@ -189,7 +189,16 @@ def _extent(case: ReadCase) -> Deciding[ReadExtent]:
     return (
         yield from _with_parts(
             case,
-            ReadExtent(base, len(present), present, listed(present), removed, None, listed(present), case.state.schema),
+            ReadExtent(
+                base,
+                len(present),
+                present,
+                told=listed(present),
+                removed=removed,
+                parts=None,
+                telling=listed(present),
+                written=case.state.schema,
+            ),
         )
     )
 
@@ -213,7 +222,11 @@ def _holes(case: ReadCase, base: bytes) -> Deciding[ReadExtent]:
     if isinstance(keys, list):
         told = listed(keys)
     [removed] = yield from lookups.missing_keys([(case.objects, case.root)])
-    return (yield from _with_parts(case, ReadExtent(base, told.count, keys, told, tuple(removed), None, told)))
+    return (
+        yield from _with_parts(
+            case, ReadExtent(base, told.count, keys, told=told, removed=tuple(removed), parts=None, telling=told)
+        )
+    )
 
 
 def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
@@ -339,7 +352,17 @@ def _task(node: Source, part: SourcePartition, kinds: _Kinds, job: bytes, salt_o
         size = max(size, OBJECT_BYTES * len(part.objects))
     key = task_key(node.parse, {"objects": part.source, **slots}, salt_of(part.key))
     of = node.component
-    return Task(key, "parse", node.maker, part.key, job, spec, size, priority=of.priority, size=of.resources)
+    return Task(
+        key,
+        "parse",
+        node.maker,
+        partition=part.key,
+        job=job,
+        spec=spec,
+        size_bytes=size,
+        priority=of.priority,
+        size=of.resources,
+    )
 
 
 def _compute(
@@ -363,7 +386,9 @@ def _compute(
 def _building(case: ReadCase, root: bytes, schema: Schema) -> PartialState:
     node, planning = case.node, case.planning
     whole, cut = node.with_metadata(schema), _cut(case)
-    return PartialState(planning.branch, node.dataset, node.lineage, {"objects": case.consumed}, root, whole, cut)
+    return PartialState(
+        planning.branch, node.dataset, node.lineage, inputs={"objects": case.consumed}, root=root, schema=whole, cut=cut
+    )
 
 
 def _commit_items(case: ReadCase, extent: ReadExtent, window: windows.Window) -> Iterator[Item]:
@@ -379,7 +404,17 @@ def _item(case: ReadCase, action: Action, tasks: int, keys: Keys, size: int = 0)
     cause: Cause = "missing" if state is None else "removed" if action == "remove" else _cause(case)
     because = (Because(case.node.location, before, case.objects),)
     told = salts.in_words(case.planning, case.node, state)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, size, because, told)
+    return Item(
+        case.node.dataset,
+        action,
+        cause,
+        certain=True,
+        tasks=tasks,
+        keys=keys,
+        size_bytes=size,
+        because=because,
+        reason=told,
+    )
 
 
 def _cause(case: ReadCase) -> Cause:

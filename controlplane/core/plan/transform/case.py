@@ -74,7 +74,9 @@ def pin_fault(case: Case, schema: Schema | None) -> str | None:
 def half_built(case: Case, root: bytes, schema: Schema | None) -> PartialState:
     """What is done so far for these inputs."""
     node = case.node
-    return PartialState(case.planning.branch, node.dataset, node.lineage, consumed(case), root, schema, cut(case))
+    return PartialState(
+        case.planning.branch, node.dataset, node.lineage, inputs=consumed(case), root=root, schema=schema, cut=cut(case)
+    )
 
 
 def cut(case: Case) -> dict[str, bytes]:
@@ -123,7 +125,17 @@ def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
     """Work of one kind on these partitions; it is certain."""
     cause: Cause = "removed" if action == "remove" else cause_of(case)
     reason = salts.in_words(case.planning, case.node, case.state)
-    return Item(case.node.dataset, action, cause, True, tasks, keys, 0, tuple(reasons(case)), reason)
+    return Item(
+        case.node.dataset,
+        action,
+        cause,
+        certain=True,
+        tasks=tasks,
+        keys=keys,
+        size_bytes=0,
+        because=tuple(reasons(case)),
+        reason=reason,
+    )
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:

@@ -115,7 +115,7 @@ class _Chain:
 def _chain(case: Case, fold: Fold) -> Deciding[_Chain]:
     shared = {i.slot.name: tasks.whole_slot(case, i) for i in case.inputs if not i.is_parted}
     job = tasks.job_of(case) | {"fold": _in_job(case, fold, shared)}
-    anew = _Chain(case, fold, job, ids.job_id(job), shared, tree.EMPTY_ROOT, None)
+    anew = _Chain(case, fold, job, job_id=ids.job_id(job), shared=shared, old=tree.EMPTY_ROOT, changed=None)
     state = case.state
     if state is None or not extents.is_same_code(case, state):
         return anew
@@ -322,7 +322,7 @@ def _task(chain: _Chain, place: _Place, key: str) -> Task | None:
         fold.name: slot_id(before, fold.schema),
     }
     salt_of = salts.of(case.planning, case.node)
-    task = tasks.task_of(case.node, chain.job_id, key, reads, slots, False, salt_of)
+    task = tasks.task_of(case.node, chain.job_id, key, reads=reads, slots=slots, batched=False, salt_of=salt_of)
     own = [place.last.fragment.hex()] if place.last else []
     spec = task.spec
     assert "slots" in spec

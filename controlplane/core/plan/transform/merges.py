@@ -130,7 +130,17 @@ def _task(merging: Merging, logic: bytes, job: bytes, totals: tree.Totals) -> Ta
     of = node.component
     key = task_key(logic, {PARTS: slot_id(totals.content, merging.schema)})
     cost = cost_of(totals.content.rows, is_batched=True)
-    return Task(key, "transform", node.maker, "", job, {}, cost, priority=of.priority, size=of.resources)
+    return Task(
+        key,
+        "transform",
+        node.maker,
+        partition="",
+        job=job,
+        spec={},
+        size_bytes=cost,
+        priority=of.priority,
+        size=of.resources,
+    )
 
 
 def _logic(found: PartialsFollowing, job: StoredSqlJob) -> bytes:

@@ -42,7 +42,15 @@ def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Decidi
     schemas = {i.slot.name: encoded(i.schema) for i in case.parted}
     batched, salt_of = is_batched(job), salts.of(case.planning, case.node)
     return {
-        key: task_of(case.node, digest, key, reads, slots_of(reads, schemas) | shared, batched, salt_of)
+        key: task_of(
+            case.node,
+            digest,
+            key,
+            reads=reads,
+            slots=slots_of(reads, schemas) | shared,
+            batched=batched,
+            salt_of=salt_of,
+        )
         for key in keys
         if key not in waiting
         for reads in ({name: entries.get(key) for name, entries in found.items()},)
@@ -83,4 +91,14 @@ def task_of(
     cost = cost_of(rows, is_batched=batched)
     task = task_key(node.task_logic, slots, salt_of(key))
     of = node.component
-    return Task(task, "transform", node.maker, key, job, spec, cost, priority=of.priority, size=of.resources)
+    return Task(
+        task,
+        "transform",
+        node.maker,
+        partition=key,
+        job=job,
+        spec=spec,
+        size_bytes=cost,
+        priority=of.priority,
+        size=of.resources,
+    )
