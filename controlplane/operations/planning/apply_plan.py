@@ -170,29 +170,42 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Stored
 
 
 def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
+    """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
     tasks, _ = _wanted(decision)
     if decision.gives_up:
         return True
-    if not all(demanded[t.key].covers(t) for t in tasks if t.key in demanded):
-        return True  # an edit of what is no part of a task's key
+    # An edit of what is no part of a task's key: it needs a larger driver, or is more urgent.
+    if not all(demanded[task.key].covers(task) for task in tasks if task.key in demanded):
+        return True
+    dataset = decision.dataset
     match decision.step:
         case Keep():
             return _is_given_up(decision, facts)
         case Commit():
             return True
-        case RunChecks(notes=notes) if notes:
-            return True
-        case Sync(target=target) if target != facts.target(decision.dataset):
-            return True
-        case Compute(begun=begun) if begun is not None and begun != facts.begun(decision.dataset):
-            return True
-        case Compute(building=building) if building is not None:
-            if _is_well_supplied(tasks, demanded):
-                return False
-            if building != facts.building(decision.dataset):
+        case Learn():
+            is_noted = True  # there is nothing but its task
+        case RunChecks(notes=notes):
+            is_noted = not notes
+        case Sync(target=target):
+            is_noted = target == facts.target(dataset)
+        case Compute(begun=begun, building=building):
+            if begun is not None and begun != facts.begun(dataset):
                 return True
-    wanted = {t.key for t in tasks}
-    return wanted != demanded.keys() or any(asked.state == "done" for asked in demanded.values())
+            # Its partial root has moved on, but the next window can wait.
+            if building is not None and _is_well_supplied(tasks, demanded):
+                return False
+            is_noted = building is None or building == facts.building(dataset)
+        case other:
+            assert_never(other)
+    return not is_noted or not _are_demanded(tasks, demanded)
+
+
+def _are_demanded(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:
+    """Just these, and none of them is over."""
+    if {task.key for task in tasks} != demanded.keys():
+        return False
+    return all(asked.state != "done" for asked in demanded.values())
 
 
 def _is_well_supplied(tasks: Sequence[Task], demanded: Mapping[bytes, Demand]) -> bool:

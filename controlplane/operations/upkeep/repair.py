@@ -12,13 +12,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, StaleState
 from controlplane.core.model.events import Event
 from controlplane.core.model.retention import Files
-from controlplane.core.model.states import LOST, State
+from controlplane.core.model.states import LOST, PartialState, State
 from controlplane.core.plan.transform import partials
 from controlplane.operations.projections import compaction
 from controlplane.operations.upkeep.fsck import RowCheck, lost_files
@@ -26,6 +26,7 @@ from controlplane.operations.upkeep.pointers import branches
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
 
+T = TypeVar("T")
 FRAGMENTS = 1_000_000  # that one repair gives up, so that memory holds them
 A_TIME = 5_000
 ROUNDS = 10  # in which datasets may have moved on since they were looked at
@@ -83,30 +84,53 @@ def _damaged(tx: Tx, reading: RowCheck) -> Iterator[Files]:
 # --- datasets that have them ------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Holders:
+    """All that names a fragment which is given up: states, partial states, and keys of build traces."""
+
+    states: tuple[State, ...]
+    partial: tuple[PartialState, ...]
+    builds: tuple[bytes, ...]
+
+
 def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
     """Have all that names a fragment which is given up looked at again; true if something moved on meanwhile."""
     with store.read(namespace) as tx:
-        every = sorted(branches(tx))
-        states = [s for branch in every for s in tx.states(branch).values() if s.logic != LOST]
-        halves = [half for branch in every for half in tx.unfinished(branch)[0].values()]
-        builds = list(tx.builds(math.inf))
-        lost = _given_up(
-            tx, chain(chain.from_iterable(map(_roots, states)), (h.root for h in halves), dict(builds).values())
-        )
-        if not lost:
-            return False
-        broken = _Broken(tx, lost)
-        states = [s for s in states if any(map(broken, _roots(s)))]
-        halves = [half for half in halves if broken(half.root)]
-        keys = [key for key, root in builds if broken(root)]
+        holders = _holders(tx)
+    if holders is None:
+        return False
+    moved: list[State] = []
     with store.begin(namespace) as tx:
-        for start in range(0, len(keys), A_TIME):
-            tx.drop_builds(keys[start : start + A_TIME], math.inf)
-        for half in halves:
+        for keys in _pieces(holders.builds):
+            tx.drop_builds(keys, math.inf)
+        for half in holders.partial:
             tx.drop_building(half.branch, half.dataset)
-        moved = [state for state in states if not _commit_lost(tx, state)]
-    marked |= {f"{s.branch}/{s.dataset}" for s in states if s not in moved}
+        for state in holders.states:
+            if _commit_lost(tx, state):
+                marked.add(f"{state.branch}/{state.dataset}")
+            else:
+                moved.append(state)
     return bool(moved)
+
+
+def _holders(tx: Tx) -> _Holders | None:
+    """None if no fragment is given up that anything names."""
+    states: list[State] = []
+    partial: list[PartialState] = []
+    for branch in sorted(branches(tx)):
+        states += [state for state in tx.states(branch).values() if state.logic != LOST]
+        partial += tx.unfinished(branch)[0].values()
+    builds = list(tx.builds(math.inf))
+    of_states = chain.from_iterable(map(_roots, states))
+    lost = _given_up(tx, chain(of_states, (half.root for half in partial), dict(builds).values()))
+    if not lost:
+        return None
+    is_broken = _Broken(tx, lost)
+    return _Holders(
+        tuple(state for state in states if any(map(is_broken, _roots(state)))),
+        tuple(half for half in partial if is_broken(half.root)),
+        tuple(key for key, root in builds if is_broken(root)),
+    )
 
 
 def _roots(state: State) -> Iterator[bytes]:
@@ -152,7 +176,7 @@ class _Broken:
             return False
 
 
-def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
     return (keys[start : start + A_TIME] for start in range(0, len(keys), A_TIME))
 
 
