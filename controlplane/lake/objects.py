@@ -24,7 +24,7 @@ MARKER = "_headgate.json"  # an object that two conditional puts are tried on
 
 
 class LakeRefused(HeadgateError):
-    """The store does not serve as a lake, whatever is tried again."""
+    """The store cannot serve as a lake, and trying again does not help."""
 
     code = "lake-refused"
 

@@ -78,7 +78,7 @@ class WriteAnswer(TypedDict):
     version: NotRequired[int]  # of a Delta table
 
 
-Answer: TypeAlias = SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | WriteAnswer | ListingResult
+TaskAnswer: TypeAlias = SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | WriteAnswer | ListingResult
 
 
 class TaskResult(TypedDict):
@@ -93,7 +93,7 @@ class TaskResult(TypedDict):
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
     then: NotRequired[list[FollowingResult]]  # of a fold: in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
-    result: NotRequired[Answer]  # of list, infer, analyse, index, check, connect and write
+    result: NotRequired[TaskAnswer]  # of list, infer, analyse, index, check, connect and write
     error: NotRequired[TaskError]
     metrics: NotRequired[Metrics]
 

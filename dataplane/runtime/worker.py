@@ -22,7 +22,7 @@ from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import Answer, ConnectAnswer, TaskResult
+from dataplane.contract.results import ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter
@@ -146,11 +146,11 @@ def _not_mine(claim: DriverClaim) -> ValueError:
     return ValueError(f"not the work of a worker: {claim['kind']}")
 
 
-def _each(tasks: Sequence[Task], work: Callable[[Task], Answer], orders: Orders) -> list[TaskResult]:
+def _each(tasks: Sequence[Task], work: Callable[[Task], TaskAnswer], orders: Orders) -> list[TaskResult]:
     return [result_of(task, work) for task in tasks if not orders.fenced]
 
 
-def result_of(task: Task, work: Callable[[Task], Answer]) -> TaskResult:
+def result_of(task: Task, work: Callable[[Task], TaskAnswer]) -> TaskResult:
     try:
         return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": work(task)}
     except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result

@@ -34,7 +34,7 @@ YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "
 PAGE = 100
 CONNECT_S = 60.0  # how long a worker may take to try all places
 LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
-NOBODY: ConnectionFound = {
+UNANSWERED: ConnectionFound = {
     "connector": None,
     "place": None,
     "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
@@ -143,7 +143,7 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[C
         if len(found) < len(asked):
             wake.wait(min(left, LOOK_AGAIN_S), seen)
     connecting.forget(context, asked)
-    items: list[ConnectionEntry] = [{"component": name, **found.get(name, NOBODY)} for name in asked]
+    items: list[ConnectionEntry] = [{"component": name, **found.get(name, UNANSWERED)} for name in asked]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 

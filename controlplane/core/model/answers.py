@@ -223,7 +223,7 @@ class DataflowStatus(TypedDict):
 
 
 class StatusAnswer(TypedDict):
-    """How everything stands, or what was asked for. `leader`: None if nobody plans at present."""
+    """How everything stands, or what was asked for. `leader`: None while no process plans."""
 
     state: State
     dataflows: list[DataflowStatus]

@@ -20,7 +20,7 @@ class Example(TypedDict):
     row: str
 
 
-class Answer(TypedDict):
+class CheckFinding(TypedDict):
     """What one expectation found in some rows. Drivers tell examples as texts, sums have their partitions besides."""
 
     rows: int

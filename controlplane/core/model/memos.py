@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from controlplane.core.model.answers import ConnectionFound
-from controlplane.core.model.check_results import Answer, CheckResult
+from controlplane.core.model.check_results import CheckFinding, CheckResult
 from dataplane.contract.identity import Content
-from dataplane.contract.results import Answer as TaskAnswer
-from dataplane.contract.results import IndexAnswer, SchemaAnswer
+from dataplane.contract.results import IndexAnswer, SchemaAnswer, TaskAnswer
 from dataplane.contract.schemas import Schema
 
 # Of a task; of a check over many partitions; of rows that tasks dropped, by check; of the tasks of a run (hex); of the
 # checks of a generation, by name.
-Memo: TypeAlias = TaskAnswer | Answer | Mapping[str, int] | list[str] | Mapping[str, CheckResult]
+Memo: TypeAlias = TaskAnswer | CheckFinding | Mapping[str, int] | list[str] | Mapping[str, CheckResult]
 Memos: TypeAlias = Mapping[bytes, Memo]
 
 
@@ -38,9 +37,9 @@ def contents_in(memo: Memo) -> list[tuple[str, Content]]:
     return [(key, Content(*content)) for key, content in cast("IndexAnswer", memo)["keys"].items()]
 
 
-def check_answer_in(memo: Memo) -> Answer:
+def check_answer_in(memo: Memo) -> CheckFinding:
     """Of a check, over one partition or many."""
-    return cast("Answer", memo)
+    return cast("CheckFinding", memo)
 
 
 def dropped_in(memo: Memo) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from dataplane.contract.results import Answer, CheckAnswer, ConnectAnswer, TaskResult
+from dataplane.contract.results import CheckAnswer, ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.errors import TaskFailure, error_of
 from dataplane.secrets import (
@@ -114,7 +114,7 @@ def test_words_are_hidden_before_they_are_cut() -> None:
     assert without_secrets_in(error)["message"].endswith("x***")
 
 
-def done(answer: Answer) -> TaskResult:
+def done(answer: TaskAnswer) -> TaskResult:
     return {"task": "00", "epoch": 1, "state": "done", "result": answer}
 
 

@@ -34,7 +34,7 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.checks import Check, dropped_key, part_key, record_key, whole_key
 from controlplane.core.compile.nodes import Source, Transform
-from controlplane.core.model.check_results import Answer, CheckResult
+from controlplane.core.model.check_results import CheckFinding, CheckResult
 from controlplane.core.model.jobs import FragmentsSpec, Spec, StoredCheckJob, StoredJob
 from controlplane.core.model.memos import Memo, Memos, check_answer_in, dropped_in, results_in
 from controlplane.core.model.states import Cause, State
@@ -50,8 +50,8 @@ from dataplane.contract.schemas import Schema
 
 WAITING = "what is expected of its rows is looked at"
 
-Parts: TypeAlias = list[tuple[str, Answer]]  # by key of the partition
-Answers: TypeAlias = dict[str, Answer]  # by name of the check
+Parts: TypeAlias = list[tuple[str, CheckFinding]]  # by key of the partition
+Answers: TypeAlias = dict[str, CheckFinding]  # by name of the check
 
 
 def gate_on_checks(planning: Planning, node: Source | Transform, decision: Decision) -> Deciding[Decision]:
@@ -211,7 +211,7 @@ def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
     conditions: list[Check] = []
     for check in rows.checks:
         if check.of.rows is not None:
-            answer: Answer | None = results.of_bounds(check.of.rows, rows.state.rows)
+            answer: CheckFinding | None = results.of_bounds(check.of.rows, rows.state.rows)
         elif check.of.unique:
             answer = _unique(rows, check, memos, found)
         else:
@@ -225,7 +225,7 @@ def _answers(rows: _Rows, memos: Memos, found: _Found) -> Deciding[Answers]:
     return answers
 
 
-def _unique(rows: _Rows, check: Check, memos: Memos, found: _Found) -> Answer | None:
+def _unique(rows: _Rows, check: Check, memos: Memos, found: _Found) -> CheckFinding | None:
     key = _unique_key(rows, check)
     if key in memos:
         return check_answer_in(memos[key])
@@ -241,7 +241,7 @@ def _unique_key(rows: _Rows, check: Check) -> bytes:
     return part_key(check, slot_id(content, rows.schema(check)))
 
 
-def _of_all_rows(memos: Memos, key: bytes) -> Answer | None:
+def _of_all_rows(memos: Memos, key: bytes) -> CheckFinding | None:
     """What is remembered of a whole state; None also if only some of its partitions are in it."""
     known = _known(memos, key)
     if known is not None and known.get("after") is None:
@@ -249,7 +249,7 @@ def _of_all_rows(memos: Memos, key: bytes) -> Answer | None:
     return None
 
 
-def _known(memos: Memos, key: bytes) -> Answer | None:
+def _known(memos: Memos, key: bytes) -> CheckFinding | None:
     return check_answer_in(memos[key]) if key in memos else None
 
 
@@ -262,7 +262,7 @@ class _Difference:
 
     check: Check
     root: bytes
-    known: Answer
+    known: CheckFinding
 
 
 def _conditions(rows: _Rows, checks: Sequence[Check], memos: Memos, found: _Found) -> Deciding[Answers]:
@@ -324,8 +324,8 @@ def _by_difference(rows: _Rows, differences: Sequence[_Difference], found: _Foun
 
 
 def _moved(
-    known: Answer, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
-) -> Answer:
+    known: CheckFinding, changes: Sequence[tree.EntryChange], keys: Mapping[tree.Entry, bytes], memos: Memos
+) -> CheckFinding:
     """An answer without what was found in partitions as they were, and with what was found in them as they are."""
     before: Parts = []
     after: Parts = []
@@ -339,7 +339,7 @@ def _moved(
     return results.plus(rest, after)
 
 
-def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) -> Deciding[Answer | None]:
+def _in_order(rows: _Rows, check: Check, known: CheckFinding | None, found: _Found) -> Deciding[CheckFinding | None]:
     """So many partitions that one pass does not look at all of them: each goes on where the last one came to. `known`
     is the answer for the partitions up to there."""
     limit = windows.limit(rows.planning, rows.state.partitions)
@@ -358,8 +358,8 @@ def _in_order(rows: _Rows, check: Check, known: Answer | None, found: _Found) ->
 
 
 def _further(
-    rows: _Rows, check: Check, known: Answer | None, found: _Found, limit: int
-) -> Deciding[tuple[Answer, bool]]:
+    rows: _Rows, check: Check, known: CheckFinding | None, found: _Found, limit: int
+) -> Deciding[tuple[CheckFinding, bool]]:
     """The answer for more partitions, until `limit` tasks are missing; and whether none of them was missing."""
     at = known or NOTHING
     is_gapless = True
@@ -387,7 +387,7 @@ def _of_parts(entries: Iterable[tree.Entry], keys: Mapping[tree.Entry, bytes], m
     return [(entry.key, check_answer_in(memos[keys[entry]])) for entry in entries if entry in keys]
 
 
-def _entries_after(rows: _Rows, known: Answer | None) -> Iterator[tree.Entry]:
+def _entries_after(rows: _Rows, known: CheckFinding | None) -> Iterator[tree.Entry]:
     """The partitions that are not in an answer yet."""
     last = known.get("after") if known else None
     for entry in tree.scan(rows.planning.world.nodes, rows.state.root, last or ""):

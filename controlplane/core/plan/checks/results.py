@@ -10,15 +10,15 @@ from fractions import Fraction
 from typing import Literal
 
 from controlplane.core.compile.checks import EXAMPLES, Check
-from controlplane.core.model.check_results import Answer, CheckResult, Example
+from controlplane.core.model.check_results import CheckFinding, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
 
-NOTHING: Answer = {"rows": 0, "failing": 0, "examples": []}
+NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 
-def plus(answer: Answer, parts: Iterable[tuple[str, Answer]]) -> Answer:
+def plus(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]]) -> CheckFinding:
     """With what was found in more partitions."""
-    found: Answer = {**answer, "examples": list(answer["examples"])}
+    found: CheckFinding = {**answer, "examples": list(answer["examples"])}
     for key, part in parts:
         found["rows"] += part["rows"]
         found["failing"] += part["failing"]
@@ -31,7 +31,7 @@ def _example_in(partition: str, found: str | Example) -> Example:
     return {"partition": partition, "row": _example(found)["row"]}
 
 
-def without(answer: Answer, parts: Iterable[tuple[str, Answer]], changed: Container[str]) -> Answer:
+def without(answer: CheckFinding, parts: Iterable[tuple[str, CheckFinding]], changed: Container[str]) -> CheckFinding:
     """Without what was found in some partitions, and without examples of those that changed."""
     gone = plus(NOTHING, parts)
     examples = [e for e in answer["examples"] if _example(e)["partition"] not in changed]
@@ -39,13 +39,13 @@ def without(answer: Answer, parts: Iterable[tuple[str, Answer]], changed: Contai
     return {"rows": rows, "failing": failing, "examples": examples}
 
 
-def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> Answer:
+def of_bounds(bounds: tuple[int | None, int | None], rows: int) -> CheckFinding:
     least, most = bounds
     is_met = (least is None or rows >= least) and (most is None or rows <= most)
     return {"rows": rows, "failing": 0 if is_met else 1, "examples": []}
 
 
-def result(check: Check, answer: Answer) -> CheckResult:
+def result(check: Check, answer: CheckFinding) -> CheckResult:
     """As users see it."""
     allowed = Fraction(str(check.of.threshold)) * answer["rows"]  # as it is written: 0.29 of 100 rows are 29
     state: Literal["ok", "warning", "failed"] = "ok"
@@ -82,7 +82,7 @@ def _example(found: str | Example) -> Example:
     return {"partition": None, "row": found} if isinstance(found, str) else found
 
 
-def failure(check: Check, answer: Answer) -> TaskError:
+def failure(check: Check, answer: CheckFinding) -> TaskError:
     """The error of a dataset whose new rows are not what is expected."""
     return {
         "kind": "user",
@@ -96,7 +96,7 @@ def failure(check: Check, answer: Answer) -> TaskError:
     }
 
 
-def _message(check: Check, answer: Answer) -> str:
+def _message(check: Check, answer: CheckFinding) -> str:
     label = "" if check.name == check.of.in_words else f"{check.name}: "
     if check.of.rows is not None:
         return f"{label}there are {answer['rows']} rows, and {check.of.in_words} is expected"
