@@ -30,7 +30,7 @@ def compiled(imports: str, requirements: str = "[]") -> Transform:
     return node
 
 
-def logic(node: Transform, requirements: tuple[str, ...] = (), **libraries: str) -> bytes:
+def logic(node: Transform, libraries: dict[str, str], requirements: tuple[str, ...] = ()) -> bytes:
     assert node.bundle is not None
     return ids.transform_logic(
         "python",
@@ -53,14 +53,14 @@ def test_their_majors_are_part_of_what_imports_them() -> None:
     ):
         node = compiled(imports)
         assert not node.is_volatile
-        assert node.logic == logic(node, **{name: LINES[name] for name in names})
+        assert node.logic == logic(node, {name: LINES[name] for name in names})
     node = compiled("import pandas, pyarrow.compute")
-    assert node.logic != logic(node, pandas="3", pyarrow=LINES["pyarrow"])
+    assert node.logic != logic(node, {"pandas": "3", "pyarrow": LINES["pyarrow"]})
 
 
 def test_a_required_version_says_it_all() -> None:
     node = compiled("import pandas", "[pandas==2.3.3]")
-    assert node.logic == logic(node, requirements=("pandas==2.3.3",))
+    assert node.logic == logic(node, {}, ("pandas==2.3.3",))
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -68,5 +68,7 @@ def test_the_majors_are_those_that_are_installed_and_pinned(name: str) -> None:
     assert importlib.metadata.version(name).partition(".")[0] == LINES[name]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pin = next(line for line in project["dependencies"] if line.startswith(name))
-    least, most = map(int, re.fullmatch(rf"{name}>=(\d+)[.\d]*,<(\d+)", pin).groups())
+    ends = re.fullmatch(rf"{name}>=(\d+)[.\d]*,<(\d+)", pin)
+    assert ends is not None
+    least, most = map(int, ends.groups())
     assert (str(least), most) == (LINES[name], least + 1)
