@@ -6,10 +6,13 @@ Does not belong here: YAML, checks, and anything that is found out by looking at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.core.model.tasks import Size
 from dataplane.contract.jobs import Mode, OnBadRecord
+
+if TYPE_CHECKING:
+    from controlplane.core.blueprint.example_model import Example
 
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
@@ -207,6 +210,7 @@ class Component:
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
+    tests: tuple[Example, ...] = ()
 
     @property
     def quarantines(self) -> bool:
