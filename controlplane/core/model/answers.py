@@ -562,6 +562,7 @@ class CollectAnswer(TypedDict):
     events: int
     answers: int
     drivers: int
+    attempts: int
     nodes: int
     nodes_in_use: int
     superseded: int
