@@ -253,8 +253,9 @@ class Headgate:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
         return found["items"]
 
-    def revoke_token(self, id: str) -> None:
-        _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
+    def revoke_token(self, token: str) -> None:
+        """End the token with this id, or else the live one with this name."""
+        _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
         return cast("TasksAnswer", self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit}))

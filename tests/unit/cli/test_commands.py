@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -182,6 +183,30 @@ def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) 
     assert listed["ci"]["revoked"]
     assert not listed["home"]["revoked"]
     assert made["token"] not in json.dumps(listed)
+
+
+def test_a_token_is_revoked_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("token", "create", "ci") == 0
+    assert headgate("token", "revoke", "ci") == 0
+    capsys.readouterr()
+    assert headgate("token", "revoke", "ci") == 1
+    assert "not-found: there is no live token with the id or name ci" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert headgate("serve", "--port", str(port)) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"headgate: cannot-listen: port {port} of 127.0.0.1 is in use by another process: end that")
+    assert "--port" in err
+
+
+def test_a_host_of_another_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("serve", "--host", "192.0.2.1") == 1
+    assert "cannot-listen: 192.0.2.1 is no address of this machine" in capsys.readouterr().err
 
 
 class Elsewhere(BaseHTTPRequestHandler):
