@@ -86,7 +86,7 @@ class Server:
         if self.role == "look":
             self.home.prepare()
         else:
-            self._ends.callback(self.home.lock().release)
+            self._ends.callback(self.home.lock(self.role).release)
             for path in self.home.tighten():
                 log.warning("this was open to other users of the machine, and is closed now", path=str(path))
             self._check_lake()
@@ -102,7 +102,7 @@ class Server:
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
         if self.role != "look":
-            self.home.announce(self.url)
+            self.home.announce(self.url, self.role)
         self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._stand().join)

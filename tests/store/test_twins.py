@@ -201,7 +201,7 @@ def look(tx: Tx) -> list[object]:
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(None, 0), tx.events("main", 1, 2), tx.last_event(), tx.changes("dev")],
-        [tx.count_events(b, 1) for b in ("main", "dev")],
+        [tx.count_events(b, 1, flows) for b in ("main", "dev") for flows in (None, ["other"], ["flights"])],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],

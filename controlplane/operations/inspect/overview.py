@@ -48,9 +48,7 @@ NOT_LISTED: Mapping[str, ListingLateness] = MappingProxyType({})
 def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> PlanAnswer:
     """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
-        known = facts.tx.revisions(branch, flows) if flows else {}
-        if missing := sorted({*(flows or ())} - {*known}):
-            raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
+        _require(facts.tx, branch, flows or ())
         return views.plan(branch, plan, facts)
 
 
@@ -130,19 +128,31 @@ def _things(
     return datasets, targets
 
 
-def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> RunSummary:
-    """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
-    with ctx.looking(branch, flows) as (plan, facts):
+def summary(
+    ctx: Context, branch: str, flows: Sequence[str], since_event: int, *, is_shared: bool = False
+) -> RunSummary:
+    """What a run did since an event, and how its dataflows stand (all, if none is named): the JSON of `run` without its
+    times. `is_shared`: others are at work on other dataflows, which do not count. Raises NotFound."""
+    with ctx.looking(branch, flows or None) as (plan, facts):
         tx = facts.tx
+        _require(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, plan.decisions)
         datasets, targets = _things(ctx, facts, decisions)
+        mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(branch, since_event)),
+            "tasks": _counts(tx.count_events(branch, since_event, mine)),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
         }
+
+
+def _require(tx: Tx, branch: str, flows: Sequence[str]) -> None:
+    """Raises NotFound for a dataflow that is not declared."""
+    known = tx.revisions(branch, flows) if flows else {}
+    if missing := sorted({*flows} - {*known}):
+        raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
 def _counts(events: Mapping[str, int]) -> RunCounts:

@@ -228,7 +228,10 @@ def test_another_server_than_ours_is_named(capsys: pytest.CaptureFixture[str], m
     with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         threading.Thread(target=server.serve_forever).start()
         try:
-            monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{server.server_port}")
+            port = server.server_port
+            monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{port}")
+            assert headgate("status") == 1
+            assert f"no-token: set HEADGATE_TOKEN to a token of http://127.0.0.1:{port}" in capsys.readouterr().err
             monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
             assert headgate("status") == 1
             assert "unexpected-answer: 127.0.0.1 answered 301, with a way to https://there" in capsys.readouterr().err
@@ -260,8 +263,6 @@ def test_settings_that_cannot_be_meant_are_errors(
     assert capsys.readouterr().err.startswith("headgate: bad-setting: HEADGATE_POOL")
     monkeypatch.delenv("HEADGATE_POOL")
     monkeypatch.setenv("HEADGATE_URL", "http://127.0.0.1:9")
-    assert headgate("status") == 1
-    assert "no-token" in capsys.readouterr().err
     monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
     assert headgate("status") == 1
     assert "unreachable: http://127.0.0.1:9/v1/branches/main/status" in capsys.readouterr().err
@@ -281,11 +282,10 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
         assert any(b"http://127.0.0.1:" in line for line in service.stderr)  # it waits for the line with the URL
         assert headgate("apply", "good.yaml", "--home", "h") == 0
         capsys.readouterr()
-        assert headgate("run", "good.yaml", "--home", "h", "-o", "json") == 1
-        document = json.loads(capsys.readouterr().out)
-        assert document["type"] == "urn:headgate:home-locked"
-        for part in (str(service.pid), "http://127.0.0.1:", "--home"):
-            assert part in document["detail"]
+        assert headgate("serve", "--home", "h", "--port", "0") == 1
+        refused = capsys.readouterr().err
+        for part in ("home-locked", str(service.pid), "http://127.0.0.1:", "--home"):
+            assert part in refused
         service.send_signal(signal.SIGTERM)
         service.stderr.read()
         assert service.wait() == 0
