@@ -226,6 +226,7 @@ class Server:
             silent_s=self.settings.silent_s,
             user=self._driver_user,
             own=self._drivers_own,
+            driver_idle_s=self.settings.driver_idle_s,
         )
 
     def _log(self, driver: str, lines: int) -> str:
