@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STARTS_WITHIN_S = 30.0  # a holder says by then where it listens
 LOOK_S = 0.1
+BRIEF = {"run": "`headgate run`", "list": "a command that lists sources"}  # roles of holders that end by themselves
 
 
 def make(
@@ -76,9 +77,9 @@ def _wait(home: Home, error: HomeLocked, pause: Callable[[float], None]) -> None
     holder = _told(home, pause)
     if holder is None and home.is_held():
         raise error
-    if holder is None or holder["role"] != "run":
+    if holder is None or holder["role"] not in BRIEF:
         return
-    words = f"headgate: waiting for `headgate run` (process {holder['pid']}), which holds {home.path}\n"
+    words = f"headgate: waiting for {BRIEF[holder['role']]} (process {holder['pid']}), which holds {home.path}\n"
     sys.stderr.write(words)
     sys.stderr.flush()
     home.wait_until_free()
@@ -90,7 +91,7 @@ def _told(home: Home, pause: Callable[[float], None]) -> Holder | None:
         holder = home.holder()
         if not home.is_held():
             return None
-        if holder is not None and (holder["url"] or holder["role"] == "run"):
+        if holder is not None and (holder["url"] or holder["role"] in BRIEF):
             return holder
         pause(LOOK_S)
     return None
