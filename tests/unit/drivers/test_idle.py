@@ -72,9 +72,9 @@ def test_a_driver_without_work_ends_and_the_next_work_starts_another(place: Plac
     assert len(place.look()) == 1  # not for longer than that
     place.world.now += 1.0
     place.look()
+    assert not place.fleet.has_warm_drivers
     wait_for_end(first)
     assert place.look() == []
-    assert place.fleet.has_warm_drivers is False
 
     place.queue(2)
     place.look()
