@@ -15,7 +15,7 @@ import typer
 
 from controlplane.cli import example_views, failures, options
 from controlplane.cli.output import show
-from controlplane.core.errors import InvalidBlueprint
+from controlplane.core.errors import InvalidBlueprint, NotFound
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
@@ -63,6 +63,8 @@ def _ran(session: Session, files: list[Path], only: str, told: Callable[[Example
     if wrong := problems(desired):
         raise InvalidBlueprint(wrong)
     tests = running.named_tests(desired, only)
+    if not tests and only:
+        raise NotFound(f"no test's dataset or name holds {only!r}")
     if not tests:
         return _answer((), began)
     with session.means.examples() as runner:
