@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane import settings
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, words
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def run(
     home: options.Home = None,
     branch: options.Branch = "main",
     accept_deletes: options.AcceptDeletes = False,
+    explain: options.Explain = False,
     output: options.As = options.Form.table,
 ) -> None:
     """Make these dataflows and their upstream up to date, in this process, and end."""
@@ -54,7 +55,7 @@ def run(
     ):
         wish = once.RunRequest(texts, branch, accept_deletes=accept_deletes)
         value = once.make(server, wish, progress.show, since=STARTED)
-    show(value, views.summary(value), session.output)
+    show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, words
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def apply(
     files: options.Files,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    explain: options.Explain = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -51,7 +52,7 @@ def apply(
         "state": worst(s["state"] for s in states),
         "dataflows": [f for s in states for f in s["dataflows"]],
     }
-    show(found, views.status(found), session.output)
+    show(found, [*views.status(found), *words.states(found, explain)], session.output)
     raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
 
 

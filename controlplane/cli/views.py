@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.cli import work_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -161,7 +162,8 @@ def why(value: WhyAnswer) -> View:
     chain += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
     chain += [f"logic: {value['logic']}"] if value.get("logic") else []
     chain += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
+    took = work_views.took(value.get("work"))
+    return [Lines((head, *reason, *cause, *took, *chain, *sources, *_failure(value.get("error"))))]
 
 
 def connection(found: ConnectionEntry) -> str:
@@ -214,8 +216,11 @@ def _failure(error: Row | None, subject: str | None = None) -> list[str]:
 
 def history(value: HistoryAnswer) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
-    rows = tuple((_time(i.get("at")), *(i.get(c) for c in columns[1:])) for i in value["items"])
-    return [Table("", columns, rows)]
+    rows = tuple(
+        (_time(i.get("at")), *(i.get(c) for c in columns[1:]), *work_views.history_row(i.get("work")))
+        for i in value["items"]
+    )
+    return [Table("", (*columns, *work_views.HISTORY_COLUMNS), rows)]
 
 
 def checks(value: ChecksAnswer) -> View:
