@@ -584,7 +584,7 @@ class HealthAnswer(TypedDict):
 
 
 class RunCounts(TypedDict):
-    """What a run did: tasks, and partitions that were adopted or written. `failed`: datasets and copies that ended so."""
+    """What a run did: tasks, and partitions that were adopted or written. `failed`: datasets that ended so."""
 
     executed: int
     adopted: int
