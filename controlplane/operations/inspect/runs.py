@@ -5,6 +5,7 @@ Does not belong here: which commits are one run (`core.runs`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +13,6 @@ from itertools import pairwise
 from controlplane.core import runs
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
-from controlplane.core.model.events import Event
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.work_answers import (
@@ -57,7 +57,7 @@ class Past:
     states: Mapping[tuple[str, int], State]  # by dataset and `seq`
     before: Mapping[tuple[str, int], float]  # when the commit before it was
     attempts: Mapping[str, Sequence[PastAttempt]]
-    adopted: Sequence[Event]
+    adopted: Mapping[tuple[str, int], int]  # partitions by the commit that they entered with
     costs: Mapping[str, Cost]
     decisions: Mapping[str, Decision]
     copies: Mapping[str, Sequence[str]]  # dataset -> the write components that copy it
@@ -160,12 +160,28 @@ def _past(
         states={(s.dataset, s.seq): s for states in kept.values() for s in states},
         before=before,
         attempts={name: work.own(theirs) for name, theirs in attempts.items()},
-        adopted=tx.events_of(branch, "partitions.adopted", began - 1.0),
+        adopted=_adopted(tx, branch, began, kept),
         costs=tx.past_costs(branch, names),
         decisions={d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)},
         copies=copies,
         now=tx.now(),
     )
+
+
+def _adopted(tx: Tx, branch: str, since: float, kept: Mapping[str, Sequence[State]]) -> dict[tuple[str, int], int]:
+    """Partitions that were known already, by the commit that they entered with: the next one that was told of. A
+    commit is told of in its own transaction, a moment after the time of its plan."""
+    told: dict[str, list[float]] = {}
+    for event in tx.events_of(branch, "dataset.committed", since):
+        told.setdefault(event.dataset, []).append(event.at)
+    found: dict[tuple[str, int], int] = {}
+    for event in tx.events_of(branch, "partitions.adopted", since):
+        at = next((at for at in told.get(event.dataset, ()) if at >= event.at), math.inf)
+        states = kept.get(event.dataset, ())
+        committed = next((state.seq for state in states if state.at <= at), 0)
+        seq = committed if at < math.inf else committed + 1
+        found[event.dataset, seq] = found.get((event.dataset, seq), 0) + event.n
+    return found
 
 
 # --- one run ----------------------------------------------------------------------------------------
@@ -199,7 +215,8 @@ def _reason(run: Run) -> str:
         flow, number = run.revision
         return f"revision {number} of {flow}"
     first = run.commits[0]
-    if first.cause == "input" and first.changed:
+    reads = {name for name, _ in first.changed} - {"", first.dataset}  # a source reads its listing
+    if first.cause == "input" and reads:
         return f"an input of {first.dataset} changed"
     return REASONS[first.cause].format(dataset=first.dataset)
 
@@ -246,7 +263,7 @@ def _step(commit: Commit, past: Past) -> RunStep:
         "at": views.instant(state.at) if state else None,
         "partitions": state.partitions if state else None,
         "rows": state.rows if state else None,
-        "adopted": sum(e.n for e in past.adopted if e.dataset == commit.dataset and _is_within(e.at, commit, past)),
+        "adopted": past.adopted.get((commit.dataset, commit.seq), 0),
         "work": work.summary(_made_by(commit, past), past.costs.get(commit.dataset)),
     }
 
