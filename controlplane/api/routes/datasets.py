@@ -11,6 +11,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, is_head, target_of
+from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
 from controlplane.core.model.answers import (
@@ -40,12 +41,25 @@ router = auth.router()
 
 
 @router.get("/v1/branches/{branch}/status")
-def status(
-    call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None, long: bool = False
+async def status(
+    call: Called,
+    branch: Branch,
+    target: Annotated[str | None, Query(max_length=1000)] = None,
+    refresh: bool = False,
+    long: bool = False,
+    timeout_s: Timeout = LISTED_S,
 ) -> Answer[StatusAnswer]:
-    """The state of everything, or of one dataflow or dataset. `long`: also what the last commits took, and what is at
-    it now."""
-    return answer(overview.status(call.context, branch, target_of(target), long=long))
+    """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
+    most `timeout_s`. `as_of` of a source tells when it was last looked at.
+    `long`: also what the last commits took, and what is at it now."""
+
+    def work() -> Answer[StatusAnswer]:
+        wanted = target_of(target)
+        if refresh:
+            look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
+        return answer(overview.status(call.context, branch, wanted, long=long))
+
+    return await waiting(call, work, may_wait=refresh)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}")
