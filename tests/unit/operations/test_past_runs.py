@@ -8,7 +8,8 @@ import pytest
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.work_answers import PastRun
-from controlplane.operations.inspect import causes, datasets, overview, runs, tasks
+from controlplane.operations.inspect import causes, datasets, overview, tasks
+from controlplane.operations.inspect import past_runs as runs
 from tests.store.examples import past
 from tests.unit.expectations.world import World
 
