@@ -31,12 +31,19 @@ STORES: Final = ("s3", "gs", "abfs", "abfss")  # schemes of object stores that f
 def name(text: str) -> Fault | None:
     """A dataflow's or component's name."""
     if not re.fullmatch(NAME, text):
-        return Fault("invalid-name", f"{shown(text)} is no name", "a to z, 0 to 9 and _, beginning with a letter")
+        return Fault("invalid-name", f"{shown(text)} is no name", _name_hint(text))
     if "__" in text:
         return Fault("invalid-name", f"{shown(text)} holds '__', which is reserved", "use one underscore")
     if len(text) > LONGEST_NAME:
         return Fault("invalid-name", f"a name of {len(text)} characters", f"at most {LONGEST_NAME} are possible")
     return Fault("invalid-name", f"{text!r} is reserved", "choose another name") if text in RESERVED else None
+
+
+def _name_hint(text: str) -> str:
+    """The rule, and the text as it would follow it."""
+    rule = "a to z, 0 to 9 and _, beginning with a letter"
+    nearest = re.sub(r"[^a-z0-9]+", "_", text[:LONGEST_NAME].lower()).strip("_")
+    return f"{rule}, such as {nearest}" if re.fullmatch(NAME, nearest) else rule
 
 
 def dataset(text: str) -> Fault | None:

@@ -157,7 +157,8 @@ class Choice(Generic[Word]):
                 return word
         if text in self.later:
             raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._wanted()}")
-        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}")
+        hint = reading.problems.guess(text, self.now)
+        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}", hint)
 
     def _wanted(self) -> str:
         return " or ".join(filter(None, (", ".join(self.now[:-1]), self.now[-1])))

@@ -5,7 +5,7 @@ Does not belong here: YAML, checks, and anything that is found out by looking at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from controlplane.core.model.tasks import Size
@@ -147,8 +147,8 @@ class PythonTransform:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write connector: an external copy of the dataset `source`, named as written. `path`, `format` and `settings` as
-    in Read."""
+    """A write connector: an external copy of the dataset `source`, named as written at `source_place`. `path`, `format`
+    and `settings` as in Read."""
 
     connector: str
     source: str
@@ -156,6 +156,7 @@ class Write:
     format: str
     options: tuple[tuple[str, str], ...]
     settings: Settings = ()
+    source_place: Position | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

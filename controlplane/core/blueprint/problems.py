@@ -70,6 +70,9 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    def __len__(self) -> int:
+        return len(self._found) + self._dropped
+
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
         if len(self._found) < MOST_PROBLEMS:
             self._found.append(Problem(place.file, place.line, place.column, code, message, hint))

@@ -57,8 +57,8 @@ class Inputs:
         for key, value in given.entries:
             try:
                 yield _input(key, value, reading)
-            except BlueprintRefused:
-                continue
+            except BlueprintRefused:  # the name is known all the same
+                yield InputHint(key.text, None, None, key.place)
 
     def schema(self) -> JsonSchema:
         value = {"anyOf": [MODE.kind.schema(), INPUT.schema()]}

@@ -37,6 +37,7 @@ LARGE = 50_000  # characters: the Python parser takes up to two seconds for as m
 # Beside what YAML forbids: line breaks that editors do not count (NEL, LS, PS) and byte order marks inside a text.
 _FORBIDDEN = re.compile("[^\t\n\r -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _FORBIDDEN_IN_VALUES = re.compile("[\0\ud800-\udfff]")  # can be escaped, but no database or file name takes them
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")  # of a file that was read with `surrogateescape`
 _MOST_CHARACTERS_SHOWN = 20
 _HINTS = {
     "'\\t'": "indent with spaces, not tabs",
@@ -62,6 +63,8 @@ def _source(text: str | bytes, file: str, problems: Problems) -> str:
             Position(file, 1, 1), "too-large", f"more than {MOST_BYTES:,} bytes", "split the dataflow"
         )
     source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix("\ufeff")
+    if byte := _ESCAPED_BYTE.search(source):
+        raise _not_utf8(_place(source, byte.start(), file), ord(byte[0]) - 0xDC00, problems)
     found = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
     for match in found:
         message = f"the character U+{ord(match[0]):04X} is not allowed"
@@ -78,8 +81,11 @@ def _decoded(data: bytes, file: str, problems: Problems) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         place = _place(data[: e.start].decode(), e.start, file)
-        message = f"byte 0x{data[e.start]:02X} is not UTF-8"
-        raise problems.refuse(place, "invalid-encoding", message, "save the file as UTF-8") from None
+        raise _not_utf8(place, data[e.start], problems) from None
+
+
+def _not_utf8(place: Position, byte: int, problems: Problems) -> BlueprintRefused:
+    return problems.refuse(place, "invalid-encoding", f"byte 0x{byte:02X} is not UTF-8", "save the file as UTF-8")
 
 
 def _place(source: str, index: int, file: str) -> Position:

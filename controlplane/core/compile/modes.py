@@ -22,7 +22,8 @@ from dataplane.contract.jobs import Mode
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far."""
+    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far. A name that
+    could not be resolved has no dataset."""
 
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
@@ -64,7 +65,7 @@ def _sql_slots(component: Component, body: SqlTransform, query: sql.Query, input
     found = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
     found.pop(fold.name_of(component), None)
     renamed = names.renamed(component)
-    datasets = {name: inputs.datasets[renamed.get(name, name)] for name in found}
+    datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in found}
     keyed = {} if declared else _proven_keys(found, datasets, inputs)
     slots = []
     for name, mode, reason in _chosen({name: verdict.planned for name, verdict in found.items()}, declared):
@@ -83,7 +84,7 @@ def _granule(key: KeyColumn) -> str:
 
 
 def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: Inputs) -> Slot:
-    dataset = inputs.datasets[names.renamed(component).get(name, name)]
+    dataset = inputs.datasets.get(names.renamed(component).get(name, name), "")
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode))
 
 

@@ -28,6 +28,7 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
+from controlplane.core.sql.syntax import check_brackets, syntax_problem
 from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract.encoding import digest
 
@@ -126,6 +127,7 @@ def analyse(text: str) -> Query:
 def _analysed(text: str) -> Query:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
+    check_brackets(text, lexemes)
     tree = _parse(text, lexemes)
     refs = references.from_tree(text, _without_paths(text, lexemes) if tree is None else tree)
     references.check_direct(text, refs)
@@ -167,12 +169,10 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
     plain = blank(text, tuple(x.token for x in lexemes if not x.in_hint))
     try:
         tree = _tree(plain)
-    except RecursionError:
-        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
     except Exception as e:  # the parser fails on hostile text in many ways; all of them mean the same here
-        if has_path(lexemes):
+        if has_path(lexemes) and not isinstance(e, RecursionError):
             return None
-        raise _syntax_problem(e) from e
+        raise syntax_problem(text, lexemes, e) from e
     return _query(tree)
 
 
@@ -186,11 +186,11 @@ def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
         return _query(_tree(plain))
     except SqlProblem:
         raise
-    except RecursionError:
-        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
+    except RecursionError as e:
+        raise syntax_problem(text, lexemes, e) from e
     except Exception as e:
-        problem = _syntax_problem(e)
-        problem.hint = problem.hint or "`variant_get(v, '$.a.b', 'string')` says the same as `v:a.b::string`"
+        problem = syntax_problem(text, lexemes, e)
+        problem.hint = "`variant_get(v, '$.a.b', 'string')` says the same as `v:a.b::string`"
         raise problem from e
 
 
@@ -215,14 +215,3 @@ def _is_about_arguments(description: str) -> bool:
         return False
     kind = getattr(exp, match[1] or "Func", None)
     return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Case)
-
-
-def _syntax_problem(error: Exception) -> SqlProblem:
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
-    if found is None:
-        return SqlProblem("invalid-sql", "the query cannot be parsed")
-    line = found.get("line") or 1
-    column = max((found.get("col") or 1) - len(found.get("highlight") or "x") + 1, 1)
-    message = re.sub(r"<Token .*?text: (.*?), line.*?>", r"'\1'", str(found.get("description") or "syntax error"))
-    message = re.sub(r"<class '.*?(\w+)'>", r"\1", message)
-    return SqlProblem("invalid-sql", message.rstrip("."), line, column)
