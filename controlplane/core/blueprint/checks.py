@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from controlplane.core import partitioning
@@ -126,38 +125,3 @@ def module_path(text: str) -> Fault | None:
 def partition(text: str) -> Fault | None:
     found = partitioning.template_fault(text)
     return Fault("invalid-partition", *found) if found else None
-
-
-_COLUMN = re.compile(r"\s*(`(``|[^`])+`|[^\s:`]+)(\s*:\s*|\s+)\S[\s\S]*")
-
-
-def ddl(text: str) -> Fault | None:
-    """Whether a text may be columns and types; Spark says whether it is."""
-    hint = "for example: year INT, name STRING"
-    try:
-        bad = next((c for c in _columns(text) if not _COLUMN.fullmatch(c)), None)
-    except ValueError as e:
-        return Fault("invalid-schema", str(e), hint)
-    if bad is None:
-        return None
-    return Fault("invalid-schema", f"{shown(bad.strip())} is no column with a type", hint)
-
-
-def _columns(text: str) -> Iterator[str]:
-    """Split at commas outside of brackets and quotes. Raises ValueError where these do not close."""
-    depth, start, quote = 0, 0, ""
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "`'\"":
-            quote = character
-        elif character in "<(":
-            depth += 1
-        elif character in ">)":
-            depth -= 1
-        elif character == "," and depth == 0:
-            yield text[start:position]
-            start = position + 1
-    if quote or depth:
-        raise ValueError(f"{quote or 'a bracket'} is not closed")
-    yield text[start:]

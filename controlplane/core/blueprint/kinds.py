@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
+from controlplane.core.schema import ddl
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
@@ -141,6 +142,25 @@ class SourceText:
 
     def schema(self) -> JsonSchema:
         return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns and types as DDL, of which each wrong word is told at its place."""
+
+    def read(self, node: Node, reading: Reading) -> str:
+        text = text_of(node, reading, "columns and types as text")
+        faults = ddl.refused(text, ddl.ddl_faults(text))
+        if not faults:
+            return text
+        assert isinstance(node, Scalar)
+        place = text_place(node, reading.document)
+        for line, column, fault in ddl.lines_and_columns(text, faults):
+            reading.problems.add(place.at(line, column), "invalid-schema", fault.message, fault.hint)
+        raise BlueprintRefused
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)

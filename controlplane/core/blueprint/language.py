@@ -194,6 +194,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
+        sort_places=fields.item_places(SORT_BY),
     )
 
 

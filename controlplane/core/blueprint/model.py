@@ -88,6 +88,7 @@ class KeyColumn:
     column: str
     granule: str = ""  # hour | day | month | year
     buckets: int = 0
+    place: Position | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class PythonTransform:
     requirements: tuple[str, ...]
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
+    entrypoint_place: Position | None = field(default=None, compare=False)  # where it is named
 
     @property
     def is_inline(self) -> bool:
@@ -175,6 +177,7 @@ class Expectation:
     rows: tuple[int | None, int | None] | None
     on_fail: str
     threshold: float
+    unique_places: tuple[Position, ...] = field(default=(), compare=False)
 
     @property
     def in_words(self) -> str:
@@ -208,6 +211,7 @@ class Component:
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
+    sort_places: tuple[Position, ...] = field(default=(), compare=False)
 
     @property
     def quarantines(self) -> bool:

@@ -42,6 +42,8 @@ Code: TypeAlias = Literal[
     "invalid-schema",
     "missing-file",
     "invalid-python",
+    "missing-entrypoint",
+    "unsupported-signature",
     "missing-input",
     "self-reference",
     "cycle",

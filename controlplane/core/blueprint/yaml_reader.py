@@ -28,6 +28,7 @@ from controlplane.core.blueprint.nodes import (
     resolve,
 )
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
+from controlplane.core.blueprint.yaml_words import yaml_fault
 
 MOST_BYTES = 5_000_000
 MOST_DEPTH = 64
@@ -39,13 +40,6 @@ _FORBIDDEN = re.compile("[^\t\n\r -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff0
 _FORBIDDEN_IN_VALUES = re.compile("[\0\ud800-\udfff]")  # can be escaped, but no database or file name takes them
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")  # of a file that was read with `surrogateescape`
 _MOST_CHARACTERS_SHOWN = 20
-_HINTS = {
-    "'\\t'": "indent with spaces, not tabs",
-    "mapping values are not allowed": "put a text that holds ': ' in quotes",
-    "expected <block end>": "check the indentation",
-    "undefined alias": "write the value out",
-    "found unknown escape": "use single quotes, or double the backslash",
-}
 
 
 def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES) -> YamlDocument | None:
@@ -101,12 +95,13 @@ def _events(source: str, file: str, problems: Problems) -> Iterator[yaml.Event]:
     try:
         yield from yaml.parse(source, Loader=_loader(source))
     except yaml.MarkedYAMLError as e:
-        place = _at(e.problem_mark or e.context_mark, file)
-        message = ": ".join(filter(None, (e.context, e.problem)))
-        hint = next((h for part, h in _HINTS.items() if part in message), "")
-        raise problems.refuse(place, "invalid-yaml", message, hint) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as e:  # the parser converts some escapes without checks
-        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", shown(str(e)), "look for unusual escapes") from None
+        fault = yaml_fault(e.context or "", e.problem or "")
+        mark = e.context_mark if fault.at_opening else e.problem_mark
+        place = _at(mark or e.problem_mark or e.context_mark, file)
+        raise problems.refuse(place, "invalid-yaml", fault.message, fault.hint) from None
+    except (yaml.YAMLError, ValueError, OverflowError):  # the parser converts some escapes without checks
+        message = "an escape in double quotes stands for no character"
+        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", message, "look for \\U and \\x") from None
 
 
 class _Mark(Protocol):

@@ -14,7 +14,7 @@ from controlplane.core import sql
 from controlplane.core.blueprint import QUARANTINE, Draft, PythonTransform, Read, SqlTransform, Write
 from controlplane.core.blueprint.checks import name as name_fault
 from controlplane.core.compile import checks as of_checks
-from controlplane.core.compile import connectors, graph, identity, modes, names
+from controlplane.core.compile import columns, connectors, graph, identity, modes, names
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.graph import Graph
 from controlplane.core.compile.identity import Named
@@ -71,6 +71,7 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
+    problems.extend(columns.problems(nodes, parsed.keys()))
     if problems:
         raise InvalidBlueprint(tuple(sorted(set(problems))))
     return Desired(nodes, found.order, found, _depths(found), by_flow)

@@ -6,6 +6,7 @@ Does not belong here: how inputs are read (`modes`), what identifies a node (`id
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
 from controlplane.core import sql
 from controlplane.core.blueprint import Component, Draft, PythonTransform, SqlTransform, Write, draft
@@ -51,6 +52,13 @@ def _located(component: Component, problem: Problem) -> Problem:
     if isinstance(body, PythonTransform) and problem.file != body.main:  # a module that lies in a file of its own
         return problem
     place = component.place
+    if problem.code == "missing-entrypoint" and isinstance(body, PythonTransform) and body.entrypoint_place:
+        return replace(
+            problem,
+            file=body.entrypoint_place.file,
+            line=body.entrypoint_place.line,
+            column=body.entrypoint_place.column,
+        )
     if isinstance(body, SqlTransform | PythonTransform):
         place = body.text.at(problem.line, problem.column)
     return Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)

@@ -6,7 +6,7 @@ Does not belong here: blueprints, datasets that exist, hints of users.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,8 +22,9 @@ from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import KnownNames
+from controlplane.core.sql.output_columns import OutputColumns, mentioned_columns
 from controlplane.core.sql.paths import has_path, without_paths
-from controlplane.core.sql.problems import SqlProblem
+from controlplane.core.sql.problems import SqlProblem, line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.scan import Lexeme, scan
@@ -76,6 +77,23 @@ class Query:
     ) -> tuple[str, ...] | None:
         """The names of the output's columns, empty where Spark makes one up; None where the text does not tell."""
         return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
+
+    def output_columns(
+        self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
+    ) -> OutputColumns:
+        """The output's columns with their places. `columns` as for `outputs`."""
+        return self._analysis().output_columns(_known(columns, case_sensitive=case_sensitive))
+
+    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
+        """Columns that the text names: name, line, column, and whether it is all of the name (not so in `a.b`)."""
+        tree = _parse(self.text, self._lexemes)
+        for name, offset, is_all in mentioned_columns(tree) if tree is not None else ():
+            yield name, *line_column(self.text, offset), is_all
+
+    def parameter_place(self, name: str) -> tuple[int, int]:
+        """Line and column of the first `:name`."""
+        found = next((at for at, one in _parameters(self._lexemes) if one == name), 0)
+        return line_column(self.text, found)
 
     def _analysis(self) -> Analysis:
         """From a new tree: those of thousands of queries would not fit in memory."""
@@ -137,7 +155,7 @@ def _analysed(text: str) -> Query:
         text=text,
         digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
         references=refs,
-        parameters=frozenset(_parameters(lexemes)),
+        parameters=frozenset(name for _, name in _parameters(lexemes)),
         volatile=found,
         parsed=tree is not None,
         _lexemes=lexemes,
@@ -157,11 +175,11 @@ def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
     return lexemes[:end]
 
 
-def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterable[str]:
-    """Names after a colon that has no operand before it (`v:name` is a path in a variant)."""
+def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[int, str]]:
+    """Offsets of colons that have no operand before them (`v:name` is a path in a variant), and the names behind."""
     for before, colon, name in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
         if colon.is_symbol(":") and name.token.kind in ("word", "quoted") and before.role == "open":
-            yield name.token.name
+            yield colon.token.start, name.token.name
 
 
 def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
