@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
+from controlplane.core.blueprint.model import ParamValue, Position, TextPlace, Use
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
-from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, ProblemsOfUse, shown
 from controlplane.core.schema import ddl
 
 T = TypeVar("T")
@@ -27,12 +27,22 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is being read: the document, the files sent along, the problems so far; and in which component."""
+    """What is being read: the document, the files sent along, the problems so far; and in which component.
+
+    `uses`: the components that take parts from elsewhere in the document.
+    """
 
     document: YamlDocument
     files: Mapping[str, str]
     problems: Problems
     component: str = ""
+    uses: Mapping[str, Use] = field(default_factory=dict)
+
+    def within(self, component: str) -> Reading:
+        """For one component: its problems in parts from elsewhere name it."""
+        use = self.uses.get(component)
+        problems = self.problems if use is None else ProblemsOfUse(self.problems, use)
+        return replace(self, component=component, problems=problems)
 
     def refuse(self, at: Node | Position, code: Code, message: str, hint: str = "") -> BlueprintRefused:
         return self.problems.refuse(at if isinstance(at, Position) else at.place, code, message, hint)
@@ -144,20 +154,25 @@ class SourceText:
         return {"type": "string", "minLength": 1}
 
 
+def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> bool:
+    """Report each wrong word of columns and types. Whether there is one."""
+    faults = ddl.refused(node.text, ddl.ddl_faults(node.text))
+    place = text_place(node, document)
+    for line, column, fault in ddl.lines_and_columns(node.text, faults):
+        problems.add(place.at(line, column), "invalid-schema", fault.message, fault.hint)
+    return bool(faults)
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Columns and types as DDL, of which each wrong word is told at its place."""
 
     def read(self, node: Node, reading: Reading) -> str:
         text = text_of(node, reading, "columns and types as text")
-        faults = ddl.refused(text, ddl.ddl_faults(text))
-        if not faults:
-            return text
         assert isinstance(node, Scalar)
-        place = text_place(node, reading.document)
-        for line, column, fault in ddl.lines_and_columns(text, faults):
-            reading.problems.add(place.at(line, column), "invalid-schema", fault.message, fault.hint)
-        raise BlueprintRefused
+        if report_columns(node, reading.document, reading.problems):
+            raise BlueprintRefused
+        return text
 
     def schema(self) -> JsonSchema:
         return {"type": "string"}

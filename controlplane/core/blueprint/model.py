@@ -25,6 +25,22 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """A component that takes parts from elsewhere in its blueprint. It stands between `start` and `end`."""
+
+    component: str
+    start: Position
+    end: Position | None
+
+    def told(self, place: Position, message: str) -> str:
+        """A message about the component; it names the component where the place is that of a part from elsewhere."""
+        is_own = self.start <= place and (self.end is None or place < self.end)
+        if is_own or place.file != self.start.file:
+            return message
+        return f"{message}; component {self.component} on line {self.start.line} uses it"
+
+
+@dataclass(frozen=True, slots=True)
 class TextPlace:
     """Where the first character of a user's text stands.
 
@@ -212,6 +228,7 @@ class Component:
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
+    use: Use | None = field(default=None, compare=False)
 
     @property
     def quarantines(self) -> bool:

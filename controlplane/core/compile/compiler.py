@@ -147,6 +147,12 @@ class _Step:
 
     def compile(self) -> Node | None:
         """None where something is wrong with it, or with what it reads."""
+        known = len(self.problems)
+        node = self._compiled()
+        self.problems[known:] = [names.of_use(self.named.component, problem) for problem in self.problems[known:]]
+        return node
+
+    def _compiled(self) -> Node | None:
         if self.named.component.name in self.named.text.unsound:
             self._checks()  # what is known of modes may be wrong by what could not be read
             return None

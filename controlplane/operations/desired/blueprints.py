@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from controlplane.core.blueprint import Draft
+from controlplane.core.compile import nodes
 from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import packs
+from controlplane.core.model import packs, revisions
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
@@ -20,12 +21,12 @@ from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import drafts, pins
 from controlplane.operations.desired.drafts import Source as Source
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-MAIN = "main"
+MAIN = revisions.MAIN
 
 
 def validate(sources: Sequence[Source]) -> Checked:
@@ -83,9 +84,16 @@ def require_main(branch: str) -> None:
 
 
 def apply(
-    ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
+    ctx: Context,
+    branch: str,
+    sources: Sequence[Source],
+    *,
+    dry_run: bool = False,
+    expected: int | None = None,
+    unseen: Mapping[str, str] = source_changes.ALL_SEEN,
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
+    `unseen`: why a source was not looked at for it.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -96,15 +104,24 @@ def apply(
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
-            return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
+            plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return edit.answer(plan, facts, unseen)
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = _edit(ctx, tx, branch, found, sources)
         _commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
-        answer = edit.answer(plan, facts)
+        answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
+
+
+def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
+    """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
+    found = drafts.read(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = _edit(ctx, tx, branch, found, sources)
+    return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +138,10 @@ class _Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: StoreSnapshot) -> ApplyAnswer:
+    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str]) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
+        told = source_changes.of_plan(plan, facts, unseen)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told)}
 
 
 def _edit(ctx: Context, tx: Tx, branch: str, found: Sequence[Draft], sources: Sequence[Source]) -> _Edit:
