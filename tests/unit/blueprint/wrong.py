@@ -143,7 +143,9 @@ COLUMNS = (
     sql("a key column", "SELECT month, count(*) AS n FROM flights GROUP BY month",
         Told("unknown-column", "'mnth'", "'month'"), more="      partition_by: [^mnth]\n"),
     sql("a check of derived columns", "SELECT month, count(*) AS n FROM flights GROUP BY month",
-        Told("unknown-column", "'carrier'", "there is month, n"), more="    expect: [{check: n > 0 AND ^carrier = 'a'}]\n"),
+
+            Told("unknown-column", "'carrier'", "there is month, n"),
+        more="    expect: [{check: n > 0 AND ^carrier = 'a'}]\n"),
     sql("columns that a lambda or a unit brings", "SELECT month, array(1) AS t FROM flights",
         more="    expect: [{check: 'exists(t, x -> x > month) AND date_diff(HOUR, month, month) = 0'}]\n"),
     flow("columns of a declared source",
@@ -184,7 +186,8 @@ SCHEMAS = (
 )  # fmt: skip
 
 LANGUAGE = (
-    flow("a format", "  f: {read: {connector: files, path: /f, format: ^cvs}}\n", Told("invalid-value", "'cvs'", "'csv'")),
+    flow("a format", "  f: {read: {connector: files, path: /f, format: ^cvs}}\n",
+        Told("invalid-value", "'cvs'", "'csv'")),
     flow("a key", "  f: {read: {connector: files, path: /f, format: csv, ^schem: a INT}}\n",
          Told("unknown-key", "'schem'", "'schema'")),
     flow("a dataset to write", "  f: {transform: {sql: SELECT 1 AS n}}\n"
@@ -208,13 +211,15 @@ def python(name: str, code: str, inputs: str, *told: Told, more: str = "") -> Wr
 PYTHON = (
     python("an argument", "def transform(raw, ^flihgts):\n    return raw", "{raw: all, ^flights: all}",
            Told("missing-input", "'flihgts'", "'flights'"), Told("unused-input", "'flights'", "'flihgts'")),
-    python("an argument on a line of its own", "def transform(\n    raw,\n    *,\n    ^other,\n): return raw", "{raw: all}",
+    python("an argument on a line of its own", "def transform(\n    raw,\n    *,\n    ^other,\n): return raw",
+        "{raw: all}",
            Told("missing-input", "'other'", "inputs: {other: all}")),
     python("a constant as an argument", "def transform(raw, ^least): return raw", "{raw: all}",
            Told("missing-input", "'least'", "params['least']"), more="      params: {least: 1}\n"),
     python("an input without an argument", "def transform(raw): return raw", "{raw: all, ^flights: all}",
            Told("unused-input", "'flights'", "def transform(flights, ...)")),
-    python("a bracket", "def transform^(raw:\n    return raw", "{raw: all}", Told("invalid-python", "'(' is never closed")),
+    python("a bracket", "def transform^(raw:\n    return raw", "{raw: all}",
+        Told("invalid-python", "'(' is never closed")),
     python("a colon", "def transform(raw)^\n    return raw", "{raw: all}", Told("invalid-python", "':' is missing")),
     python("no body", "def transform(raw):\n^return raw", "{raw: all}", Told("invalid-python", "nothing is indented")),
     python("an entrypoint", "^def clean(raw): return raw", "{raw: all}",
