@@ -192,7 +192,10 @@ def _of_error(case: _Case, error: TaskError) -> Verdict:
 
 def _first_line(error: TaskError) -> str:
     line = next(iter(error["message"].splitlines()), "")
-    return f"{error['condition']}: {line}" if error["condition"] else line
+    condition = error["condition"]
+    if not condition or line.startswith(condition):
+        return line
+    return f"{condition}: {line}"
 
 
 def _report(case: _Case, error: TaskError) -> ErrorReport:

@@ -75,10 +75,15 @@ def test_a_slow_dataset_belongs_to_what_it_read_last() -> None:
 
 
 def test_a_dataset_commits_once_in_a_run() -> None:
+    """What commits again begins the next one, even if something of the same run led to it."""
     past = History()
     past.first()
-    past.commit("a.all", 4, "a.both", cause="forced")
-    assert past.told()["a.all:2"] == ["a.all:2"]
+    past.commit("a.left", 11)
+    past.commit("a.all", 14, "a.both", "a.left")
+    past.commit("a.both", 13, "a.left", "a.right")
+    past.commit("a.all", 15, "a.both", "a.left")
+    assert past.told()["a.left:2"] == ["a.left:2", "a.all:2", "a.both:2"]
+    assert past.told()["a.all:3"] == ["a.all:3"]
 
 
 def test_what_an_operator_asked_for_at_a_time_is_one_run() -> None:
