@@ -26,6 +26,7 @@ from controlplane.core.blueprint.example_model import (
 from controlplane.core.blueprint.expectations import NO_TEXT
 from controlplane.core.blueprint.kinds import (
     Choice,
+    Columns,
     Fault,
     JsonSchema,
     Options,
@@ -103,7 +104,7 @@ FORMAT: Key[str | None] = Key(
     "format", Choice(("csv", "json", "parquet", "orc", "text")), None, "Format of the file; else that of the input."
 )
 OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader; else those of the input.")
-SCHEMA = Key("schema", Text((checks.ddl,)), "", "Columns as DDL; else those of the input.")
+SCHEMA = Key("schema", Columns(), "", "Columns as DDL; else those of the input.")
 _OF_FILES = (FORMAT, OPTIONS)
 
 
