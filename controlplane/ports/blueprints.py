@@ -1,4 +1,4 @@
-"""The part of a transaction that is about blueprints, pauses, forces, branches, audited changes and answers.
+"""The part of a transaction that is about blueprints, pauses, forces, audited changes and answers.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -41,11 +41,6 @@ class Blueprints(Protocol):
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         """Give these datasets a number that none in the namespace had before, in any branch; the number."""
-
-    def copy_branch(self, source: str, target: str) -> None:
-        """A new branch points to what `source` has by now: newest revisions, pauses, forces, states, half-built roots,
-        pinned schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is
-        new."""
 
     def put_change(self, change: Change) -> None: ...
 

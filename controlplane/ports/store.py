@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from controlplane.ports.blueprints import Blueprints
+from controlplane.ports.branches import Branches
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
 from controlplane.ports.leases import Leases
@@ -23,7 +24,20 @@ from controlplane.ports.upkeep import Upkeep
 
 
 class Tx(
-    Blueprints, Nodes, Listings, States, Traces, Queue, Drivers, Projections, Events, Leases, Packs, Upkeep, Protocol
+    Blueprints,
+    Branches,
+    Nodes,
+    Listings,
+    States,
+    Traces,
+    Queue,
+    Drivers,
+    Projections,
+    Events,
+    Leases,
+    Packs,
+    Upkeep,
+    Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 

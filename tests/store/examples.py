@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from controlplane.core.model.access import Token
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
@@ -41,6 +42,11 @@ def error(message: str = "bad \x00 row 🛩") -> TaskError:
         column=None,
         detail="at\n  here",
     )
+
+
+def branch(name: str = "dev", **other: Any) -> Branch:
+    made = Branch(name=name, source="main", at=17.25, actor="ann", expires=99.5, redirects={"to": "flights.to_dev"})
+    return replace(made, **other)
 
 
 def revision(number: int = 1, dataflow: str = "flights", **other: Any) -> Revision:

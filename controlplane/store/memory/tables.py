@@ -11,6 +11,7 @@ from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
 from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
@@ -73,10 +74,12 @@ class CowDict(MutableMapping[K, V]):
 class NamespaceTables:
     """All that one namespace holds."""
 
+    branches: CowDict[str, Branch] = field(default_factory=CowDict)
+    forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow or dataset: what is main's
     dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
     revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
     uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
-    pauses: CowDict[Named, None] = field(default_factory=CowDict)
+    pauses: CowDict[Named, bool] = field(default_factory=CowDict)  # False: in a branch, what main has paused goes on
     forces: CowDict[Named, int] = field(default_factory=CowDict)
     changes: CowDict[int, Change] = field(default_factory=CowDict)
     answers: CowDict[str, tuple[float, Answer]] = field(default_factory=CowDict)  # since when

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
@@ -22,6 +23,13 @@ from dataplane.contract.schemas import Schema
 
 class SqlStates(Part):
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        own = self._own_states(branch, datasets)
+        if branch == MAIN:
+            return own
+        missing = None if datasets is None else [d for d in datasets if d not in own]
+        return {**self._own_states(MAIN, missing), **own}
+
+    def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         head, state = db.heads.c, db.states.c
         same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
         newest = select(db.states).join(db.heads, same & (head.seq == state.seq))
@@ -29,6 +37,15 @@ class SqlStates(Part):
         return {s.dataset: s for s in self._read_states(list(rows))}
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        own = self._own_history(branch, dataset, limit, before_seq)
+        if branch == MAIN or len(own) == limit:
+            return own
+        head = self._row(self._select(db.heads, branch=branch, dataset=dataset))
+        if head is not None and (before_seq is None or before_seq > head.fork):
+            before_seq = head.fork + 1
+        return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
+
+    def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
         wanted = self._select(db.states, branch=branch, dataset=dataset)
         if before_seq is not None:
             wanted = wanted.where(db.states.c.seq < before_seq)
@@ -47,14 +64,26 @@ class SqlStates(Part):
 
     def _move_head(self, state: State, expected_seq: int) -> bool:
         of = {"branch": state.branch, "dataset": state.dataset}
-        if expected_seq == 0:
+        if expected_seq == 0 and state.branch == MAIN:
             return self._insert_one(db.heads, **of, seq=state.seq)
         there = self._mine(db.heads, **of, seq=expected_seq)
-        return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
+        if self._change(update(db.heads).where(there).values(seq=state.seq)) == 1:
+            return True
+        return self._is_at_main(state, expected_seq) and self._insert_one(
+            db.heads, **of, seq=state.seq, fork=expected_seq
+        )
+
+    def _is_at_main(self, state: State, expected_seq: int) -> bool:
+        """Whether what is expected of a branch's dataset is what main has."""
+        if state.branch == MAIN:
+            return False
+        head = self._row(self._select(db.heads, branch=MAIN, dataset=state.dataset))
+        return expected_seq == (head.seq if head is not None else 0)
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
-        rows = self._among(self._select(db.pins, branch=branch), db.pins.c.dataset, datasets)
-        return {row.dataset: (row.settings, json.loads(row.schema)) for row in rows}
+        rows = self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, datasets)
+        own_last = sorted(rows, key=lambda row: row.branch != MAIN)
+        return {row.dataset: (row.settings, json.loads(row.schema)) for row in own_last}
 
     def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
         self._mark(branch, dataset)
@@ -97,9 +126,12 @@ class SqlStates(Part):
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         wanted = set(states)
-        some = self._select(db.states, branch=branch).where(db.states.c.seq.in_({seq for _, seq in wanted}))
+        some = select(db.states).where(self._over_main(db.states, branch))
+        some = some.where(db.states.c.seq.in_({seq for _, seq in wanted}))
         rows = self._among(some, db.states.c.dataset, (dataset for dataset, _ in wanted))
-        return self._read_states([row for row in rows if (row.dataset, row.seq) in wanted])
+        own_last = sorted(rows, key=lambda row: row.branch != MAIN)
+        found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
+        return self._read_states(list(found.values()))
 
     def put_begun(self, begun: UnfinishedRun) -> None:
         self._lock_queue()  # who ends a run ends its tasks as well: both in one order
@@ -126,8 +158,9 @@ class SqlStates(Part):
     # --- projections
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        of = self._select(db.publications, branch=branch)
-        return {row.dataset: _publication(row) for row in self._some(of, db.publications.c.dataset, datasets)}
+        of = select(db.publications).where(self._over_main(db.publications, branch))
+        rows = self._some(of, db.publications.c.dataset, datasets)
+        return {row.dataset: _publication(row) for row in sorted(rows, key=lambda row: row.branch != MAIN)}
 
     def put_publication(self, publication: Publication) -> None:
         self._upsert(db.publications, [_publication_row(publication)])
