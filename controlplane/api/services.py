@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.operations.context import Context
-from controlplane.operations.planning.planner import Planners
+from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages

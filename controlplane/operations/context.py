@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from controlplane.core.plan import Plan
-from controlplane.operations.planning.planner import Planners
+from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store

@@ -34,6 +34,9 @@ class Branches(Protocol):
     def own_dataflows(self, branch: str) -> dict[str, int]:
         """Dataflows that were edited or deleted in a branch, with the revision of main that they come from, or 0."""
 
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        """Datasets that have states of their own in a branch."""
+
     def share(self, branch: str, datasets: Iterable[str]) -> None:
         """These datasets of a branch are main's from now on: its own states of them go, and what it asked for."""
 

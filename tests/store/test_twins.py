@@ -201,7 +201,7 @@ def look(tx: Tx) -> list[object]:
     everything: list[object] = [
         [tx.known_uids(b, f) for b in ASKED for f in ("flights", "other")],
         [tx.last_number(b, f) for b in ASKED for f in ("flights", "other")],
-        [(tx.revisions(b), tx.revisions(b, ["other"]), tx.own_dataflows(b)) for b in ASKED],
+        [(tx.revisions(b), tx.revisions(b, ["other"]), tx.own_dataflows(b), tx.own_datasets(b)) for b in ASKED],
         [(tx.states(b), tx.states(b, ["flights.a"]), tx.forces(b)) for b in ASKED],
         [tx.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
         tx.branches(),

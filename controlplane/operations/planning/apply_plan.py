@@ -20,6 +20,7 @@ from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
 
 AGAIN_S = 1.0
+BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less than any that a blueprint gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,13 @@ class PlanExecutor:
         *,
         since_trace: int = 0,
         troubles: Troubles | None = None,
+        priority: int = 0,
     ) -> None:
+        """`priority` is added to that of all tasks."""
         self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
         self._since_trace = since_trace
         self._troubles = troubles or Troubles()
+        self._priority = priority
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
@@ -63,7 +67,7 @@ class PlanExecutor:
     def _pass(self) -> Pass:
         with self._planner.looking() as (plan, facts):
             held = self._held(plan, facts)
-            decided = [d for d in plan.decisions if d.dataset not in held]
+            decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
             steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
             demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
@@ -72,6 +76,10 @@ class PlanExecutor:
         changed = self._carry_out(carrying, todo) if todo else 0
         failing = self._held(plan, facts) if self._troubles.units else ()
         return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
+
+    def _ranked(self, decision: Decision) -> Decision:
+        """With the priority that this branch's work has."""
+        return _with_priority(decision, self._priority) if self._priority and _asks(decision) else decision
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
@@ -165,6 +173,21 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Stored
             return tasks, jobs
         case Keep() | Commit():
             return (), {}
+        case other:
+            assert_never(other)
+
+
+def _with_priority(decision: Decision, more: int) -> Decision:
+    """The same, with more (or less) priority for all its tasks."""
+    match decision.step:
+        case Compute() | RunChecks() | Sync() as step:
+            tasks = tuple(replace(task, priority=task.priority + more) for task in step.tasks)
+            return replace(decision, step=replace(step, tasks=tasks))
+        case Learn() as step:
+            task = replace(step.task, priority=step.task.priority + more)
+            return replace(decision, step=replace(step, task=task))
+        case Keep() | Commit():
+            return decision
         case other:
             assert_never(other)
 

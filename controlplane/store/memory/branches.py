@@ -29,7 +29,7 @@ class MemoryBranches(MemoryQueue):
         self._space.branches[branch.name] = branch
         if branch.source != MAIN:
             self._copy(branch.source, branch.name)
-        self._mark(branch.name, change_marks.BRANCHES)
+        self._mark(MAIN, change_marks.BRANCHES)
 
     def _copy(self, source: str, target: str) -> None:
         of = self._space
@@ -47,7 +47,7 @@ class MemoryBranches(MemoryQueue):
 
     def put_branch(self, branch: Branch) -> None:
         self._space.branches[branch.name] = branch
-        self._mark(branch.name, change_marks.BRANCHES)
+        self._mark(MAIN, change_marks.BRANCHES)
 
     def drop_branch(self, name: str) -> None:
         if self._space.branches.pop(name, None) is None:
@@ -61,6 +61,9 @@ class MemoryBranches(MemoryQueue):
     def own_dataflows(self, branch: str) -> dict[str, int]:
         own = [name for b, name in self._space.dataflows if b == branch]
         return {name: self._space.forks.get((branch, name), 0) for name in own}
+
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        return frozenset(name for b, name in self._space.states if b == branch)
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
         names = list(datasets)

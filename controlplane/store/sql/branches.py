@@ -38,7 +38,7 @@ class SqlBranches(SqlQueue):
         if branch.source != MAIN:
             for table in COPIED:
                 self._copy(table, branch.source, branch.name)
-        self._mark(branch.name, change_marks.BRANCHES)
+        self._mark(MAIN, change_marks.BRANCHES)
 
     def _is_known(self, name: str) -> bool:
         """Something is left of a branch of that name."""
@@ -53,7 +53,7 @@ class SqlBranches(SqlQueue):
 
     def put_branch(self, branch: Branch) -> None:
         self._upsert(db.branches, [_branch_row(branch)])
-        self._mark(branch.name, change_marks.BRANCHES)
+        self._mark(MAIN, change_marks.BRANCHES)
 
     def drop_branch(self, name: str) -> None:
         if not self._delete(db.branches, name=name):
@@ -65,6 +65,9 @@ class SqlBranches(SqlQueue):
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         return {row.dataflow: row.fork for row in self._rows(self._select(db.dataflows, branch=branch))}
+
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        return frozenset(row.dataset for row in self._rows(self._select(db.heads, branch=branch)))
 
     def share(self, branch: str, datasets: Iterable[str]) -> None:
         names = list(datasets)
