@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, why_views
+from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
@@ -44,6 +45,7 @@ def validate(
     ctx: typer.Context,
     files: options.Files,
     connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
+    expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -54,6 +56,9 @@ def validate(
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
+    if expand and not problems:
+        texts = expansions(session, files)
+        value, lines = {**value, "expanded": texts}, tuple("\n".join(texts.values()).splitlines())
     tried = _tried(session, files, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
@@ -127,16 +132,17 @@ def status(
 def why(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Show the chain of causes of a dataset or partition, down to the line of code or the source object."""
+    """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
     session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
     with session.connect(home) as client:
-        value = client.why(dataset, partition if slash else None, branch=branch)
-    show(value, views.why(value), session.output)
+        value = client.why(dataset, partition if slash else None, branch=branch, shows_all=shows_all)
+    show(value, why_views.why(value, shows_all=shows_all), session.output)
 
 
 def logs(

@@ -28,6 +28,7 @@ from controlplane.ports.store import Tx
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
+from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
@@ -48,7 +49,7 @@ def _over_main(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | Non
     return {**_of_branch(shelf, MAIN, wanted), **_of_branch(shelf, branch, wanted)}
 
 
-class MemoryTx(MemoryBranches, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
