@@ -11,18 +11,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from controlplane import logs
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, MergeConflict, Problem
 from controlplane.core.model.answers import ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
 STATUS = {
+    "branch-exists": 409,
+    "branch-protected": 403,
     "corrupt-node": 500,
     "fenced": 409,
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,
     "invalid-request": 422,
     "log-gone": 404,
+    "merge-conflict": 409,
     "name-taken": 409,
     "not-found": 404,
     "not-supported": 422,
@@ -86,6 +89,8 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
+    if isinstance(error, MergeConflict):
+        problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems
         detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"

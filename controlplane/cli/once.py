@@ -39,7 +39,6 @@ def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], 
     from controlplane.operations.desired import blueprints, controls
     from controlplane.operations.inspect import overview
 
-    blueprints.require_main(wish.branch)
     context = server.context("run")
     with server.store.read() as tx:
         event = tx.last_event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -92,6 +93,25 @@ class BranchExists(HeadgateError):
 
     def __init__(self, branch: str) -> None:
         super().__init__(f"there is a branch {branch} already")
+
+
+class BranchProtected(HeadgateError):
+    """A branch that changes by merges alone was to be edited."""
+
+    code = "branch-protected"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
+
+
+class MergeConflict(HeadgateError):
+    """Both branches changed the same component, or what is around the components. The problems say which."""
+
+    code = "merge-conflict"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts")
+        self.problems = tuple(problems)
 
 
 class NameTaken(HeadgateError):

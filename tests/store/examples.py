@@ -46,7 +46,7 @@ def error(message: str = "bad \x00 row 🛩") -> TaskError:
 
 
 def branch(name: str = "dev", **other: Any) -> Branch:
-    made = Branch(name=name, source="main", at=17.25, actor="ann", expires=99.5, redirects={"to": "flights.to_dev"})
+    made = Branch(name=name, source="main", at=17.25, actor="ann", expires=99.5)
     return replace(made, **other)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
@@ -226,5 +224,5 @@ def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
 def test_making_one_costs_one_row(forked: World) -> None:
     before = forked.store.statements
     with forked.begin() as tx:
-        tx.create_branch(replace(branch("try"), redirects={}))
+        tx.create_branch(branch("try"))
     assert forked.store.statements - before <= 5  # is it new, the row, and its mark

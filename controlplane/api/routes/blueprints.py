@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, branch_of, etag, flows_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
@@ -102,7 +102,7 @@ def apply(
     call: Called, sources: Sources, expected: Expected, branch: Annotated[str, Query()] = "main", dry_run: bool = False
 ) -> Answer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
-    blueprints.require_main(branch)
+    branch_of(call, branch)
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
 

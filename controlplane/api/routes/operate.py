@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of, target_of
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -72,10 +73,10 @@ def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_0
 def audit(
     call: Called,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-    branch: Annotated[str, Query()] = blueprints.MAIN,
+    branch: Annotated[str, Query()] = MAIN,
 ) -> Answer[AuditAnswer]:
     """Who changed what is wanted in a branch, or installation-wide; the last changes first."""
-    return answer(tasks.audit(call.context, branch_of(branch), limit))
+    return answer(tasks.audit(call.context, branch_of(call, branch), limit))
 
 
 def _each(

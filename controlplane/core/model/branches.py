@@ -5,20 +5,17 @@ Does not belong here: which datasets are a branch's own (that follows from texts
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MAIN = "main"
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """Times are seconds since 1970. `source` is the branch that it was made from.
 
-    `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`: components that write
-    to another component's target in this branch, by name; no other one writes.
+    `expires`: None for a branch that stays. `protected`: it changes by merges alone.
     """
 
     name: str
@@ -27,8 +24,3 @@ class Branch:
     actor: str
     expires: float | None = None
     protected: bool = False
-    redirects: Mapping[str, str] = field(default_factory=dict)
-
-
-def is_name(text: str) -> bool:
-    return NAME.fullmatch(text) is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.compile.nodes import Desired
@@ -12,11 +13,12 @@ from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs, revisions
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import pins
+from controlplane.operations.desired import branches, pins
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
@@ -44,12 +46,12 @@ def validate(sources: Sequence[Source]) -> Checked:
 
 def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
-    blueprints = _parse(sources)
+    blueprints = parse_all(sources)
     revisions = [_revision(b, s, MAIN, 1, {}) for b, s in zip(blueprints, sources, strict=True)]
     return compile_cached(revisions, "default", _by_flow(blueprints))
 
 
-def _parse(sources: Sequence[Source]) -> list[Blueprint]:
+def parse_all(sources: Sequence[Source]) -> list[Blueprint]:
     problems: list[Problem] = []
     blueprints: list[Blueprint] = []
     for source in sources:
@@ -96,13 +98,6 @@ def _revision(
     )
 
 
-def require_main(branch: str) -> None:
-    """Of what users ask for. Tables of other branches have no place of their own yet. Raises InvalidBlueprint."""
-    if branch != MAIN:
-        message = f"blueprints are applied to {MAIN}, later releases bring other branches than that"
-        raise InvalidBlueprint((Problem("", 0, 0, "not-supported", message, "leave the branch out"),))
-
-
 def apply(
     ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
 ) -> ApplyAnswer:
@@ -110,18 +105,19 @@ def apply(
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
-    blueprints = _parse(sources)
+    blueprints = parse_all(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = _edit(ctx, tx, branch, blueprints, sources)
+        edit = edit_of(ctx, tx, branch, blueprints, sources)
         if dry_run:
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
     with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
-            edit = _edit(ctx, tx, branch, blueprints, sources)
-        _commit(ctx, tx, edit, expected)
+            edit = edit_of(ctx, tx, branch, blueprints, sources)
+        commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
         answer = edit.answer(plan, facts)
     ctx.wake()
@@ -129,7 +125,7 @@ def apply(
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class Edit:
     """New revisions of some dataflows, and what is wanted with them, as compiled over what was live."""
 
     branch: str
@@ -147,16 +143,30 @@ class _Edit:
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
 
 
-def _edit(ctx: Context, tx: Tx, branch: str, blueprints: Sequence[Blueprint], sources: Sequence[Source]) -> _Edit:
-    """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint."""
+def edit_of(
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    blueprints: Sequence[Blueprint],
+    sources: Sequence[Source],
+    *,
+    uids: Mapping[str, Mapping[str, str]] = NO_UIDS,
+    without: Collection[str] = (),
+) -> Edit:
+    """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
+
+    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit.
+    """
     live = tx.revisions(branch)
-    revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
-    together = {**live, **{r.dataflow: r for r in revisions}}
+    revisions = [
+        _next(ctx, tx, branch, b, s, live, uids.get(b.dataflow, {})) for b, s in zip(blueprints, sources, strict=True)
+    ]
+    together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
     proposed = _proposed(live, together, ctx.namespace, blueprints)
-    return _Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
+    return Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
 
 
-def _commit(ctx: Context, tx: Tx, edit: _Edit, expected: int | None) -> None:
+def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None) -> None:
     """Raises InvalidBlueprint for pins, and StaleRevision."""
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     for revision in edit.revisions:
@@ -194,7 +204,7 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     tx.drop_begun(branch, ended)
 
 
-def _check_expected(edit: _Edit, expected: int) -> None:
+def _check_expected(edit: Edit, expected: int) -> None:
     for revision in edit.revisions:
         found = edit.live[revision.dataflow].number if revision.dataflow in edit.live else 0
         if found != expected:
@@ -202,13 +212,19 @@ def _check_expected(edit: _Edit, expected: int) -> None:
 
 
 def _next(
-    ctx: Context, tx: Tx, branch: str, blueprint: Blueprint, source: Source, live: Mapping[str, Revision]
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    blueprint: Blueprint,
+    source: Source,
+    live: Mapping[str, Revision],
+    brought: Mapping[str, str],
 ) -> Revision:
     """The revision that this text would be: the live one if nothing differs."""
     before = live.get(blueprint.dataflow)
     if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
         return before
-    known = tx.known_uids(branch, blueprint.dataflow)
+    known = {**brought, **tx.known_uids(branch, blueprint.dataflow)}
     uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in blueprint.components}
     number = tx.last_number(branch, blueprint.dataflow) + 1
     return _revision(
@@ -277,6 +293,7 @@ def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> 
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
         live = tx.revisions(branch)
         if name not in live:
             raise NotFound(f"there is no dataflow {name} in branch {branch}")

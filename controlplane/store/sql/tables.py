@@ -78,7 +78,6 @@ branches = _table(
     _text("actor"),
     _time("expires", nullable=True),
     _flag("protected"),
-    _text("redirects"),
     clustered=True,
 )
 dataflows = _table(

@@ -24,7 +24,6 @@ def upgrade() -> None:
         sa.Column("actor", sa.Text, nullable=False),
         sa.Column("expires", sa.Double, nullable=True),
         sa.Column("protected", sa.Boolean, nullable=False),
-        sa.Column("redirects", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("namespace", "name", name="branches_pkey"),
         sqlite_with_rowid=False,
     )
