@@ -18,6 +18,9 @@ class Blueprints(Protocol):
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         """The newest revision of each live dataflow, or of those named that are live."""
 
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        """One revision of a branch itself, live or not."""
+
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
         `expected` (0: none live; None: any), or `number` is another one."""

@@ -218,6 +218,7 @@ def look(tx: Tx) -> list[object]:
         [(tx.states(b), tx.states(b, ["flights.a"]), tx.forces(b)) for b in ASKED],
         [tx.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
         tx.branches(),
+        [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
         [sorted(tx.settled(b, SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)) for b in ASKED],
         [(tx.paused(b), tx.problems(b), tx.pinned_schemas(b, ["flights.a"])) for b in ASKED],

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAIN = "main"
+from controlplane.core.model.revisions import MAIN as MAIN
+
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 
 

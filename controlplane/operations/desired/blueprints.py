@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from controlplane.core.blueprint import Blueprint, parse
+from controlplane.core.compile import nodes
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import packs, revisions
+from controlplane.core.model import packs
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
@@ -19,12 +19,12 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, pins
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-MAIN = revisions.MAIN
+NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,16 @@ def _revision(
 
 
 def apply(
-    ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
+    ctx: Context,
+    branch: str,
+    sources: Sequence[Source],
+    *,
+    dry_run: bool = False,
+    expected: int | None = None,
+    unseen: Mapping[str, str] = source_changes.ALL_SEEN,
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
+    `unseen`: why a source was not looked at for it.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -112,16 +119,25 @@ def apply(
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
-            return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
+            plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return edit.answer(plan, facts, unseen)
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = edit_of(ctx, tx, branch, blueprints, sources)
         commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
-        answer = edit.answer(plan, facts)
+        answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
+
+
+def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
+    """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
+    blueprints = parse_all(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = edit_of(ctx, tx, branch, blueprints, sources)
+    return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +154,10 @@ class Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: StoreSnapshot) -> ApplyAnswer:
+    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str]) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
+        told = source_changes.of_plan(plan, facts, unseen)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told)}
 
 
 def edit_of(

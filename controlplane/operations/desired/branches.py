@@ -95,6 +95,13 @@ def require_editable(tx: Tx, name: str) -> None:
         tx.put_branch(replace(branch, expires=longer))
 
 
+def require_there(tx: Tx, *names: str) -> None:
+    """Raises NotFound."""
+    for name in names:
+        if name != MAIN:
+            _one(tx, name)
+
+
 def _one(tx: Tx, name: str) -> Branch:
     found = tx.branches().get(name)
     if found is None:

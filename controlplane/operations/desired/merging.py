@@ -55,13 +55,13 @@ def merge_branch(
         branches.require_there(tx, source, into)
         brought, edit = _edit(ctx, tx, source, into, take or {})
         if dry_run:
-            plan, facts = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return _answer(source, into, brought, edit, views.plan(into, plan, facts), dry_run=True)
+            found = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return _answer(source, into, brought, edit, found, dry_run=True)
     with ctx.store.begin(ctx.namespace) as tx:
         brought, edit = _edit(ctx, tx, source, into, take or {})
         _store(ctx, tx, source, into, brought, edit)
-    with ctx.looking(into, edit.flows) as (plan, facts):
-        answer = _answer(source, into, brought, edit, views.plan(into, plan, facts), dry_run=False)
+    with ctx.looking(into, edit.flows) as found:
+        answer = _answer(source, into, brought, edit, found, dry_run=False)
     ctx.wake()
     return answer
 
@@ -69,9 +69,7 @@ def merge_branch(
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
     brought = _brought(tx, source, into, take)
     parsed = blueprints.parse_all(brought.sources)
-    return brought, blueprints.edit_of(
-        ctx, tx, into, parsed, brought.sources, uids=brought.uids, without=brought.ended
-    )
+    return brought, blueprints.edit_of(ctx, tx, into, parsed, brought.sources, uids=brought.uids, without=brought.ended)
 
 
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
@@ -161,14 +159,18 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
 
 def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
     """Inferred schemas that the branch knows come along, so that nothing is inferred again."""
-    reads = [d for d, node in edit.proposed.nodes.items() if isinstance(node, ReadNode) and d.split(".")[0] in edit.flows]
+    reads = [
+        d for d, node in edit.proposed.nodes.items() if isinstance(node, ReadNode) and d.split(".")[0] in edit.flows
+    ]
     theirs, ours = tx.pinned_schemas(source, reads), tx.pinned_schemas(into, reads)
     for dataset, (settings, schema) in theirs.items():
         if dataset not in ours or ours[dataset][0] != settings:
             tx.pin_schema(into, dataset, settings, schema)
 
 
-def _answer(source: str, into: str, brought: _Brought, edit: Edit, plan: views.PlanAnswer, *, dry_run: bool) -> MergeAnswer:
+def _answer(
+    source: str, into: str, brought: _Brought, edit: Edit, plan: views.PlanAnswer, *, dry_run: bool
+) -> MergeAnswer:
     return {
         "source": source,
         "into": into,
@@ -176,5 +178,5 @@ def _answer(source: str, into: str, brought: _Brought, edit: Edit, plan: views.P
         "revisions": {revision.dataflow: revision.number for revision in edit.revisions},
         "ended": brought.ended,
         "taken": brought.taken,
-        "plan": plan,
+        "plan": views.plan(into, plan, facts, told),
     }

@@ -41,6 +41,9 @@ class MemoryBranches(MemoryQueue):
         for (branch, name), revision in list(of.revisions.items()):
             if branch == source:
                 of.revisions[target, name] = replace(revision, branch=target)
+        for (branch, name, number), revision in list(of.texts.items()):
+            if branch == source:
+                of.texts[target, name, number] = replace(revision, branch=target)
         for (branch, name), states in list(of.states.items()):
             if branch == source:
                 of.states[target, name] = tuple(replace(state, branch=target) for state in states)
@@ -56,7 +59,13 @@ class MemoryBranches(MemoryQueue):
         for shelf in (*self._by_dataflow(), *self._by_dataset(), *self._others()):
             for key in [key for key in shelf if key[0] == name]:
                 del shelf[key]
+        self._drop_texts(name)
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def _drop_texts(self, branch: str, dataflow: str | None = None) -> None:
+        of = self._space.texts
+        for key in [key for key in of if key[0] == branch and dataflow in (None, key[1])]:
+            del of[key]
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         own = [name for b, name in self._space.dataflows if b == branch]
@@ -76,6 +85,7 @@ class MemoryBranches(MemoryQueue):
     def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
         names = list(dataflows)
         for name in names:
+            self._drop_texts(branch, name)
             for shelf in self._by_dataflow():
                 shelf.pop((branch, name), None)
         self._mark(branch, *map(change_marks.flow, names))

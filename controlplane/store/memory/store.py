@@ -61,6 +61,9 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         known = _over_main(self._space.dataflows, branch, [dataflow])
         return known.get(dataflow, (0, False))
 
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        return self._space.texts.get((branch, dataflow, number))
+
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         name = (revision.branch, revision.dataflow)
         last, live = self._dataflow(*name)
@@ -74,6 +77,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             self._space.forks[name] = last
         self._space.dataflows[name] = (revision.number, True)
         self._space.revisions[name] = revision
+        self._space.texts[revision.branch, revision.dataflow, revision.number] = revision
         self._space.uids[name] = self._space.uids.get(name, {}) | dict(revision.uids)
 
     def last_number(self, branch: str, dataflow: str) -> int:

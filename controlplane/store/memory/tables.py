@@ -79,6 +79,7 @@ class NamespaceTables:
     forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow or dataset: what is main's
     dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
     revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
+    texts: CowDict[tuple[str, str, int], Revision] = field(default_factory=CowDict)  # all revisions, by number
     uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
     pauses: CowDict[Named, bool] = field(default_factory=CowDict)  # False: in a branch, what main has paused goes on
     forces: CowDict[Named, int] = field(default_factory=CowDict)

@@ -39,6 +39,10 @@ class SqlBlueprints(SqlQueue):
     def _dataflows(self, branch: str) -> dict[str, Row[tuple[object, ...]]]:
         return {row.dataflow: row for row in self._rows(self._select(db.dataflows, branch=branch))}
 
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        row = self._row(self._select(db.revisions, branch=branch, dataflow=dataflow, number=number))
+        return None if row is None else _revision(row)
+
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         row = self._dataflow(revision.branch, revision.dataflow)
         last, live = (row.last_number, row.is_live) if row else (0, False)
