@@ -6,16 +6,21 @@ own (`core.compile.ownership`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from controlplane import logs
 from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.plan import Decision
+from controlplane.operations.desired import branches
 from controlplane.operations.planning.apply_plan import BELOW_MAIN, Pass, PlanExecutor
 from controlplane.operations.planning.branch_planner import BranchPlanner
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
+
+log = logs.get("branching")
 
 
 @dataclass(slots=True)
@@ -49,13 +54,16 @@ class Branching:
         since_trace: int,
         flows: Iterable[str] | None = None,
         only: Collection[str] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._store, self._namespace, self._main, self._troubles = store, namespace, main, troubles
         self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
         self._lines: dict[str, _Line] = {}
 
     def settle(self) -> Done:
-        """A pass over each. What a branch's own datasets gave way to main for is main's again."""
+        """A pass over each that is not over. What a branch's own datasets gave way to main for is main's again."""
+        self._end_old()
         self._follow()
         done = Done()
         for name, line in self._lines.items():
@@ -89,6 +97,14 @@ class Branching:
         """Datasets of main that a branch in scope reads, or has as they are."""
         line = self._lines.get(branch)
         return line.planner.shared() if line is not None else frozenset()
+
+    def _end_old(self) -> None:
+        """Branches whose time is over; the database's clock has the last word."""
+        ends = [branch.expires for branch in self._main.branches.values() if branch.expires is not None]
+        if ends and min(ends) <= self._clock():
+            dropped = branches.drop_expired(self._store, self._namespace)
+            for name in dropped:
+                log.info("a branch has ended, since it was not edited for long", branch=name)
 
     def _follow(self) -> None:
         """Take up new branches, and leave those that are gone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.compile import nodes

@@ -16,11 +16,12 @@ from controlplane.core.model.answers import MergeAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches
 from controlplane.operations.desired.blueprints import Edit, Source
-from controlplane.operations.inspect import views
-from controlplane.operations.planning.snapshot import plan_now
+from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
 
 WORDS = {
@@ -169,8 +170,10 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
 
 
 def _answer(
-    source: str, into: str, brought: _Brought, edit: Edit, plan: views.PlanAnswer, *, dry_run: bool
+    source: str, into: str, brought: _Brought, edit: Edit, found: tuple[Plan, StoreSnapshot], *, dry_run: bool
 ) -> MergeAnswer:
+    plan, facts = found
+    told = source_changes.of_plan(plan, facts, source_changes.ALL_SEEN)
     return {
         "source": source,
         "into": into,

@@ -23,6 +23,7 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.projections import Publication
@@ -198,6 +199,8 @@ def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decisio
 
 
 def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
+    if state is not None and state.branch != MAIN:
+        return decision  # what a branch has of its own is not published
     if decision.status != "up_to_date" or state is None or is_published(state, publication):
         return decision
     if publication is None or publication.error is None:

@@ -140,3 +140,5 @@ def test_status_shows_both(world: BranchWorld) -> None:
     status = overview.status(world.ctx, "dev")
     rows = {d["name"]: d["rows"] for flow in status["dataflows"] for d in flow["datasets"]}
     assert rows == {"shop.orders": 3, "shop.doubled": 3, "shop.sums": 2, "shop.other": 3}
+    states = {d["name"]: (d["state"], d["table"]) for flow in status["dataflows"] for d in flow["datasets"]}
+    assert states["shop.sums"] == ("up_to_date", None)
