@@ -180,6 +180,7 @@ def _row(found: DatasetDifference) -> tuple[object, ...]:
 
 def _merged(value: MergeAnswer) -> View:
     verb = "would bring" if value["dry_run"] else "brought"
-    lines = [f"{verb} {', '.join(value['taken']) or 'nothing'} of {value['source']} into {value['into']}"]
+    what = ", ".join(value["taken"] or value["revisions"]) or "nothing"
+    lines = [f"{verb} {what} of {value['source']} into {value['into']}"]
     lines += [f"{flow} {'would end' if value['dry_run'] else 'ended'}" for flow in value["ended"]]
     return [Lines(tuple(lines)), *views.plan(value["plan"])]

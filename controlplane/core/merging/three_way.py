@@ -41,7 +41,7 @@ class Merged:
 def merge(base: str, ours: str, theirs: str, take: Mapping[str, Side] | None = None) -> Merged:
     """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by component."""
     if base == ours:
-        return Merged(theirs)
+        return Merged(theirs, _other_in(theirs, ours))
     if theirs in (base, ours):
         return Merged(ours)
     parts = split(base), split(ours), split(theirs)
@@ -49,6 +49,14 @@ def merge(base: str, ours: str, theirs: str, take: Mapping[str, Side] | None = N
     if b is None or o is None or t is None:
         return Merged(ours, conflicts=(Conflict(WHOLE, "not-mergeable", base, ours, theirs),))
     return _Merge(b, o, t, take or {}).merged()
+
+
+def _other_in(theirs: str, ours: str) -> tuple[str, ...]:
+    """Components of theirs that ours has not, or has otherwise."""
+    new, old = split(theirs), split(ours)
+    if new is None or old is None:
+        return ()
+    return tuple(name for name, text in new.components.items() if not _same(text, old.components.get(name)))
 
 
 class _Merge:

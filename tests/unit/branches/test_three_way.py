@@ -37,7 +37,7 @@ def test_a_text_in_another_form_has_no_parts(text: str) -> None:
 @pytest.mark.parametrize(
     ("base", "ours", "theirs", "merged", "taken"),
     [
-        (text(A, B), text(A, B), text(A, B2), text(A, B2), ()),  # ours did not move: theirs as it is
+        (text(A, B), text(A, B), text(A, B2), text(A, B2), ("b",)),  # ours did not move: theirs as it is
         (text(A, B), text(A, B2), text(A, B), text(A, B2), ()),
         (text(A, B), text(A, B, C), text(A, B2), text(A, B2, C), ("b",)),
         (text(A, B), text(A, B2), text(A, B2, C), text(A, B2, C), ("c",)),
