@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from controlplane.cli import branches, embedded, failures, look, operate, upkeep
+from controlplane.cli import activity, branches, embedded, failures, look, operate, upkeep
 from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
-GROUPS = (embedded, look, operate, upkeep, branches)
+GROUPS = (embedded, look, activity, operate, upkeep, branches)
 
 
 def _version(asked: bool) -> None:

@@ -185,6 +185,11 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         newest_first = reversed(self._line(branch, dataset))
         return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
 
+    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        lines = {name: self._line(branch, name) for name in self.states(branch, datasets)}
+        recent = {name: [s for s in line if s.seq > line[-1].seq - n] for name, line in lines.items()}
+        return {name: tuple(reversed(states)) for name, states in recent.items()}
+
     def _line(self, branch: str, dataset: str) -> tuple[State, ...]:
         """All its states that are kept, oldest first: up to the fork those of main."""
         own, main = self._space.states.get((branch, dataset), ()), self._space.states.get((MAIN, dataset), ())
@@ -336,6 +341,10 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         newest_first = reversed(list(self._space.events.values()))
         told = (e for e in newest_first if e.kind == CLAIMED and e.body.get("attempt") == attempt)
         return next(told, None)
+
+    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+        told = (e for e in self._space.events.values() if e.kind == kind and e.branch == branch)
+        return tuple(event for event in told if event.at > since)
 
     def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         sums: dict[str, int] = {}

@@ -51,6 +51,27 @@ class SqlStates(Part):
             wanted = wanted.where(db.states.c.seq < before_seq)
         return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
 
+    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        own = self._own_recent_states(branch, datasets, n)
+        if branch == MAIN:
+            return own
+        missing = None if datasets is None else [d for d in datasets if d not in own]
+        for dataset, states in own.items():
+            if len(states) < n:  # the others may be main's
+                line = self.history(branch, dataset, n)
+                own[dataset] = tuple(s for s in line if s.seq > states[0].seq - n)
+        return {**self._own_recent_states(MAIN, missing, n), **own}
+
+    def _own_recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        head, state = db.heads.c, db.states.c
+        same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
+        newest = select(db.states).join(db.heads, same & (state.seq > head.seq - n))
+        wanted = newest.where(self._mine(db.states, branch=branch)).order_by(state.dataset, state.seq.desc())
+        found: dict[str, list[State]] = {}
+        for one in self._read_states(list(self._some(wanted, state.dataset, datasets))):
+            found.setdefault(one.dataset, []).append(one)
+        return {dataset: tuple(states) for dataset, states in found.items()}
+
     def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
         schemas = self._schemas(row.schema for row in rows)
         return tuple(_state(row, schemas) for row in rows)
