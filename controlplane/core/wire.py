@@ -129,11 +129,11 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
             )(found, place)
         case _:
             _record({"result": _RESULTS[kind]})(found, place)
-            if kind == "connect":
-                _readable_answer(cast("ConnectAnswer", found["result"]))
+            if kind in ("connect", "notify"):
+                _readable_answer(cast("ConnectAnswer | NotifyAnswer", found["result"]))
 
 
-def _readable_answer(answer: ConnectAnswer) -> None:
+def _readable_answer(answer: ConnectAnswer | NotifyAnswer) -> None:
     if answer["error"] is not None:
         answer["error"] = readable(answer["error"])
 
@@ -377,5 +377,6 @@ _RESULTS: Final[Mapping[Kind, Check]] = {
     "index": _record({"keys": _mapping(_CONTENT)}),
     "check": _record({"rows": _COUNT, "failing": _COUNT, "examples": _list(_TEXT)}),
     "write": _nullable(_record(optional={"rows": _COUNT, "bytes": _COUNT})),
+    "notify": _record({"error": _nullable(error)}),
     "connect": _record({"connector": _TEXT, "place": _TEXT, "error": _nullable(error)}),
 }

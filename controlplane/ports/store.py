@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from controlplane.ports.alerts import Alerts
 from controlplane.ports.blueprints import Blueprints
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
@@ -23,7 +24,20 @@ from controlplane.ports.upkeep import Upkeep
 
 
 class Tx(
-    Blueprints, Nodes, Listings, States, Traces, Queue, Drivers, Projections, Events, Leases, Packs, Upkeep, Protocol
+    Blueprints,
+    Nodes,
+    Listings,
+    States,
+    Traces,
+    Queue,
+    Drivers,
+    Projections,
+    Events,
+    Leases,
+    Packs,
+    Upkeep,
+    Alerts,
+    Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 

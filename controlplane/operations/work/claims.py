@@ -118,7 +118,7 @@ def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task]) -> 
             return _transform_job(tx, cast("StoredTransformJob", stored))
         case "check":
             return _check_job(tx, cast("StoredCheckJob", stored))
-        case "infer" | "parse" | "analyse" | "index" | "pack" | "connect":
+        case "infer" | "parse" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)

@@ -25,6 +25,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
+from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.queue import MemoryQueue, pick
@@ -45,7 +46,7 @@ def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
     return {(branch, name): item for name, item in items.items()}
 
 
-class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:

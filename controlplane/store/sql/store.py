@@ -12,6 +12,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
 from controlplane.store.sql.base import KeptSchema, keeping_schemas
+from controlplane.store.sql.alerts import SqlAlerts
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
@@ -26,7 +27,17 @@ from controlplane.store.sql.upkeep import SqlUpkeep
 
 
 class SqlTx(
-    SqlBlueprints, SqlBranches, SqlListings, SqlStates, SqlTraces, SqlEvents, SqlMarks, SqlUpkeep, SqlLeases, SqlPacks
+    SqlBlueprints,
+    SqlBranches,
+    SqlListings,
+    SqlStates,
+    SqlTraces,
+    SqlEvents,
+    SqlMarks,
+    SqlUpkeep,
+    SqlLeases,
+    SqlPacks,
+    SqlAlerts,
 ):
     """All parts over one connection."""
 
