@@ -16,6 +16,7 @@ from controlplane.ports.leases import Leases
 from controlplane.ports.listings import Listings
 from controlplane.ports.nodes import Nodes
 from controlplane.ports.packs import Packs
+from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
 from controlplane.ports.states import States
@@ -30,6 +31,7 @@ class Tx(
     States,
     Traces,
     Queue,
+    PastAttempts,
     Drivers,
     Projections,
     Events,

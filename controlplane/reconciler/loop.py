@@ -80,7 +80,7 @@ class Reconciler:
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, branch, publisher, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
-        self._watch = Watch(fleet.ctx, branch, self._planner, notify)
+        self._watch = Watch(fleet.context, branch, self._planner, notify)
         self._packing = Packing(store, namespace, branch, self._publishing.look_again)
 
     def _newest_trace(self) -> int:

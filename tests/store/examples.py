@@ -7,15 +7,18 @@ from hashlib import sha256
 from typing import Any, cast
 
 from controlplane.core.model.access import Token
+from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from dataplane.contract.identity import Content
+from dataplane.contract.jobs import AlertItem
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Schema
 
@@ -127,6 +130,34 @@ def stored_job(**fields: object) -> StoredJob:
     return cast("StoredJob", fields)
 
 
+def past(id: str, **other: Any) -> PastAttempt:
+    made = PastAttempt(
+        id=id,
+        branch="main",
+        kind="transform",
+        dataset="flights.daily",
+        partition="2013-é.csv",
+        driver="driver-1",
+        queued_at=1e9,
+        started_at=1e9 + 1,
+        ended_at=1e9 + 3,
+        seconds=1.5,
+        outcome="done",
+        tasks=2,
+        done=2,
+        failed=0,
+        rows=10,
+        bytes_written=2**40,
+        bytes_read=2**41,
+        spark_jobs=3,
+        spark_stages=5,
+        spark_ui="http://127.0.0.1:4040",
+        event_log=None,
+        error=None,
+    )
+    return replace(made, **other)
+
+
 def listing(number: int = 1, **other: Any) -> Listing:
     return replace(Listing(d(number), d(9), 12.5, objects=3, size_bytes=2**50), **other)
 
@@ -155,3 +186,12 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 def token(name: str, **other: Any) -> Token:
     made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
     return replace(made, **other)
+
+
+def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:
+    return replace(Alert(branch, dataset, "failed", 1.0, text="no nümber\0"), **fields)
+
+
+def message(id: str = "m", branch: str = "main", **fields: Any) -> Message:
+    items: tuple[AlertItem, ...] = ({"dataset": "flights.a", "occasion": "failed", "since": "now", "text": "\0"},)
+    return replace(Message(id, branch, "flights", "hook", items=items, due=2.0), **fields)

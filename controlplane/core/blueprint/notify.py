@@ -13,7 +13,7 @@ from controlplane.core.blueprint import yaml_reader
 from controlplane.core.blueprint.kinds import Choice, Fault, ListOf, Reading, Refresh, Text, secret_fault
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
-from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel, Occasion
+from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
 from dataplane.contract.jobs import ChannelKind
 
 _URL = re.compile(r"https?://[^\s/:@]+(:[0-9]{1,5})?(/\S*)?")
@@ -85,7 +85,7 @@ def _channel(fields: Fields, reading: Reading) -> Channel:
     if after is None:
         raise reading.refuse(fields.nodes["after"][1], "invalid-duration", "expected a duration such as 10m")
     settings = tuple(sorted((key.name, cast("str | tuple[str, ...]", fields[key])) for key in own))
-    return Channel(to, cast("tuple[Occasion, ...]", fields[ON]), after, settings)
+    return Channel(to, fields[ON], after, settings)
 
 
 def _kind(kinds: tuple[ChannelKind, ...], more: tuple[Key[object], ...] = ()) -> Nested[Channel]:
@@ -97,7 +97,11 @@ NO_CHANNELS: tuple[Channel, ...] = ()
 NOTIFY = Key("notify", ListOf(_kind(KINDS)), NO_CHANNELS, "Who is told when something fails, is late or blocked.")
 
 _INSTALLATION = Key(
-    "notify", ListOf(_kind((*KINDS, "command"), (COMMAND,))), NO_CHANNELS, "Who is told of all dataflows.", is_required=True
+    "notify",
+    ListOf(_kind((*KINDS, "command"), (COMMAND,))),
+    NO_CHANNELS,
+    "Who is told of all dataflows.",
+    is_required=True,
 )
 _FILE = Section((_INSTALLATION,))
 

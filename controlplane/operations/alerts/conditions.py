@@ -29,7 +29,8 @@ def seen(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
                 found[decision.dataset, "accept-deletes"] = f"{decision.reason.partition(';')[0]}; `{command}`"
             case _:
                 pass
-    return found | _late(facts, decided)
+    found.update(_late(facts, decided))
+    return found
 
 
 def _error(decision: Decision) -> str:

@@ -19,9 +19,7 @@ def ask(tx: Tx, branch: str, key: bytes, channel: Channel, message: AlertMessage
     """Queue the task. It is wanted until `forget`."""
     job = _job(channel, message)
     dataset = f"{message['dataflow'] or 'headgate'}.notify"
-    task = Task(
-        key, "notify", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=PRIORITY
-    )
+    task = Task(key, "notify", dataset, partition="", job=ids.job_id(job), spec={}, size_bytes=0, priority=PRIORITY)
     tx.put_job(task.job, job)
     tx.enqueue(branch, demand(message["dataflow"], key), [task])
 

@@ -41,7 +41,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         node, state = facts.desired.nodes[target], facts.state(target)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
         states = partial(_kept, tx, branch)
-        explaining = Explaining(facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all)
+        explaining = Explaining(
+            facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
+        )
         top = explaining.of(target, partition)
         task = _task(tx, branch, decision, partition)
         error = task.error if task and task.error else decision.error

@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
-from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.alerts import SqlAlerts
+from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
@@ -21,6 +21,7 @@ from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
 from controlplane.store.sql.packs import SqlPacks
+from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.states import SqlStates
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.upkeep import SqlUpkeep
@@ -32,6 +33,7 @@ class SqlTx(
     SqlListings,
     SqlStates,
     SqlTraces,
+    SqlPastAttempts,
     SqlEvents,
     SqlMarks,
     SqlUpkeep,
