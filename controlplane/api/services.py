@@ -21,6 +21,7 @@ from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store
+from dataplane.contract.kinds import Kind
 from dataplane.contract.schemas import Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
@@ -87,6 +88,7 @@ class Services:
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
+    kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 

@@ -20,7 +20,7 @@ from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClai
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.kinds import WORKER_KINDS, Kind
+from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ConnectAnswer, NotifyAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
@@ -35,8 +35,8 @@ from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 
-LOOKS: frozenset[Kind] = frozenset({"list", "connect", "notify"})
-WRITES = WORKER_KINDS - LOOKS
+WAITS: frozenset[Kind] = LOOKS | {"notify"}  # most of their time is waiting
+WRITES = WORKER_KINDS - WAITS
 FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
@@ -94,7 +94,7 @@ class Work:
             while not self.beats.is_over:
                 self.slots.wait_for_one()
                 without = self.slots.full()
-                claim = self.client.claim(LOOKS, AGAIN_S if without else WAIT_S, without)
+                claim = self.client.claim(WAITS, AGAIN_S if without else WAIT_S, without)
                 if claim is not None:
                     self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:
