@@ -46,8 +46,8 @@ def test_what_comes_and_goes_is_told_once() -> None:
     telling.at(0.0, "failed")
     for moment in range(1, 10):
         assert telling.at(moment * 10.0, *(["failed"] if moment % 2 else [])) == []
-    for moment in (100.0, 101.0, 130.0):
-        assert telling.at(moment) == []
+    for later in (100.0, 101.0, 130.0):
+        assert telling.at(later) == []
     assert telling.at(100.0 + AWAY_S) == [(TOTAL, "recovered")]
 
 
