@@ -38,6 +38,7 @@ from controlplane.core.model.answers import (
     HistoryAnswer,
     MergeAnswer,
     NewTokenAnswer,
+    NotifyAnswer,
     PartitionsAnswer,
     PauseAllAnswer,
     PauseAnswer,
@@ -131,6 +132,10 @@ class Headgate:
     def connections(self, documents: Iterable[Document]) -> ConnectionsAnswer:
         """What a worker finds in the way of each place that these blueprints read or write."""
         return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
+
+    def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
+        """Send a test message to each channel of a dataflow and of the installation; what came of it."""
+        return cast("NotifyAnswer", self._post(f"/v1/branches/{_segment(branch)}/notify", {"target": target}))
 
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
         found = cast("DataflowsAnswer", self._get(f"/v1/branches/{_segment(branch)}/dataflows"))

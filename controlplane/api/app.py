@@ -12,6 +12,7 @@ from controlplane.api import problems
 from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
 from controlplane.api.routes import (
+    alerts,
     blueprints,
     branches,
     datasets,
@@ -26,7 +27,7 @@ from controlplane.api.routes import (
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events)
+ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events, alerts)
 
 
 def create_app(services: Services) -> FastAPI:

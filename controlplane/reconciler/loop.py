@@ -13,10 +13,12 @@ from functools import partial
 
 from controlplane import logs
 from controlplane.core.compile.nodes import Desired, Source, is_paused
+from controlplane.core.model.alerts import Channel
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
+from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
@@ -62,8 +64,9 @@ class Reconciler:
         flows: frozenset[str] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
+        notify: tuple[Channel, ...] = (),
     ) -> None:
-        """`fleet` is looked after and scaled in each pass."""
+        """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation."""
         self.troubles = fleet.troubles
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
@@ -90,6 +93,7 @@ class Reconciler:
         self._idle_s = IDLE_S  # until the next listing is due
         self._publishing = Publishing(store, namespace, MAIN, publisher, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
+        self._watch = Watch(fleet.context, MAIN, self._planner, notify)
         self._packing = Packing(store, namespace, MAIN, self._publishing.look_again)
 
     def _newest_trace(self) -> int:
@@ -159,6 +163,8 @@ class Reconciler:
         assert self.last is not None
         if self.last.under_way or self._was_looking:  # what was found during the pass is not planned yet
             return False
+        if self._watch.is_under_way:
+            return False
         return not self._listing_open() and not self._publishing.can_go_on()
 
     def close(self) -> None:
@@ -178,12 +184,13 @@ class Reconciler:
         if self._wished()[0] is not nodes:
             listed += self._list()
         self._tell_broken(self._wished()[0])
+        alerted = self.troubles.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
         self._publishing.nudge(self._states())
         self._report()
-        if self.last.changed:
+        if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
-        return bool(listed or self.last.changed)
+        return bool(listed or self.last.changed or alerted)
 
     def _settled(self) -> Pass:
         """Main first: branches read what it has, and their work comes after its own."""

@@ -22,6 +22,7 @@ from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
+    alert,
     begun,
     branch,
     change,
@@ -31,6 +32,7 @@ from tests.store.examples import (
     event,
     fragment,
     listing,
+    message,
     past,
     publication,
     revision,
@@ -179,6 +181,12 @@ NOTED = [
         st.sampled_from(["done", "done", "failed"]),
     ),
 ]
+ALERTS = [
+    call(lambda b, n, t: lambda tx: tx.put_alerts([alert(n, b, told=tuple(map(str, t)))]), branches, names, numbers),
+    call(lambda b, n: lambda tx: tx.drop_alerts([alert(n, b)]), branches, names),
+    call(lambda n, b, t: lambda tx: tx.put_messages([message(str(n), b, tries=t)]), small, branches, small),
+    call(lambda ns: lambda tx: tx.drop_messages(map(str, ns)), numbers),
+]
 COLLECTED = [
     call(lambda n, t: lambda tx: tx.drop_nodes([d(n)], t), small, times),
     call(lambda b, n, s, g: lambda tx: tx.drop_states([Expired(b, n, s, g, 2e9)]), branches, names, small, small),
@@ -193,7 +201,8 @@ COLLECTED = [
 
 
 GROUPS = {
-    "all": [*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
+    "alerts": ALERTS,
+    "all": [*ALERTS, *QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
     "collected": [*COLLECTED, *QUEUE[:1], *SETTLED, *REMEMBERED, *NOTED],
     "desired": [*DESIRED, *NOTED],
     "queue": [*QUEUE, *QUEUE[:1] * 3, *CLAIMS * 2],
@@ -239,6 +248,7 @@ def look(tx: Tx) -> list[object]:
         [tx.past_attempts(b, ["flights.a", "flights.b"], limit=3) for b in ("main", "dev", "")],
         [tx.past_attempts("main", ended=(0.0, 1000.0)), sorted(tx.find_past_attempts(["1", "2", "x"]))],
         [dict(tx.past_costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
+        [(tx.alerts(b), tx.messages(b)) for b in ("main", "dev")],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],

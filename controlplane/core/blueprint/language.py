@@ -26,6 +26,7 @@ from controlplane.core.blueprint.kinds import (
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
@@ -248,4 +249,4 @@ SPARK = Key(
 )
 NO_COMPONENTS: tuple[Component, ...] = ()
 COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, COMPONENTS))
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, NOTIFY, COMPONENTS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
 from dataplane.contract.jobs import Mode, OnBadRecord
 
@@ -240,3 +241,4 @@ class Blueprint:
     spark: SparkSettings
     components: tuple[Component, ...]
     file: str
+    notify: tuple[Channel, ...] = ()

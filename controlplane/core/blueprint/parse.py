@@ -14,6 +14,7 @@ from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
 from controlplane.core.blueprint.model import Blueprint
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
+from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
 
@@ -36,6 +37,7 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
         spark=fields[SPARK],
         components=fields[COMPONENTS],
         file=file,
+        notify=fields[NOTIFY],
     )
 
 

@@ -544,6 +544,22 @@ class ConnectionsAnswer(TypedDict):
     items: list[ConnectionEntry]
 
 
+class NotifyEntry(TypedDict):
+    """A channel that was sent a test message. `dataflow`: None for the installation's. No `error`: it took it."""
+
+    dataflow: str | None
+    to: str
+    place: str
+    error: ConnectionFault | None
+
+
+class NotifyAnswer(TypedDict):
+    """What came of a test message to each channel."""
+
+    sent: bool
+    items: list[NotifyEntry]
+
+
 class DataflowEntry(TypedDict):
     """A declared dataflow, and who applied its revision."""
 

@@ -25,6 +25,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
+from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
@@ -49,7 +50,7 @@ def _over_main(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | Non
     return {**_of_branch(shelf, MAIN, wanted), **_of_branch(shelf, branch, wanted)}
 
 
-class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:

@@ -11,6 +11,7 @@ from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
 from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
@@ -115,6 +116,8 @@ class NamespaceTables:
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
     leases: CowDict[str, Lease] = field(default_factory=CowDict)
+    alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
+    messages: CowDict[str, Message] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:
         return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

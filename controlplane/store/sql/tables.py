@@ -333,6 +333,31 @@ tokens = _table(
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
+# --- alerts ------------------------------------------------------------------------------------------
+
+alerts = _table(
+    "alerts",
+    _key("branch"),
+    _key("dataset"),
+    _key("condition"),
+    _time("since"),
+    _text("text"),
+    _text("told"),
+    _time("ended", nullable=True),
+)
+messages = _table(
+    "messages",
+    _key("id"),
+    _text("branch"),
+    _text("dataflow"),
+    _text("channel"),
+    _text("items"),
+    _time("due"),
+    _count("tries"),
+    _digest("task", nullable=True),
+    _text("error", nullable=True),
+)
+
 # --- leases of what one process does at a time ------------------------------------------------------
 
 leases = _table(

@@ -143,6 +143,7 @@ def test_answers_are_as_described(place: Place) -> None:
         done = worker.submit(place.connect)
         assert called("POST", "/v1/connections", SENT)["connected"]
         done.result()
+    assert called("POST", BRANCH + "/notify") == {"sent": True, "items": []}
     assert called("GET", BRANCH + "/dataflows")["items"]
     called("GET", BRANCH + "/dataflows/{dataflow}")
 
