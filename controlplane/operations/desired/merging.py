@@ -18,8 +18,9 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches
-from controlplane.operations.desired.blueprints import Edit, Source
+from controlplane.operations.desired import blueprints, branches, drafts
+from controlplane.operations.desired.blueprints import Edit
+from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
@@ -69,8 +70,8 @@ def merge_branch(
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
     brought = _brought(tx, source, into, take)
-    parsed = blueprints.parse_all(brought.sources)
-    return brought, blueprints.edit_of(ctx, tx, into, parsed, brought.sources, uids=brought.uids, without=brought.ended)
+    found = drafts.read(brought.sources)
+    return brought, blueprints.edit_of(ctx, tx, into, found, brought.sources, uids=brought.uids, without=brought.ended)
 
 
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
