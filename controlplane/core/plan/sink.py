@@ -73,7 +73,8 @@ def _synced(planning: Planning, node: Sink) -> Decision:
 
 
 def _waits(node: Sink) -> Decision:
-    possible = Item(node.dataset, "sync", "sync", False, 0, Keys())
+    reason = f"if rows of {node.source} differ"
+    possible = Item(node.dataset, "sync", "sync", certain=False, tasks=0, keys=Keys(), reason=reason)
     return Decision(node.dataset, "stale", items=(possible,), reason=f"waits for {node.source}")
 
 

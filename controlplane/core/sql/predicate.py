@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controlplane.core.sql.problems import SqlProblem, problem_at
+from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.scan import Lexeme, scan
 from dataplane.contract.encoding import digest
@@ -28,6 +28,14 @@ class Predicate:
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """Which of these columns it names; None: all of them, or it cannot be told."""
         return self._query.named_columns(names)
+
+    def place_of(self, name: str) -> tuple[int, int]:
+        """Line and column of the first mention of a column, in the text of the condition."""
+        wanted = name.casefold()
+        for lexeme in scan(self.text):
+            if lexeme.token.name.casefold() == wanted:
+                return line_column(self.text, lexeme.token.start)
+        return 1, 1
 
 
 def predicate(text: str) -> Predicate:
