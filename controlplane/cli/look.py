@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, plan_views, views
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
@@ -91,7 +91,7 @@ def plan(
     detailed: options.DetailedExit = False,
     output: options.As = options.Form.table,
 ) -> None:
-    """Show what would run, and why."""
+    """Show what would run, and why; of FILES, also what they change and break. Exits with 1 where something breaks."""
     from controlplane.cli import sources
 
     session = options.session(ctx, output)
@@ -101,8 +101,13 @@ def plan(
             value = client.apply(sources.as_documents(texts), branch=branch, dry_run=True)["plan"]
         else:
             value = client.plan(branch=branch)
-    value["notices"] = [n | {"file": session.names.get(n["file"], n["file"])} for n in value.get("notices") or ()]
-    show(value, views.plan(value), session.output)
+    value = plan_views.with_names(value, session.names)
+    if session.output == "md":
+        sys.stdout.write(plan_views.comment(value))
+    else:
+        show(value, [*plan_views.changes(value), *views.plan(value)], session.output)
+    if value["breaks"]:
+        raise typer.Exit(failures.ERROR)
     raise typer.Exit(failures.CHANGES if detailed and value["state"] == "work" else 0)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, plan_views, views
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def apply(
             session.require_service()
         value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
         if not wait:
+            value["plan"] = plan_views.with_names(value["plan"], session.names)
             show(value, views.applied(value), session.output)
             return
         states = [_settled(session, client, flow, branch) for flow in value["revisions"]]

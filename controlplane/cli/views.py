@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.cli import plan_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -132,7 +133,10 @@ def plan(value: PlanAnswer) -> View:
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total, *problem_lines(value.get("notices") or ())))]
+    return [
+        Table("", columns, rows),
+        Lines((total, *plan_views.cost_lines(value), *problem_lines(value.get("notices") or ()))),
+    ]
 
 
 def _yes(is_so: bool) -> str:
@@ -147,7 +151,7 @@ def _keys(item: PlanItem) -> str:
 
 def applied(value: ApplyAnswer) -> View:
     revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
-    return [Lines(revisions), *plan(value["plan"])]
+    return [Lines(revisions), *plan_views.changes(value["plan"]), *plan(value["plan"])]
 
 
 def why(value: WhyAnswer) -> View:

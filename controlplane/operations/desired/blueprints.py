@@ -18,6 +18,7 @@ from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
 from controlplane.operations.inspect import views
+from controlplane.operations.planning import review
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -117,7 +118,8 @@ def apply(
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
-            return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
+            plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return edit.answer(plan, facts)
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = _edit(ctx, tx, branch, blueprints, sources)
@@ -144,7 +146,8 @@ class _Edit:
 
     def answer(self, plan: Plan, facts: StoreSnapshot) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
+        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, found)}
 
 
 def _edit(ctx: Context, tx: Tx, branch: str, blueprints: Sequence[Blueprint], sources: Sequence[Source]) -> _Edit:
