@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controlplane.cli import failures, options, plan_views, views
+from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
@@ -44,6 +45,7 @@ def validate(
     ctx: typer.Context,
     files: options.Files,
     connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
+    expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -54,6 +56,9 @@ def validate(
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
+    if expand and not problems:
+        texts = expansions(session, files)
+        value, lines = {**value, "expanded": texts}, tuple("\n".join(texts.values()).splitlines())
     tried = _tried(session, files, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))

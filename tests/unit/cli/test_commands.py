@@ -83,6 +83,18 @@ def test_what_a_terminal_cannot_show_is_spelled_out(monkeypatch: pytest.MonkeyPa
     assert out.getvalue().startswith(b"\\U0001f986.yaml:1:11: invalid-name")
 
 
+def test_validate_shows_a_blueprint_written_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = GOOD.replace("components:", "defaults: {owner: me}\ncomponents:")
+    (folder / "shared.yaml").write_text(shared)
+    assert headgate("validate", "shared.yaml", "--expand") == 0
+    text = capsys.readouterr().out
+    assert "defaults" not in text
+    assert text.count("    owner: me\n") == 2
+    (folder / "long.yaml").write_text(text)
+    assert headgate("validate", "long.yaml", "--expand", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["expanded"]["long.yaml"] == text
+
+
 def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate("validate", "good.yaml", "--output", "json") == 0
     assert json.loads(capsys.readouterr().out) == {"valid": True, "errors": [], "notices": []}
