@@ -56,7 +56,7 @@ def when(at: float | None) -> str | None:
 def plan(branch: str, plan: Plan, facts: StoreSnapshot, edit: Review = NOTHING_CHANGED) -> PlanAnswer:
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(one) for one in edit.changes]
-    known = costs.NO_PAST
+    known = costs.known(facts.tx, branch, plan.items)
     return {
         "branch": branch,
         "state": "work" if plan.items else "nothing",

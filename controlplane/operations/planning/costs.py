@@ -6,36 +6,28 @@ Does not belong here: how attempts are measured and kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Protocol
 
 from controlplane.core.model.answers import PlanCost, Spread
+from controlplane.core.model.past_attempts import Cost
 from controlplane.core.plan import Item
+from controlplane.ports.store import Tx
 
 COMPUTED = ("compute", "sync")  # actions whose tasks have a past
 
 
-NO_PAST: Mapping[str, TaskCost] = MappingProxyType({})
+def known(tx: Tx, branch: str, items: Iterable[Item]) -> Mapping[str, Cost]:
+    """What a task of each dataset took, of those that have a past."""
+    datasets = sorted({item.dataset for item in items if _has_tasks(item)})
+    return tx.past_costs(branch, datasets) if datasets else {}
 
 
-class TaskCost(Protocol):
-    """What a task of a dataset took: seconds with the tenth and nine tenths of all, rows and bytes that it wrote."""
-
-    @property
-    def seconds_p10(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def seconds_p90(self) -> float: ...
-    @property
-    def rows(self) -> float: ...
-    @property
-    def bytes(self) -> float: ...
+def _has_tasks(item: Item) -> bool:
+    return item.action in COMPUTED and item.tasks > 0
 
 
-def of_item(item: Item, known: Mapping[str, TaskCost]) -> PlanCost | None:
+def of_item(item: Item, known: Mapping[str, Cost]) -> PlanCost | None:
     """None where there is nothing to compute."""
-    if item.action not in COMPUTED or not item.tasks:
+    if not _has_tasks(item):
         return None
     cost = known.get(item.dataset)
     if cost is None:
