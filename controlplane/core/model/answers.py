@@ -167,8 +167,35 @@ class ComponentChange(TypedDict):
     breaks: list[PlanBreak]
 
 
+class SourceCounts(TypedDict):
+    """Partitions of a source: one object each, unless `partition:` puts several objects under one key."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class SourceObjectChange(TypedDict):
+    """What happened to one of them. `name`: its object's, or the partition key where there are several objects."""
+
+    name: str
+    change: Literal["added", "changed", "removed"]
+
+
+class SourceChange(TypedDict):
+    """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
+    from what was found the last time). `objects` are the first ten. `problem`: why it could not be looked at."""
+
+    dataset: str
+    location: str
+    as_of: str | None
+    changed: SourceCounts
+    objects: list[SourceObjectChange]
+    problem: str | None
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks.
+    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
     """
@@ -176,6 +203,7 @@ class PlanAnswer(TypedDict):
     branch: str
     state: Literal["work", "nothing"]
     as_of: str
+    sources: list[SourceChange]
     certain: int
     possible: int
     items: list[PlanItem]
@@ -208,7 +236,8 @@ class ListingLateness(TypedDict):
 
 
 class DatasetStatus(TypedDict):
-    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources."""
+    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
+    `listing` are there for sources."""
 
     name: str
     state: State
@@ -221,6 +250,7 @@ class DatasetStatus(TypedDict):
     checks: dict[Level, list[str]]
     reason: str | None
     error: ErrorReport | None
+    as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
 
 
@@ -524,12 +554,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `changes`: what was
+    found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    changes: NotRequired[list[SourceChange]]
 
 
 class RetryAnswer(TypedDict):
@@ -705,3 +737,22 @@ class RunAnswer(RunSummary):
 
     spark_started: bool
     wall_s: float
+
+
+class RunBegun(TypedDict):
+    """A run that a service has begun. `since` is the newest event before it; `failed` has, by dataflow, the keys of the
+    tasks that had failed before it."""
+
+    since: int
+    revisions: dict[str, int]
+    failed: dict[str, list[str]]
+
+
+class RunProgress(RunSummary):
+    """The same of a run that may be under way. `settled`: nothing of it moves any more. `under_way`: tasks of the whole
+    installation that wait or run."""
+
+    since: int
+    settled: bool
+    under_way: int
+    spark_started: bool

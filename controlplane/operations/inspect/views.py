@@ -24,6 +24,7 @@ from controlplane.core.model.answers import (
     PlanAnswer,
     PlanItem,
     ProblemDetail,
+    SourceChange,
     TargetStatus,
     VolatileConstruct,
 )
@@ -53,7 +54,9 @@ def when(at: float | None) -> str | None:
     return None if at is None else instant(at)
 
 
-def plan(branch: str, plan: Plan, facts: StoreSnapshot, edit: Review = NOTHING_CHANGED) -> PlanAnswer:
+def plan(
+    branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
+) -> PlanAnswer:
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(one) for one in edit.changes]
     known = costs.known(facts.tx, branch, plan.items)
@@ -61,6 +64,7 @@ def plan(branch: str, plan: Plan, facts: StoreSnapshot, edit: Review = NOTHING_C
         "branch": branch,
         "state": "work" if plan.items else "nothing",
         "as_of": instant(facts.tx.now()),
+        "sources": sources,
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
         "items": [
