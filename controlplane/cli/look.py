@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views, why_views, words, work_views
+from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
 from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, problem_lines, show
 from controlplane.cli.session import Session
@@ -98,7 +98,8 @@ def plan(
     detailed: options.DetailedExit = False,
     output: options.As = options.Form.table,
 ) -> None:
-    """Show what would run, and why. Workers list the sources first; nothing is computed."""
+    """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first; nothing
+    is computed. Exits with 1 where something breaks."""
     from controlplane.cli import sources
 
     session = options.session(ctx, output)
@@ -109,8 +110,13 @@ def plan(
             value = client.apply(documents, branch=branch, dry_run=True, refresh_s=timeout_s)["plan"]
         else:
             value = client.plan(branch=branch, refresh_s=timeout_s)
-    value["notices"] = [n | {"file": session.names.get(n["file"], n["file"])} for n in value.get("notices") or ()]
-    show(value, views.plan(value), session.output)
+    value = plan_views.with_names(value, session.names)
+    if session.output == "md":
+        sys.stdout.write(plan_views.comment(value))
+    else:
+        show(value, [*plan_views.changes(value), *views.plan(value)], session.output)
+    if value["breaks"]:
+        raise typer.Exit(failures.ERROR)
     raise typer.Exit(_detailed_code(value) if detailed else 0)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, source_views, views, words
+from controlplane.cli import failures, options, plan_views, source_views, views, words
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def apply(
     with session.connect(home) as client:
         if not wait:
             value = client.apply(documents, branch=branch, revision=revision)
+            value["plan"] = plan_views.with_names(value["plan"], session.names)
             show(value, views.applied(value), session.output)
             return
         done = _applied(session, client, documents, branch, revision)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from controlplane.cli import source_views, work_views
+from controlplane.cli import plan_views, source_views, work_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -134,7 +134,8 @@ def plan(value: PlanAnswer) -> View:
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total, *sources, *problem_lines(value.get("notices") or ())))]
+    told = [total, *plan_views.cost_lines(value), *sources, *problem_lines(value.get("notices") or ())]
+    return [Table("", columns, rows), Lines(tuple(told))]
 
 
 def _yes(is_so: bool) -> str:
@@ -149,7 +150,7 @@ def _keys(item: PlanItem) -> str:
 
 def applied(value: ApplyAnswer) -> View:
     revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
-    return [Lines(revisions), *plan(value["plan"])]
+    return [Lines(revisions), *plan_views.changes(value["plan"]), *plan(value["plan"])]
 
 
 def connection(found: ConnectionEntry) -> str:

@@ -102,6 +102,70 @@ class PlanItem(TypedDict):
     bytes: int
     modes: dict[str, InputMode]
     because: RootChange | None
+    cost: NotRequired[PlanCost | None]
+
+
+class Spread(TypedDict):
+    """What half of the past attempts took at most, and what a tenth and nine tenths of them did."""
+
+    low: float
+    median: float
+    high: float
+
+
+class PlanCost(TypedDict):
+    """What work is thought to take, by past attempts: seconds of drivers, and what is written. `unknown` names datasets
+    of which no attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
+
+    seconds: Spread | None
+    bytes: int
+    rows: int
+    unknown: list[str]
+
+
+class RetypedColumn(TypedDict):
+    """A column with another type, as DDL. `wider`: each value of the old type is one of the new type."""
+
+    name: str
+    before: str
+    after: str
+    wider: bool
+
+
+class ColumnsChange(TypedDict):
+    """How the columns of a dataset differ."""
+
+    added: list[str]
+    removed: list[str]
+    retyped: list[RetypedColumn]
+
+
+class PlanBreak(ProblemDetail):
+    """What does not work any more: the `component`, by a change of the dataset `by`."""
+
+    component: str
+    what: Literal["itself", "reader", "target", "check"]
+    by: str
+
+
+class ComponentChange(TypedDict):
+    """What an edit changes in one component.
+
+    `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited. `logic` names the parts of
+    the logic that differ. `impact` is that of the columns on readers. `schema_from`: who says which columns there are;
+    `unknown` has its reason in `schema_unknown`.
+    """
+
+    component: str
+    kind: Literal["added", "removed", "logic", "text", "columns"]
+    impact: Literal["breaking", "widening", "neutral", "unknown"]
+    text_diff: str
+    logic_changed: bool
+    logic: list[str]
+    columns: ColumnsChange
+    schema_from: Literal["spark", "declared", "sqlglot", "unknown"]
+    schema_unknown: str | None
+    breaks: list[PlanBreak]
 
 
 class SourceCounts(TypedDict):
@@ -132,7 +196,10 @@ class SourceChange(TypedDict):
 
 
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page."""
+    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page.
+
+    `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
+    """
 
     branch: str
     state: Literal["work", "nothing"]
@@ -141,6 +208,9 @@ class PlanAnswer(TypedDict):
     certain: int
     possible: int
     items: list[PlanItem]
+    cost: PlanCost
+    changes: list[ComponentChange]
+    breaks: list[PlanBreak]
     notices: list[ProblemDetail]
     next: str | None
 

@@ -24,6 +24,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, pins
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.planning import review
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -137,7 +138,8 @@ class Edit:
     def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str]) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         told = source_changes.of_plan(plan, facts, unseen)
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told)}
+        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
 
 
 def edit_of(

@@ -117,7 +117,7 @@ def _unlisted(node: Source, listing: Listing | None) -> Decision:
 
 def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
     """Nothing can be said of its partitions yet."""
-    item = Item(node.dataset, "compute", cause, False, 0, Keys())
+    item = Item(node.dataset, "compute", cause, certain=False, tasks=0, keys=Keys(), reason=reason)
     return Decision(node.dataset, "stale", items=(item,), reason=reason, pending=Keys())
 
 
