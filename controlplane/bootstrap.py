@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from controlplane.drivers.user import User
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
+    from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
     from controlplane.ports.store import Store
@@ -548,6 +549,13 @@ def _first_token(home: Home, store: Store, chosen: str | None) -> str:
         text, _ = tokens.create(Context(store, actor="local"), "home", ("admin",))
         home.keep_token(text)
     return text
+
+
+def example_runner() -> AbstractContextManager[ExampleRunner]:
+    """A process of the data plane that runs tests of blueprints; leaving the context ends it."""
+    from controlplane.drivers.examples import ExampleProcess
+
+    return ExampleProcess()
 
 
 def upgrade(database_url: str) -> None:

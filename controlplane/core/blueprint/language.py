@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.examples import TESTS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.kinds import (
     Choice,
@@ -163,6 +164,7 @@ COMPONENT = Section(
         VOLATILE,
         PIN,
         SORT_BY,
+        TESTS,
     ),
     one_of=("read", "transform", "write"),
 )
@@ -182,6 +184,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
         reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
+    for tests in fields.given((TESTS,)) if isinstance(body, Read | Write) else ():
+        message = "only transforms have tests"
+        reading.problems.add(tests.place, "conflicting-keys", message, "test the transform that reads this dataset")
     return Component(
         name=key.text,
         place=key.place,
@@ -198,6 +203,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
         sort_places=fields.item_places(SORT_BY),
+        tests=fields[TESTS],
         use=reading.uses.get(key.text),
     )
 

@@ -6,11 +6,14 @@ Does not belong here: YAML, checks, and anything that is found out by looking at
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
 from dataplane.contract.jobs import Mode, OnBadRecord
+
+if TYPE_CHECKING:
+    from controlplane.core.blueprint.example_model import Example
 
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
@@ -229,6 +232,7 @@ class Component:
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
+    tests: tuple[Example, ...] = ()
     use: Use | None = field(default=None, compare=False)
 
     @property

@@ -14,6 +14,7 @@ from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
+from controlplane.core.examples.problems import problems as problems_of_tests
 from controlplane.core.model import packs
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.branches import MAIN
@@ -35,7 +36,10 @@ NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 def validate(sources: Sequence[Source]) -> Checked:
     """Of a set of blueprints that stands alone, without a store."""
     try:
-        return Checked(notices=notices(compiled(sources)))
+        desired = compiled(sources)
+        if wrong := problems_of_tests(desired):
+            return Checked(problems=wrong)
+        return Checked(notices=notices(desired))
     except InvalidBlueprint as e:
         return Checked(problems=e.problems)
 
