@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,26 +25,35 @@ def add(app: typer.Typer) -> None:
 
 def apply(
     ctx: typer.Context,
-    files: options.Files,
+    files: Annotated[list[Path], typer.Argument(help="Blueprints, or one plan.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Store blueprints, all or none; a running service then makes it so."""
-    from controlplane.cli import sources
+    """Store blueprints, all or none; a running service then makes it so. A plan (`headgate plan --out FILE`) is stored
+    if all that it rests on is as it was."""
+    from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
-    texts = session.load(files)
+    planned = plan_files.read(files[0]) if len(files) == 1 else None
+    if planned is not None and revision is not None:
+        raise typer.BadParameter("--revision does not go with a plan, which names the revisions that it rests on")
+    texts = () if planned else session.load(files)
     with session.connect(home) as client:
         if wait:
             session.require_service()
-        value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
+        if planned is not None:
+            value = client.carry_out(planned["blueprints"], planned["basis"], branch=planned["branch"])
+        else:
+            value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
         if not wait:
             show(value, views.applied(value), session.output)
             return
-        states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
+        flows: list[str | None] = [*value["revisions"]]
+        flows = flows or [None]  # of a plan of what is stored: all
+        states = [_settled(session, client, flow, branch) for flow in flows]
     from controlplane.core.plan import worst
 
     found: StatusAnswer = {

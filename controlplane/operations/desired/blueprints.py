@@ -12,13 +12,13 @@ from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs, revisions
-from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
+from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
-from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -126,7 +126,9 @@ def apply(
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return edit.answer(plan, facts, unseen)
+            planned = edit.answer(plan, facts, unseen)
+            planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
+            return planned
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = _edit(ctx, tx, branch, blueprints, sources)
@@ -135,6 +137,28 @@ def apply(
         answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
+
+
+def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
+    """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
+    a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""
+    blueprints = _parse(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        _edit(ctx, tx, branch, blueprints, sources)  # compiled here, the transaction that writes need not
+    with ctx.store.begin(ctx.namespace) as tx:
+        edit = _edit(ctx, tx, branch, blueprints, sources)
+        flows = edit.flows or planned["dataflows"]
+        plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
+        plan_basis.check(planned, _basis(edit, sources, flows, plan, facts))
+        answer = edit.answer(plan, facts, source_changes.ALL_SEEN)
+        _commit(ctx, tx, edit, expected=None)
+    ctx.wake()
+    return answer
+
+
+def _basis(edit: _Edit, sources: Sequence[Source], flows: Sequence[str], plan: Plan, facts: StoreSnapshot) -> PlanBasis:
+    texts = [{"name": s.name, "text": s.text, "files": dict(s.files)} for s in sources]
+    return plan_basis.of_plan(plan, facts, edit.live, flows, texts)
 
 
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
