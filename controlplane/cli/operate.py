@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,14 @@ from controlplane.cli.output import show
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
     from controlplane.client import Headgate
-    from controlplane.core.model.answers import StatusAnswer
+    from controlplane.core.model.answers import (
+        ApplyAnswer,
+        PauseAllAnswer,
+        PauseAnswer,
+        RetryAnswer,
+        RunAnswer,
+        StatusAnswer,
+    )
 
 MOVING = ("stale", "building")
 
@@ -40,29 +49,39 @@ def apply(
     planned = plan_files.read(files[0]) if len(files) == 1 else None
     if planned is not None and revision is not None:
         raise typer.BadParameter("--revision does not go with a plan, which names the revisions that it rests on")
-    texts = () if planned else session.load(files)
-    with session.connect(home) as client:
-        if wait:
-            session.require_service()
+    documents = [] if planned else sources.as_documents(session.load(files))
+
+    def store(client: Headgate) -> ApplyAnswer:
         if planned is not None:
-            value = client.carry_out(planned["blueprints"], planned["basis"], branch=planned["branch"])
-        else:
-            value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
+            return client.carry_out(planned["blueprints"], planned["basis"], branch=planned["branch"])
+        return client.apply(documents, branch=branch, revision=revision)
+
+    with session.connect(home) as client:
         if not wait:
+            value = store(client)
             show(value, views.applied(value), session.output)
             return
-        flows: list[str | None] = [*value["revisions"]]
-        flows = flows or [None]  # of a plan of what is stored: all
-        states = [_settled(session, client, flow, branch) for flow in flows]
-    from controlplane.core.plan import worst
+        done = _applied(session, client, store, branch, list(planned["basis"]["revisions"]) if planned else [])
+    show(done, views.summary(done), session.output)
+    raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
-    found: StatusAnswer = {
-        **states[-1],
-        "state": worst(s["state"] for s in states),
-        "dataflows": [f for s in states for f in s["dataflows"]],
-    }
-    show(found, views.status(found), session.output)
-    raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
+
+def _applied(
+    session: Session, client: Headgate, store: Callable[[Headgate], ApplyAnswer], branch: str, stored: list[str]
+) -> RunAnswer:
+    """Apply, wait, and tell what was done in the words of `run`. `stored`: what a plan of nothing new is about."""
+    import sys
+
+    from controlplane.cli import door, once, service_run
+    from controlplane.cli.progress import Progress
+
+    service = session.require_loop()
+    door.say(service)
+    since = client.run_progress(branch=branch)["since"]
+    flows = list(store(client)["revisions"]) or stored
+    with Progress(sys.stderr) as progress:
+        found = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
+    return once.answer(found, spark_started=found["spark_started"], since=session.started)
 
 
 def delete(
@@ -100,12 +119,17 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     value = client.status(target, branch=branch)
     if not _moves(value):
         return value
-    session.require_service()
-    for _ in client.events(branch=branch):
-        value = client.status(target, branch=branch)
-        if not _moves(value):
-            break
-    return value
+    service = session.require_service()
+    from httpx2 import TransportError
+
+    from controlplane.cli.service_run import ended
+
+    with suppress(TransportError):
+        for _ in client.events(branch=branch):
+            value = client.status(target, branch=branch)
+            if not _moves(value):
+                return value
+    raise ended(service)
 
 
 def _moves(value: StatusAnswer) -> bool:
@@ -169,5 +193,12 @@ def _wish(
 ) -> None:
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = {"retry": client.retry, "pause": client.pause, "resume": client.resume}[name](target, branch=branch)
+        value: RetryAnswer | PauseAnswer | PauseAllAnswer
+        match name:
+            case "retry":
+                value = client.retry(target, branch=branch)
+            case "pause":
+                value = client.pause(target, branch=branch)
+            case _:
+                value = client.resume(target, branch=branch)
     show(value, views.fields(value), session.output)

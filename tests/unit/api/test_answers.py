@@ -161,6 +161,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
     kept = called("GET", BRANCH + "/plan")
     assert called("POST", BRANCH + "/plan", {"basis": kept["basis"]})["plan"]["items"] == kept["items"] != []
+    assert called("POST", BRANCH + "/run", SENT)["revisions"] == {"other": 1}
+    assert not called("GET", BRANCH + "/run")["settled"]
     assert called("POST", BRANCH + "/retry")["retried"]
     assert called("POST", BRANCH + "/pause")["targets"]
     assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]
