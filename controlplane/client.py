@@ -43,6 +43,7 @@ from controlplane.core.model.answers import (
     PauseAllAnswer,
     PauseAnswer,
     PlanAnswer,
+    PlanBasis,
     ProblemDetail,
     ProblemDocument,
     RefreshAnswer,
@@ -160,6 +161,14 @@ class Headgate:
             page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
             plan["items"] += page["items"]
         return {**plan, "next": None}
+
+    def carry_out(
+        self, documents: Iterable[Document], basis: PlanBasis, *, branch: str = "main", key: str | None = None
+    ) -> ApplyAnswer:
+        """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
+        body = {"blueprints": list(documents), "basis": basis}
+        path = f"/v1/branches/{_segment(branch)}/plan"
+        return cast("ApplyAnswer", self._post(path, body, headers=_key(key)))
 
     # branches
     def branches(self) -> list[BranchAnswer]:

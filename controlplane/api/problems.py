@@ -31,6 +31,7 @@ STATUS = {
     "name-taken": 409,
     "not-found": 404,
     "not-supported": 422,
+    "plan-moved": 409,
     "pool-unavailable": 503,
     "stale-revision": 412,
     "stale-state": 409,

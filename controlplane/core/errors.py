@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MOVED_SHOWN = 10
+
 
 class HeadgateError(Exception):
     """Any error that a user can be told in words. `code` is stable and listed in docs/errors.md."""
@@ -78,6 +80,18 @@ class StaleRevision(HeadgateError):
     def __init__(self, dataflow: str, expected: int, found: int) -> None:
         super().__init__(f"dataflow {dataflow} is at revision {found}, not {expected}")
         self.dataflow, self.expected, self.found = dataflow, expected, found
+
+
+class PlanMoved(HeadgateError):
+    """A plan was to be carried out, and what it rests on is not as it was: nothing was stored."""
+
+    code = "plan-moved"
+
+    def __init__(self, moved: Sequence[str]) -> None:
+        shown = "; ".join(moved[:MOVED_SHOWN])
+        more = f"; and {len(moved) - MOVED_SHOWN} more" if len(moved) > MOVED_SHOWN else ""
+        super().__init__(f"since the plan was made, {shown}{more}: nothing was stored; plan again")
+        self.moved = tuple(moved)
 
 
 class StaleState(HeadgateError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from anyio import to_thread
@@ -24,6 +24,7 @@ from controlplane.core.model.answers import (
     DataflowsAnswer,
     DeleteAnswer,
     PlanAnswer,
+    PlanBasis,
     ValidateAnswer,
 )
 from controlplane.operations.desired import blueprints
@@ -60,6 +61,14 @@ class Documents(BaseModel):
     blueprints: list[Document] = Field(min_length=1, max_length=1000)
 
 
+class Planned(BaseModel):
+    """A plan to be carried out: its `basis`, and the blueprints that it was made of (none if they were stored)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    blueprints: list[Document] = Field(default=[], max_length=1000)
+    basis: PlanBasis
+
+
 BODY = {
     "requestBody": {
         "required": True,
@@ -86,6 +95,10 @@ async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
         if not given:
             raise RequestRefused("invalid-request", wrong_type(given, TYPES)) from None
         raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
+    return _as_sources(documents)
+
+
+def _as_sources(documents: Iterable[Document]) -> tuple[blueprints.Source, ...]:
     return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
 
 
@@ -200,8 +213,19 @@ async def plan(
     return await waiting(call, work, may_wait=refresh)
 
 
+@router.post("/v1/branches/{branch}/plan")
+def carry_out(call: Called, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
+    """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
+    says what moved, and nothing is stored."""
+    sources = _as_sources(planned.blueprints)
+    return call.once(lambda: answer(blueprints.carry_out(call.context, branch, sources, planned.basis)))
+
+
 def _page(whole: PlanAnswer, after: int, limit: int) -> PlanAnswer:
     items = whole["items"][after : after + limit]
     end = after + len(items)
     following = str(end) if end < len(whole["items"]) else None
-    return {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}
+    page: PlanAnswer = {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}
+    if after:
+        page.pop("basis", None)
+    return page

@@ -195,8 +195,29 @@ class SourceChange(TypedDict):
     problem: str | None
 
 
+class DatasetBasis(TypedDict):
+    """Where a dataset stood: zeros and no root where it had not been made. `commit` counts its states."""
+
+    generation: int
+    commit: int
+    root: str | None
+
+
+class PlanBasis(TypedDict):
+    """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints and of the work
+    on each dataset, revisions (0: none), roots of listings, and where datasets stood."""
+
+    dataflows: list[str]
+    blueprints: str
+    revisions: dict[str, int]
+    sources: dict[str, str | None]
+    datasets: dict[str, DatasetBasis]
+    work: dict[str, str]
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page.
+    """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
+    to what was applied have no basis.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
     """
@@ -212,6 +233,7 @@ class PlanAnswer(TypedDict):
     changes: list[ComponentChange]
     breaks: list[PlanBreak]
     notices: list[ProblemDetail]
+    basis: NotRequired[PlanBasis]
     next: str | None
 
 

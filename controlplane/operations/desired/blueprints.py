@@ -16,7 +16,7 @@ from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.examples.problems import problems as problems_of_tests
 from controlplane.core.model import packs
-from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
+from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
@@ -24,7 +24,7 @@ from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, pins
 from controlplane.operations.desired.drafts import Source as Source
-from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
@@ -105,7 +105,9 @@ def apply(
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return edit.answer(plan, facts, unseen)
+            planned = edit.answer(plan, facts, unseen)
+            planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
+            return planned
     with ctx.store.begin(ctx.namespace) as tx:
         branches.require_editable(tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
@@ -115,6 +117,29 @@ def apply(
         answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
+
+
+def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
+    """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
+    a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""
+    found = drafts.read(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit_of(ctx, tx, branch, found, sources)  # compiled here, the transaction that writes need not
+    with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
+        edit = edit_of(ctx, tx, branch, found, sources)
+        flows = edit.flows or planned["dataflows"]
+        plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
+        plan_basis.check(planned, _basis(edit, sources, flows, plan, facts))
+        answer = edit.answer(plan, facts, source_changes.ALL_SEEN)
+        commit(ctx, tx, edit, expected=None)
+    ctx.wake()
+    return answer
+
+
+def _basis(edit: Edit, sources: Sequence[Source], flows: Sequence[str], plan: Plan, facts: StoreSnapshot) -> PlanBasis:
+    texts = [{"name": s.name, "text": s.text, "files": dict(s.files)} for s in sources]
+    return plan_basis.of_plan(plan, facts, edit.live, flows, texts)
 
 
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:

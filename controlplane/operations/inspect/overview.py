@@ -32,7 +32,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, source_changes, views, work
+from controlplane.operations.inspect import lateness, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -57,7 +57,9 @@ def plan(
     NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
         _require_declared(facts.tx, branch, flows)
-        return views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or ())
+        return found
 
 
 def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
