@@ -190,9 +190,15 @@ class Headgate:
 
     # operating
     def refresh(
-        self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False, force: bool = False
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        accept_deletes: bool = False,
+        force: bool = False,
+        schema: bool = False,
     ) -> RefreshAnswer:
-        body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body = {"target": target, "accept_deletes": accept_deletes, "force": force, "schema": schema}
         return cast("RefreshAnswer", self._post(f"/v1/branches/{_segment(branch)}/refresh", body))
 
     def retry(self, target: str | None = None, *, branch: str = "main") -> RetryAnswer:

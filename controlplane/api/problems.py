@@ -25,6 +25,7 @@ STATUS = {
     "log-gone": 404,
     "name-taken": 409,
     "not-found": 404,
+    "nothing-pinned": 409,
     "not-supported": 422,
     "pool-unavailable": 503,
     "stale-revision": 412,

@@ -108,14 +108,15 @@ def refresh(
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Infer the columns of its sources again.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now; with --force, compute the target again."""
+    """List sources now; with --force, compute the target again; with --schema, infer columns again."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes, force=force)
+        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes, force=force, schema=schema)
     show(value, views.fields(value), session.output)
 
 

@@ -79,6 +79,12 @@ class StaleRevision(HeadgateError):
         self.dataflow, self.expected, self.found = dataflow, expected, found
 
 
+class NothingPinned(HeadgateError):
+    """An inferred schema was to be taken back where there is none."""
+
+    code = "nothing-pinned"
+
+
 class StaleState(HeadgateError):
     """A dataset's state moved on between reading it and committing to it: plan again."""
 

@@ -8,6 +8,7 @@ from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.pins import Pin
 from tests.store.conftest import World
 from tests.store.examples import SCHEMA, begun, building, change, d, error, revision, state, task
 
@@ -80,7 +81,7 @@ def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> 
         tx.commit_state(state(1), 0)
         tx.commit_state(state(2), 1)
         tx.put_building(building())
-        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
+        tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA))
         tx.copy_branch("main", "dev")
     with world.begin() as tx:
         tx.commit_state(state(3, branch="dev"), 2)
@@ -96,7 +97,7 @@ def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> 
         assert newer > number
         assert tx.history("dev", "flights.daily", 9) == (state(3, branch="dev"), state(2, branch="dev"))
         assert tx.unfinished("dev") == ({"flights.weekly": building(branch="dev")}, {})
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
         assert tx.revisions("main") == {"flights": revision(3)}
         assert tx.states("main") == {"flights.daily": state(2)}
 

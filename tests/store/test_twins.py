@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
@@ -88,7 +89,7 @@ DESIRED = [
 SETTLED = [
     call(lambda b, n, s: lambda tx: tx.commit_state(state(s + 1, n, branch=b), s), branches, names, small),
     call(lambda n, e: lambda tx: tx.set_problem("main", n, error(str(e)) if e else None), names, small),
-    call(lambda n, s: lambda tx: tx.pin_schema("main", n, d(s), SCHEMA), names, small),
+    call(lambda n, s: lambda tx: tx.pin_schema("main", n, Pin(d(s), SCHEMA)), names, small),
     call(lambda n, r, s: lambda tx: tx.put_listing(listing(n, requested=r, served=s)), small, small, small),
     call(
         lambda p, c, g: (

@@ -28,17 +28,20 @@ class Wish(BaseModel):
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew;
+    `schema` infers the columns of its sources anew."""
 
     accept_deletes: bool = False
     force: bool = False
+    schema_: bool = Field(default=False, alias="schema")
 
 
 @router.post("/v1/branches/{branch}/refresh")
 def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
     """List sources now; with `force`, compute the target again."""
     wish = wish or Refresh()
-    target, how = target_of(wish.target), {"accept_deletes": wish.accept_deletes, "force": wish.force}
+    target = target_of(wish.target)
+    how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
     return call.once(lambda: answer(controls.refresh(call.context, branch, target, **how)))
 
 

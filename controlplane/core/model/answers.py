@@ -138,7 +138,8 @@ class ListingLateness(TypedDict):
 
 
 class DatasetStatus(TypedDict):
-    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources."""
+    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources. `wider`: where
+    an inferred schema is wider than the source objects, in sentences."""
 
     name: str
     state: State
@@ -152,6 +153,7 @@ class DatasetStatus(TypedDict):
     reason: str | None
     error: ErrorReport | None
     listing: NotRequired[ListingLateness]
+    wider: NotRequired[list[str]]
 
 
 class SparkField(TypedDict):
@@ -410,12 +412,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred anew."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    schemas: list[str]
 
 
 class RetryAnswer(TypedDict):

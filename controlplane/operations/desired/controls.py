@@ -9,6 +9,7 @@ from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAns
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
+from controlplane.operations.desired import schema_pins
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -17,10 +18,16 @@ BLUEPRINT = "paused: true in the blueprint"
 
 
 def refresh(
-    ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
+    ctx: Context,
+    branch: str,
+    target: str | None,
+    *,
+    accept_deletes: bool = False,
+    force: bool = False,
+    schema: bool = False,
 ) -> RefreshAnswer:
     """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
-    whatever is known of it."""
+    whatever is known of it. `schema`: infer the columns of its sources anew. Raises NothingPinned."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
@@ -29,9 +36,17 @@ def refresh(
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
-        _note(ctx, tx, branch, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
+        schemas = schema_pins.take_back(tx, branch, nodes, chosen) if schema else []
+        how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+        _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()
-    return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads), "forced": forced}
+    return {
+        "target": target,
+        "listings": count,
+        "sources": sorted(n.dataset for n in reads),
+        "forced": forced,
+        "schemas": schemas,
+    }
 
 
 def _forced(nodes: Desired, chosen: list[str]) -> list[str]:

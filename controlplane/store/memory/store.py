@@ -19,6 +19,7 @@ from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -222,12 +223,12 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         newer = {name: at for (b, name), at in self._space.marks.items() if b in ("", branch) and at > after}
         return max(newer.values(), default=after), frozenset(newer)
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         return _of_branch(self._space.pins, branch, datasets)
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._space.pins[branch, dataset] = (settings, schema)
+        self._space.pins[branch, dataset] = pin
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return _of_branch(self._space.problems, branch)

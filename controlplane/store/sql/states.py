@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
@@ -52,13 +53,15 @@ class SqlStates(Part):
         there = self._mine(db.heads, **of, seq=expected_seq)
         return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         rows = self._among(self._select(db.pins, branch=branch), db.pins.c.dataset, datasets)
-        return {row.dataset: (row.settings, json.loads(row.schema)) for row in rows}
+        return {row.dataset: Pin(row.settings, json.loads(row.schema), _widened(row.widened)) for row in rows}
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
+        row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
+        told = {"schema": dump(pin.schema), "widened": _widened_text(pin.widened)}
+        self._upsert(db.pins, [{**row, **told}])
 
     # --- half-built datasets
 
@@ -274,3 +277,16 @@ def _target_row(target: Target) -> dict[str, Any]:
         "generation": target.generation,
         "error": dump_optional(target.error),
     }
+
+
+def _widened_text(widened: Iterable[Widening]) -> str | None:
+    told = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in widened]
+    return dump(told) if told else None
+
+
+def _widened(text: str | None) -> tuple[Widening, ...]:
+    """Pins of versions before have none."""
+    found = []
+    for column, before, after, causes in json.loads(text) if text else ():
+        found.append(Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes)))
+    return tuple(found)
