@@ -166,8 +166,12 @@ class Headgate:
     def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> ChecksAnswer:
         return cast("ChecksAnswer", self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation)))
 
-    def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> WhyAnswer:
-        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", _given(partition=partition)))
+    def why(
+        self, name: str, partition: str | None = None, *, branch: str = "main", shows_all: bool = False
+    ) -> WhyAnswer:
+        """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
+        query = _given(partition=partition, all="true" if shows_all else None)
+        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", query))
 
     @contextmanager
     def records(

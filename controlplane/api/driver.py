@@ -161,7 +161,9 @@ def _report(call: DriverCall) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
-    return JSONResponse(reports.report(call.context, call.driver, attempt, results, lake=call.services.lake))
+    measures = call.body.get("measures")
+    told = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
+    return JSONResponse(told)
 
 
 def _are_names(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, why_views
 from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
@@ -132,16 +132,17 @@ def status(
 def why(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Show the chain of causes of a dataset or partition, down to the line of code or the source object."""
+    """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
     session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
     with session.connect(home) as client:
-        value = client.why(dataset, partition if slash else None, branch=branch)
-    show(value, views.why(value), session.output)
+        value = client.why(dataset, partition if slash else None, branch=branch, shows_all=shows_all)
+    show(value, why_views.why(value, shows_all=shows_all), session.output)
 
 
 def logs(

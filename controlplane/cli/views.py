@@ -22,14 +22,10 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         NewTokenAnswer,
         PlanAnswer,
         PlanItem,
-        RootChange,
         RunAnswer,
-        SourceOrigin,
         StatusAnswer,
         TargetStatus,
         TokenEntry,
-        VolatileConstruct,
-        WhyAnswer,
     )
     from controlplane.core.model.check_results import CheckResult
 
@@ -116,7 +112,7 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Lines]:
     """Of each dataset's error its place, Spark's condition and the first lines of the message; the log has the rest."""
-    lines = tuple(line for dataset, error in errors for line in _failure(error, dataset))
+    lines = tuple(line for dataset, error in errors for line in failure(error, dataset))
     return [Lines(lines)] if lines else []
 
 
@@ -153,58 +149,15 @@ def applied(value: ApplyAnswer) -> View:
     return [Lines(revisions), *plan(value["plan"])]
 
 
-def why(value: WhyAnswer) -> View:
-    """A chain that reads from the dataset to its causes, nearest first."""
-    name = value["dataset"] + (f"/{value['partition']}" if value.get("partition") else "")
-    head = f"{name} is {value['state']}" + (f", generation {value['generation']}" if value.get("generation") else "")
-    cause = [f"cause: {value['cause']}"] if value.get("cause") else []
-    reason = [str(value["reason"])] if value.get("reason") else []
-    chain = [f"{'  ' * depth}<- {_because(item)}" for depth, item in enumerate(value["because"], 1)]
-    sources = [f"source: {_source(s)}" for s in value.get("sources") or ()]
-    chain += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
-    chain += [f"logic: {value['logic']}"] if value.get("logic") else []
-    chain += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
-
-
 def connection(found: ConnectionEntry) -> str:
     """One place that was tried."""
     error = found.get("error")
     if not error:
         return f"{found['component']}: connected to {found['place']}"
-    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *_failure(error)])
+    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *failure(error)])
 
 
-def _construct(found: VolatileConstruct) -> str:
-    place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
-    return f"{found['construct']} at {place}"
-
-
-def _source(source: SourceOrigin) -> str:
-    objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
-    return f"{source['dataset']} of {source['location']}{objects}"
-
-
-def _because(item: PlanItem) -> str:
-    modes = ", ".join(f"{n} {m['mode']}" for n, m in (item.get("modes") or {}).items())
-    parts = [f"{item['dataset']}: {item['action']} because of {item['cause']}"]
-    if reason := item.get("reason"):
-        parts.append(reason)
-    if item.get("partitions"):
-        parts.append(f"in {_keys(item)}")
-    if change := item.get("because"):
-        parts.append(_change(change))
-    if modes:
-        parts.append(f"reads {modes}")
-    return "; ".join(parts)
-
-
-def _change(change: RootChange) -> str:
-    before, after = (change["from"] or "nothing")[:12], (change["to"] or "nothing")[:12]
-    return f"{change['dataset']} went from {before} to {after}"
-
-
-def _failure(error: Row | None, subject: str | None = None) -> list[str]:
+def failure(error: Row | None, subject: str | None = None) -> list[str]:
     """Of an ErrorReport or a ConnectionFault, which has less."""
     if not error:
         return []

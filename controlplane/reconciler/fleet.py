@@ -240,7 +240,7 @@ class Fleet:
 
 
 def _told(driver: Driver) -> Event:
-    body = {"driver": driver.id, "kind": driver.kind, "size": driver.size, "reason": driver.reason}
+    body = {"driver": driver.id, "driver_kind": driver.kind, "size": driver.size, "reason": driver.reason}
     return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 
 

@@ -87,9 +87,15 @@ def tasks(
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")
-def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Answer[WhyAnswer]:
-    """The chain of causes of a dataset or of one partition of it."""
-    return answer(causes.why(call.context, branch, dataset, partition))
+def why(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    partition: Partition = None,
+    shows_all: Annotated[bool, Query(alias="all")] = False,
+) -> Answer[WhyAnswer]:
+    """The causes of a dataset or of one partition of it. `all`: with inputs that did not change."""
+    return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/records")

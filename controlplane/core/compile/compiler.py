@@ -139,7 +139,7 @@ class _Step:
     def _sink(self, write: Write) -> Sink | None:
         path = self._located(write.path) if connectors.is_path(write) else write.path
         (source,) = self.datasets.values()
-        return None if path is None else identity.sink(self.named, write, path, source, self.nodes.get(source))
+        return None if path is None else identity.sink(self.named, write, path, source, self.nodes)
 
     def _sql(self, body: SqlTransform) -> Transform | None:
         component, query = self.named.component, self.named.text.queries[self.named.component.name]

@@ -233,19 +233,63 @@ class StatusAnswer(TypedDict):
     leader: LeaderStatus | None
 
 
+class WhyNode(TypedDict):
+    """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those that led to it.
+
+    `cause`: None of one that did not change. `repeated`: its inputs are told where it stands first. `partitions` are
+    the first of the `count` that changed.
+    """
+
+    dataset: str
+    cause: Cause | None
+    sentence: str
+    pending: bool
+    repeated: bool
+    generation: int | None
+    at: str | None
+    count: int
+    partitions: list[str]
+    inputs: list[WhyNode]
+
+
+class WhyStop(TypedDict):
+    """A later change that went no further than this dataset, whose rows came out equal."""
+
+    dataset: str
+    at: str
+    sentence: str
+
+
+class WhyHeldUp(TypedDict):
+    """What keeps work from being done. `dataset`: where it begins; `error`: of that dataset; `fix`: what ends it."""
+
+    dataset: str
+    state: State
+    sentence: str
+    fix: str
+    error: ErrorReport | None
+
+
 class WhyAnswer(TypedDict):
-    """The chain of causes of a dataset, or of one partition: nearest first."""
+    """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
+
+    `because` has the datasets of the tree that changed, nearest first, as items of a plan.
+    """
 
     dataset: str
     partition: str | None
     state: State
     generation: int
     cause: Cause | None
+    sentence: str
     reason: str
+    held_up: WhyHeldUp | None
     modes: dict[str, InputMode]
     volatile: list[VolatileConstruct]
     logic: str | None
     because: list[PlanItem]
+    tree: WhyNode | None
+    stopped: list[WhyStop]
     sources: list[SourceOrigin]
     drivers: list[DriverStatus]
     error: ErrorReport | None
@@ -522,6 +566,7 @@ class CollectAnswer(TypedDict):
     events: int
     answers: int
     drivers: int
+    attempts: int
     nodes: int
     nodes_in_use: int
     superseded: int

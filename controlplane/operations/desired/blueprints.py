@@ -10,7 +10,7 @@ from controlplane.core.blueprint import Blueprint, parse
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import packs
+from controlplane.core.model import packs, revisions
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
@@ -22,7 +22,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cac
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-MAIN = "main"
+MAIN = revisions.MAIN
 
 
 @dataclass(frozen=True, slots=True)

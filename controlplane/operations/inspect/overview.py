@@ -207,4 +207,11 @@ def _event(event: Event) -> EventRecord:
         "dataset": event.dataset,
         "n": event.n,
     }
-    return cast("EventRecord", {**record, **event.body})  # each kind has fields of its own
+    return cast("EventRecord", {**record, **_fields(event)})  # each kind has fields of its own
+
+
+def _fields(event: Event) -> Mapping[str, object]:
+    """Ends of drivers that an older release told have the driver's kind under the name of the event's own."""
+    if "kind" not in event.body:
+        return event.body
+    return {("driver_kind" if name == "kind" else name): value for name, value in event.body.items()}

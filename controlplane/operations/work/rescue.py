@@ -79,5 +79,6 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
         tx.end_attempt(attempt.id)
+        tx.put_past_attempts(recording.accounts({}))
         tx.put_events(recording.events)
     return True

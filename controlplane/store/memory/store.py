@@ -28,6 +28,7 @@ from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
+from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import MemoryQueue, pick
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
@@ -46,7 +47,7 @@ def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
     return {(branch, name): item for name, item in items.items()}
 
 
-class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
