@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
 
-Role: TypeAlias = Literal["look", "run", "serve"]
+Role: TypeAlias = Literal["look", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
@@ -50,8 +50,9 @@ log = logs.get("server")
 
 
 class Server:
-    """One control plane. `look` serves the API only; `run` has a pool and works until it is done; `serve` has both, and
-    the loop, for as long as it leads. `run` and `serve` hold the home.
+    """One control plane. `look` serves the API only; `list` has a worker, too, which is given nothing but places to
+    look at; `run` has a pool and works until it is done; `serve` has both, and the loop, for as long as it leads. All
+    but `look` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -96,15 +97,23 @@ class Server:
         if self.role == "run":
             self._ends.callback(self.publisher.close)
         self._ends.callback(self._end_api)
-        if self.role == "run":
+        if self.role == "list":
+            self._free_listings()
+        if self.role in ("list", "run"):
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
-        if self.role != "look":
+        if self.role in ("run", "serve"):  # `list` ends as soon as it has its answer: nobody else is to ask it
             self.home.announce(self.url)
         self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._stand().join)
         self._ends.callback(self.interrupt)
+
+    def _free_listings(self) -> None:
+        """Of an earlier process that held this home and did not end in order."""
+        from controlplane.operations.work import rescue
+
+        rescue.abandon_listings(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _check_lake(self) -> None:
         """One that cannot be used is told now, and not by every task."""
@@ -298,6 +307,7 @@ class Server:
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
+        from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
         render = partial(stream, lake.uri)
@@ -316,6 +326,7 @@ class Server:
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
+            kinds=LOOKS if self.role == "list" else None,
         )
 
     @cached_property

@@ -84,6 +84,7 @@ class Headgate:
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
         headers = {"Authorization": f"Bearer {token}", "User-Agent": "headgate"}
+        self._timeout_s = timeout_s
         timeout = httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not _is_loopback(url))
 
@@ -103,13 +104,15 @@ class Headgate:
         *,
         branch: str = "main",
         dry_run: bool = False,
+        refresh_s: float | None = None,
         revision: int | None = None,
         key: str | None = None,
     ) -> ApplyAnswer:
-        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet)."""
-        query = {"branch": branch, "dry_run": str(dry_run).lower()}
-        headers = _match(revision) | _key(key)
-        return cast("ApplyAnswer", self._post("/v1/blueprints", {"blueprints": list(documents)}, query, headers))
+        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
+        of a dry run, how long to wait at most for workers to list the sources first."""
+        query = {"branch": branch, "dry_run": str(dry_run).lower(), **_refreshing(refresh_s)}
+        headers, body = _match(revision) | _key(key), {"blueprints": list(documents)}
+        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=refresh_s))
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
@@ -131,19 +134,26 @@ class Headgate:
         path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"
         return cast("DeleteAnswer", _value(self._http.delete(path, headers=_match(revision))))
 
-    def plan(self, *, branch: str = "main", dataflows: Iterable[str] = ()) -> PlanAnswer:
-        """The whole plan: pages are put together."""
+    def plan(
+        self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
+    ) -> PlanAnswer:
+        """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers to list the
+        sources first; None has nothing listed."""
         path = f"/v1/branches/{_segment(branch)}/plan"
         query: Query = {"dataflow": list(dataflows), "limit": 1000}
-        plan = page = cast("PlanAnswer", self._get(path, query))
+        plan = page = cast("PlanAnswer", self._get(path, {**query, **_refreshing(refresh_s)}, wait_s=refresh_s))
         while page["next"] is not None:
             page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
             plan["items"] += page["items"]
         return {**plan, "next": None}
 
     # looking
-    def status(self, target: str | None = None, *, branch: str = "main") -> StatusAnswer:
-        return cast("StatusAnswer", self._get(f"/v1/branches/{_segment(branch)}/status", _given(target=target)))
+    def status(
+        self, target: str | None = None, *, branch: str = "main", refresh_s: float | None = None
+    ) -> StatusAnswer:
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed."""
+        path, query = f"/v1/branches/{_segment(branch)}/status", {**_given(target=target), **_refreshing(refresh_s)}
+        return cast("StatusAnswer", self._get(path, query, wait_s=refresh_s))
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
         """Of what a write component makes, see `target`."""
@@ -201,9 +211,15 @@ class Headgate:
         accept_deletes: bool = False,
         force: bool = False,
         schema: bool = False,
+        wait_s: float = 0.0,
     ) -> RefreshAnswer:
-        body = {"target": target, "accept_deletes": accept_deletes, "force": force, "schema": schema}
-        return cast("RefreshAnswer", self._post(f"/v1/branches/{_segment(branch)}/refresh", body))
+        """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
+        body: dict[str, str | bool | float | None]
+        body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body |= {"schema": True} if schema else {}  # which an earlier service does not know
+        body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
+        path = f"/v1/branches/{_segment(branch)}/refresh"
+        return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
 
     def retry(self, target: str | None = None, *, branch: str = "main") -> RetryAnswer:
         return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target}))
@@ -283,8 +299,12 @@ class Headgate:
         except httpx2.TransportError:
             return False
 
-    def _get(self, path: str, query: Query | None = None) -> JsonObject:
-        return _value(self._http.get(path, params=query))
+    def _get(self, path: str, query: Query | None = None, *, wait_s: float | None = None) -> JsonObject:
+        return _value(self._http.get(path, params=query, timeout=self._timeout(wait_s)))
+
+    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
+        """Of a request that may wait so long for workers."""
+        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
 
     def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
         """For what takes as long as the database is large."""
@@ -297,8 +317,10 @@ class Headgate:
         body: Mapping[str, object],
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
+        wait_s: float | None = None,
     ) -> JsonObject:
-        return _value(self._http.post(path, json=body, params=query, headers=headers))
+        timeout = self._timeout(wait_s)
+        return _value(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
 
 
 def _value(response: httpx2.Response) -> JsonObject:
@@ -332,6 +354,10 @@ def _unexpected(response: httpx2.Response) -> ProblemDocument:
 
 def _given(**query: str | int | None) -> Query:
     return {k: v for k, v in query.items() if v is not None}
+
+
+def _refreshing(timeout_s: float | None) -> dict[str, str | int]:
+    return {} if timeout_s is None else {"refresh": "true", "timeout_s": f"{timeout_s:g}"}
 
 
 def _match(revision: int | None) -> dict[str, str]:

@@ -133,8 +133,11 @@ def _claim(call: DriverCall) -> Response:
 
 
 def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
-    lake = call.services.lake.uri
-    return claims.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
+    lake, given = call.services.lake.uri, call.services.kinds
+    asked = kinds if given is None else [kind for kind in kinds if kind in given]
+    if not asked:
+        return None
+    return claims.claim(call.context, call.driver, contract, asked, sizes=sizes, without=without, lake=lake)
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:

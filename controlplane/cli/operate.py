@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, source_views, views
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -109,15 +109,18 @@ def refresh(
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Infer the columns of its sources again.")] = False,
+    timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now; with --force, compute the target again; with --schema, infer columns again."""
+    """List sources now, and show what has changed there; with --force, compute the target again; with --schema,
+    infer columns again."""
     session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes, force=force, schema=schema)
-    show(value, views.fields(value), session.output)
+    how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+    with session.looking(home, timeout or None) as (client, timeout_s):
+        value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
+    show(value, source_views.refreshed(value), session.output)
 
 
 def retry(

@@ -5,15 +5,17 @@ Does not belong here: what is asked of it, and how answers are shown.
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from controlplane import settings
-from controlplane.core.errors import HeadgateError
+from controlplane.core.errors import HeadgateError, HomeLocked
 from controlplane.home import Home
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from controlplane.ports.store import Store
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
-Role: TypeAlias = Literal["look", "run", "serve"]
+Role: TypeAlias = Literal["look", "list", "run", "serve"]
+HELD_LOOK_S = 0.2  # between looks at a home that another process holds
 
 
 class NoToken(HeadgateError):
@@ -95,24 +98,43 @@ class Session:
         return sources.load(files)
 
     @contextmanager
-    def connect(self, home: Path | None, role: Role = "look") -> Iterator[Headgate]:
+    def connect(self, home: Path | None, role: Role = "look", wait_s: float = 0.0) -> Iterator[Headgate]:
         """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home; with a
-        worker where the role is `run`."""
+        worker where the role is `list`. `wait_s`: how long another process may hold the home and serve nobody."""
         from controlplane.client import Headgate
 
         found = settings.read(home)
-        if found.url is not None:
-            with Headgate(found.url, _token(found)) as client:
-                yield client
-            return
-        held = _served(Home(found.home))
-        if held is not None:
-            with Headgate(held, _token(found)) as client:
-                yield client
-            return
-        self.is_served = False
-        with self.means.start(found, role) as own, Headgate(own.url, own.token) as client:
-            yield client
+        deadline = time.monotonic() + wait_s
+        with ExitStack() as ends:
+            while (url := found.url or _served(Home(found.home))) is None:
+                try:
+                    own = ends.enter_context(self.means.start(found, role))
+                except HomeLocked:
+                    if time.monotonic() >= deadline:
+                        raise
+                    time.sleep(HELD_LOOK_S)
+                else:
+                    self.is_served = False
+                    yield ends.enter_context(Headgate(own.url, own.token))
+                    return
+            yield ends.enter_context(Headgate(url, _token(found)))
+
+    @contextmanager
+    def looking(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
+        """As `connect`, for a look at sources that may take so long; with the time for it. None: sources are left
+        alone, as they are where neither a service nor this process has workers."""
+        if timeout_s is not None and not self._has_workers(home):
+            sys.stderr.write(
+                "headgate: sources are told as they were last listed: HEADGATE_POOL leaves no worker here\n"
+            )
+            timeout_s = None
+        role: Role = "look" if timeout_s is None else "list"
+        with self.connect(home, role, wait_s=timeout_s or 0.0) as client:
+            yield client, timeout_s
+
+    def _has_workers(self, home: Path | None) -> bool:
+        found = settings.read(home)
+        return found.pool == "local" or found.url is not None or _served(Home(found.home)) is not None
 
     def require_service(self) -> None:
         """Raises NoService where nobody would do what is to be waited for."""

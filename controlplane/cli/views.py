@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.cli import source_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 from controlplane.cli.status_notes import notes
 
@@ -58,6 +59,9 @@ def status(value: StatusAnswer) -> View:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         told = (title, flow["problem"]) if "problem" in flow else (title,)
         parts += [Lines(told), *_things(flow["datasets"], flow["targets"])]
+    sources = {d["name"]: d["as_of"] for flow in value["dataflows"] for d in flow["datasets"] if "as_of" in d}
+    if looked := tuple(source_views.times(sources)):
+        parts.append(Lines(looked))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
     if leader := value.get("leader"):
@@ -123,15 +127,17 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
+    sources = tuple(source_views.lines(value["sources"]))
     if not value["items"]:
-        return [Lines(("nothing to do",))]
+        is_known = not any(source["problem"] for source in value["sources"])
+        return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
     rows = tuple(
         (i["dataset"], i["action"], i.get("reason") or i["cause"], _yes(i["certain"]), i["tasks"], _keys(i))
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total, *problem_lines(value.get("notices") or ())))]
+    return [Table("", columns, rows), Lines((total, *sources, *problem_lines(value.get("notices") or ())))]
 
 
 def _yes(is_so: bool) -> str:

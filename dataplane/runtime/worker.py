@@ -20,7 +20,7 @@ from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClai
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.kinds import WORKER_KINDS, Kind
+from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
@@ -34,7 +34,6 @@ from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 
-LOOKS: frozenset[Kind] = frozenset({"list", "connect"})
 WRITES = WORKER_KINDS - LOOKS
 FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)

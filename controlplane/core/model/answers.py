@@ -103,12 +103,40 @@ class PlanItem(TypedDict):
     because: RootChange | None
 
 
+class SourceCounts(TypedDict):
+    """Partitions of a source: one object each, unless `partition:` puts several objects under one key."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class SourceObjectChange(TypedDict):
+    """What happened to one of them. `name`: its object's, or the partition key where there are several objects."""
+
+    name: str
+    change: Literal["added", "changed", "removed"]
+
+
+class SourceChange(TypedDict):
+    """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
+    from what was found the last time). `objects` are the first ten. `problem`: why it could not be looked at."""
+
+    dataset: str
+    location: str
+    as_of: str | None
+    changed: SourceCounts
+    objects: list[SourceObjectChange]
+    problem: str | None
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks."""
+    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page."""
 
     branch: str
     state: Literal["work", "nothing"]
     as_of: str
+    sources: list[SourceChange]
     certain: int
     possible: int
     items: list[PlanItem]
@@ -138,8 +166,9 @@ class ListingLateness(TypedDict):
 
 
 class DatasetStatus(TypedDict):
-    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources. `wider`: where
-    an inferred schema is wider than the source objects, in sentences."""
+    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
+    `listing` are there for sources. `wider`: where an inferred schema is wider than the source objects, in sentences.
+    """
 
     name: str
     state: State
@@ -152,6 +181,7 @@ class DatasetStatus(TypedDict):
     checks: dict[Level, list[str]]
     reason: str | None
     error: ErrorReport | None
+    as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
     wider: NotRequired[list[str]]
 
@@ -457,13 +487,14 @@ class DeleteAnswer(TypedDict):
 
 class RefreshAnswer(TypedDict):
     """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
-    whose columns are inferred anew."""
+    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
     schemas: list[str]
+    changes: NotRequired[list[SourceChange]]
 
 
 class RetryAnswer(TypedDict):

@@ -11,7 +11,8 @@ from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import schema_pins
 from controlplane.operations.planning.snapshot import desired, targeted
-from controlplane.operations.work import listings
+from controlplane.operations.work import listing_requests, listings
+from controlplane.operations.work.listing_requests import ListingRequests
 from controlplane.ports.store import Tx
 
 BLUEPRINT = "paused: true in the blueprint"
@@ -28,11 +29,25 @@ def refresh(
 ) -> RefreshAnswer:
     """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
     whatever is known of it. `schema`: infer the columns of its sources anew. Raises NothingPinned."""
+    how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+    return ask_refresh(ctx, branch, target, **how)[0]
+
+
+def ask_refresh(
+    ctx: Context,
+    branch: str,
+    target: str | None,
+    *,
+    accept_deletes: bool = False,
+    force: bool = False,
+    schema: bool = False,
+) -> tuple[RefreshAnswer, ListingRequests]:
+    """The same, with the listings that were asked for, for who waits for them."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
-        count = listings.request(tx, reads, accept_deletes=accept_deletes, is_awaited=True)
+        requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
@@ -40,13 +55,14 @@ def refresh(
         how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
         _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()
-    return {
+    answer: RefreshAnswer = {
         "target": target,
-        "listings": count,
-        "sources": sorted(n.dataset for n in reads),
+        "listings": len({node.listing for node in reads}),
+        "sources": sorted(node.dataset for node in reads),
         "forced": forced,
         "schemas": schemas,
     }
+    return answer, requests
 
 
 def _forced(nodes: Desired, chosen: list[str]) -> list[str]:

@@ -31,10 +31,11 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, pinned_columns, views
-from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
+from controlplane.operations.inspect import lateness, pinned_columns, source_changes, views
+from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
+from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
 
@@ -45,13 +46,32 @@ Things: TypeAlias = tuple[list[DatasetStatus], list[TargetStatus]]
 NOT_LISTED: Mapping[str, ListingLateness] = MappingProxyType({})
 
 
-def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> PlanAnswer:
-    """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
+def plan(
+    ctx: Context,
+    branch: str,
+    flows: Sequence[str] | None = None,
+    unseen: Mapping[str, str] = source_changes.ALL_SEEN,
+) -> PlanAnswer:
+    """What would run now, of these dataflows or of all. `unseen`: why a source was not looked at for it. Raises
+    NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
-        known = facts.tx.revisions(branch, flows) if flows else {}
-        if missing := sorted({*(flows or ())} - {*known}):
-            raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
-        return views.plan(branch, plan, facts)
+        _require_declared(facts.tx, branch, flows)
+        return views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+
+
+def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
+    """What a plan of these dataflows, or the status of a target, reads, with their upstream. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        _require_declared(tx, branch, flows)
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = targeted(nodes, target) if target else nodes.order if flows is None else nodes.scope(flows)
+        return listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
+
+
+def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
+    known = tx.revisions(branch, flows) if flows else {}
+    if missing := sorted({*(flows or ())} - {*known}):
+        raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
 def status(ctx: Context, branch: str, target: str | None = None) -> StatusAnswer:
@@ -132,6 +152,9 @@ def _things(
             state, published = facts.state(decision.dataset), publications.get(decision.dataset)
             shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
             if decision.dataset in listed:
+                listing = facts.listing(node.listing) if isinstance(node, Source) else None
+                is_known = listing is not None and listing.error is None
+                shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
             if decision.dataset in wider:
                 shown["wider"] = wider[decision.dataset]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import assert_never, cast
 
 from controlplane.core.compile.checks import dropped_key
-from controlplane.core.model.events import Event, by_branch
+from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
@@ -49,13 +50,21 @@ class Recording:
 
     def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
-        self.events: list[Event] = []
+        self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._job = tx.jobs([attempt.job]).get(attempt.job)
         self._branches = tx.branches_of(attempt.tasks)  # before anything that is recorded ends a demand
         self._outcomes: dict[bytes, Outcome] = {}
         self._taken: list[TaskResult] = []
         self._error: str | None = None  # the condition of the first task that did not succeed
+
+    @property
+    def events(self) -> list[Event]:
+        """To be told. That a listing began is told with what came of it, if anything did."""
+        if self.attempt.kind != "list" or not self._events:
+            return self._events
+        attempt = self.attempt
+        return [*claimed(attempt.id, attempt.driver, attempt.dataset, attempt.tasks, self._branches), *self._events]
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
@@ -145,10 +154,15 @@ class Recording:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
             taken = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
-            self.events.append(taken.event)
+            if taken.event is not None:
+                self._tell_listing(taken.event)
+                self._count("task.other", _keys([result]))
             self.is_news |= taken.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
-        self._count("task.other", _keys(results))
+
+    def _tell_listing(self, event: Event) -> None:
+        """Under the name of the source that was listed; others may share its location."""
+        self._events.append(replace(event, dataset=self.attempt.dataset))
 
     def _traces(self, results: list[TaskResult]) -> None:
         each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
@@ -209,7 +223,7 @@ class Recording:
         self._came_to("failed", [key], error)
         if self.attempt.kind == "list":
             if self.tx.finish(self.attempt.id, [key]):
-                self.events.append(listings.fail(self.tx, self._list_job, self._request(key), error))
+                self._tell_listing(listings.fail(self.tx, self._list_job, self._request(key), error))
         elif self.tx.fail(self.attempt.id, key, self._here(error)):
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)
@@ -278,7 +292,7 @@ class Recording:
 
     def _tell(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
-            self.events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
+            self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
 
 
 def _keys(results: Iterable[TaskResult]) -> list[bytes]:

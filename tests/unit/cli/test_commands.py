@@ -56,6 +56,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("URL", "TOKEN", "HOME", "POOL", "DATABASE_URL", "LAKE"):
         monkeypatch.delenv(f"HEADGATE_{name}", raising=False)
     (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.csv").write_text("1,10\n")
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "binary.yaml").write_bytes(b"a: \xff\n")
     return tmp_path
@@ -167,7 +169,7 @@ def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixtur
     assert headgate("plan", "--detailed-exitcode", "-o", "yaml") == 2
     assert headgate("apply", "good.yaml", "--revision", "7") == 1
     assert headgate("refresh", "shop", "--force") == 0
-    assert "forced" in capsys.readouterr().out
+    assert "shop.orders is computed again" in capsys.readouterr().out
     assert headgate("pause", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
     assert headgate("wait", "-o", "json") == 0
