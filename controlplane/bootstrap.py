@@ -6,6 +6,7 @@ Does not belong here: any decision.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
+from controlplane.core.errors import CannotListen
 from controlplane.core.model.scaling import Share
 from controlplane.core.model.tasks import Size
 from controlplane.core.redaction import remember
@@ -85,7 +87,7 @@ class Server:
         if self.role == "look":
             self.home.prepare()
         else:
-            self._ends.callback(self.home.lock().release)
+            self._ends.callback(self.home.lock(self.role).release)
             for path in self.home.tighten():
                 log.warning("this was open to other users of the machine, and is closed now", path=str(path))
             self._check_lake()
@@ -103,7 +105,7 @@ class Server:
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
         if self.role in ("run", "serve"):  # `list` ends as soon as it has its answer: nobody else is to ask it
-            self.home.announce(self.url)
+            self.home.announce(self.url, self.role)
         self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._stand().join)
@@ -233,6 +235,7 @@ class Server:
             silent_s=self.settings.silent_s,
             user=self._driver_user,
             own=self._drivers_own,
+            driver_idle_s=self.settings.driver_idle_s,
         )
 
     def _log(self, driver: str, lines: int) -> str:
@@ -485,10 +488,21 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.bind((host, port))
         bound.listen(512)
-    except OSError:
+    except OSError as error:
         bound.close()
-        raise
+        raise CannotListen(_unbound(error, host, port)) from error
     return bound
+
+
+def _unbound(error: OSError, host: str, port: int) -> str:
+    """Why there is no socket, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use by another process: end that one, or choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} of {host} is closed to this user: choose one above 1023 with --port"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{host} is no address of this machine: choose another with --host, such as 127.0.0.1 or 0.0.0.0"
+    return f"port {port} of {host}: {error.strerror or error}: choose another with --host or --port"
 
 
 def _url(host: str, port: int) -> str:

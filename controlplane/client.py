@@ -40,6 +40,8 @@ from controlplane.core.model.answers import (
     ProblemDocument,
     RefreshAnswer,
     RetryAnswer,
+    RunBegun,
+    RunProgress,
     StatusAnswer,
     TargetStatus,
     TasksAnswer,
@@ -221,8 +223,27 @@ class Headgate:
         path = f"/v1/branches/{_segment(branch)}/refresh"
         return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
 
-    def retry(self, target: str | None = None, *, branch: str = "main") -> RetryAnswer:
-        return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target}))
+    def retry(
+        self, target: str | None = None, *, branch: str = "main", tasks: Sequence[str] | None = None
+    ) -> RetryAnswer:
+        """Try failed work again; with `tasks`, only what still wants one of these."""
+        body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
+        return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", body))
+
+    def begin_run(
+        self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
+    ) -> RunBegun:
+        """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
+        body = {"blueprints": list(documents), "accept_deletes": accept_deletes}
+        return cast("RunBegun", self._post(f"/v1/branches/{_segment(branch)}/run", body))
+
+    def run_progress(
+        self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
+    ) -> RunProgress:
+        """What was done of these dataflows and their upstream since an event, and how they stand."""
+        query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
+        query |= {} if since is None else {"since": since}
+        return cast("RunProgress", self._get(f"/v1/branches/{_segment(branch)}/run", query))
 
     def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
         return cast(
@@ -279,8 +300,9 @@ class Headgate:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
         return found["items"]
 
-    def revoke_token(self, id: str) -> None:
-        _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
+    def revoke_token(self, token: str) -> None:
+        """End the token with this id, or else the live one with this name."""
+        _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
         return cast("TasksAnswer", self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit}))
@@ -292,6 +314,10 @@ class Headgate:
 
     def audit(self, limit: int = 100, *, branch: str = "main") -> AuditAnswer:
         return cast("AuditAnswer", self._get("/v1/audit", {"branch": branch, "limit": limit}))
+
+    def require_alive(self) -> None:
+        """Raises an error of httpx2 where nobody answers; what is answered does not matter."""
+        self._http.get("/livez")
 
     def is_ready(self) -> bool:
         try:

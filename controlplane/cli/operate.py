@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +13,8 @@ from controlplane.cli.output import show
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
-    from controlplane.client import Headgate
-    from controlplane.core.model.answers import StatusAnswer
+    from controlplane.client import Document, Headgate
+    from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RetryAnswer, RunAnswer, StatusAnswer
 
 MOVING = ("stale", "building")
 
@@ -36,23 +38,33 @@ def apply(
 
     session = options.session(ctx, output)
     texts = session.load(files)
+    documents = sources.as_documents(texts)
     with session.connect(home) as client:
-        if wait:
-            session.require_service()
-        value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
         if not wait:
+            value = client.apply(documents, branch=branch, revision=revision)
             show(value, views.applied(value), session.output)
             return
-        states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
-    from controlplane.core.plan import worst
+        done = _applied(session, client, documents, branch, revision)
+    show(done, views.summary(done), session.output)
+    raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
-    found: StatusAnswer = {
-        **states[-1],
-        "state": worst(s["state"] for s in states),
-        "dataflows": [f for s in states for f in s["dataflows"]],
-    }
-    show(found, views.status(found), session.output)
-    raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
+
+def _applied(
+    session: Session, client: Headgate, documents: Sequence[Document], branch: str, revision: int | None
+) -> RunAnswer:
+    """Apply, wait, and tell what was done in the words of `run`."""
+    import sys
+
+    from controlplane.cli import door, once, service_run
+    from controlplane.cli.progress import Progress
+
+    service = session.require_loop()
+    door.say(service)
+    since = client.run_progress(branch=branch)["since"]
+    flows = list(client.apply(documents, branch=branch, revision=revision)["revisions"])
+    with Progress(sys.stderr) as progress:
+        found = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
+    return once.answer(found, spark_started=found["spark_started"], since=session.started)
 
 
 def delete(
@@ -90,12 +102,17 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     value = client.status(target, branch=branch)
     if not _moves(value):
         return value
-    session.require_service()
-    for _ in client.events(branch=branch):
-        value = client.status(target, branch=branch)
-        if not _moves(value):
-            break
-    return value
+    service = session.require_service()
+    from httpx2 import TransportError
+
+    from controlplane.cli.service_run import ended
+
+    with suppress(TransportError):
+        for _ in client.events(branch=branch):
+            value = client.status(target, branch=branch)
+            if not _moves(value):
+                return value
+    raise ended(service)
 
 
 def _moves(value: StatusAnswer) -> bool:
@@ -161,5 +178,12 @@ def _wish(
 ) -> None:
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = {"retry": client.retry, "pause": client.pause, "resume": client.resume}[name](target, branch=branch)
+        value: RetryAnswer | PauseAnswer | PauseAllAnswer
+        match name:
+            case "retry":
+                value = client.retry(target, branch=branch)
+            case "pause":
+                value = client.pause(target, branch=branch)
+            case _:
+                value = client.resume(target, branch=branch)
     show(value, views.fields(value), session.output)

@@ -215,7 +215,7 @@ def look(tx: Tx) -> list[object]:
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(None, 0), tx.events("main", 1, 2), tx.last_event(), tx.changes("dev")],
-        [tx.count_events(b, 1) for b in ("main", "dev")],
+        [tx.count_events(b, 1, flows) for b in ("main", "dev") for flows in (None, ["other"], ["flights"])],
         [tx.past_attempts(b, ["flights.a", "flights.b"], limit=3) for b in ("main", "dev", "")],
         [tx.past_attempts("main", ended=(0.0, 1000.0)), sorted(tx.find_past_attempts(["1", "2", "x"]))],
         [dict(tx.past_costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
 from controlplane.api.looks import LISTED_S, Timeout, look, wait_until, waiting
-from controlplane.api.problems import RequestRefused
+from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
     ApplyAnswer,
@@ -31,6 +31,7 @@ from controlplane.operations.desired import connections as connecting
 from controlplane.operations.inspect import overview, views
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+TYPES = f"{JSON_TYPE} for a set of blueprints, or application/yaml for one"
 PAGE = 100
 CONNECT_S = 60.0  # how long a worker may take to try all places
 UNANSWERED: ConnectionFound = {
@@ -73,14 +74,17 @@ BODY = {
 async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
     """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
     raw = await request.body()
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
     if kind in YAML_TYPES:
         return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
-    if kind != "application/json":
-        raise RequestRefused("invalid-request", "send application/json or application/yaml")
+    if kind not in ("", JSON_TYPE):
+        raise RequestRefused("invalid-request", wrong_type(given, TYPES))
     try:
         documents = Documents.model_validate_json(raw).blueprints
     except ValidationError as error:
+        if not given:
+            raise RequestRefused("invalid-request", wrong_type(given, TYPES)) from None
         raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
     return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
 

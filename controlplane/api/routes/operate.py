@@ -19,6 +19,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import source_changes, tasks
 
+TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 router = auth.router()
 
 
@@ -27,6 +29,12 @@ class Wish(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     target: str | None = Field(default=None, max_length=1000)
+
+
+class Retry(Wish):
+    """`tasks`: only what still wants one of these tasks, by their keys, and no listings."""
+
+    tasks: list[TaskKey] | None = Field(default=None, max_length=50_000)
 
 
 class Refresh(Wish):
@@ -59,10 +67,11 @@ def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
 
 
 @router.post("/v1/branches/{branch}/retry")
-def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[RetryAnswer]:
-    """Try failed tasks again."""
+def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
+    """Try failed tasks again: all, or those that are named."""
     target = _target(wish)
-    return call.once(lambda: answer(controls.retry(call.context, branch, target)))
+    named = None if wish is None or wish.tasks is None else frozenset(map(bytes.fromhex, wish.tasks))
+    return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
 
 @router.post("/v1/branches/{branch}/pause")

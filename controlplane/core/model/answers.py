@@ -670,3 +670,22 @@ class RunAnswer(RunSummary):
 
     spark_started: bool
     wall_s: float
+
+
+class RunBegun(TypedDict):
+    """A run that a service has begun. `since` is the newest event before it; `failed` has, by dataflow, the keys of the
+    tasks that had failed before it."""
+
+    since: int
+    revisions: dict[str, int]
+    failed: dict[str, list[str]]
+
+
+class RunProgress(RunSummary):
+    """The same of a run that may be under way. `settled`: nothing of it moves any more. `under_way`: tasks of the whole
+    installation that wait or run."""
+
+    since: int
+    settled: bool
+    under_way: int
+    spark_started: bool

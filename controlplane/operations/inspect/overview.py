@@ -69,6 +69,7 @@ def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, targe
 
 
 def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
+    """Raises NotFound for a dataflow that is not declared."""
     known = tx.revisions(branch, flows) if flows else {}
     if missing := sorted({*(flows or ())} - {*known}):
         raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
@@ -162,15 +163,20 @@ def _things(
     return datasets, targets
 
 
-def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> RunSummary:
-    """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
-    with ctx.looking(branch, flows) as (plan, facts):
+def summary(
+    ctx: Context, branch: str, flows: Sequence[str], since_event: int, *, is_shared: bool = False
+) -> RunSummary:
+    """What a run did since an event, and how its dataflows stand (all, if none is named): the JSON of `run` without its
+    times. `is_shared`: others are at work on other dataflows, which do not count. Raises NotFound."""
+    with ctx.looking(branch, flows or None) as (plan, facts):
         tx = facts.tx
+        _require_declared(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, plan.decisions)
         datasets, targets = _things(ctx, facts, decisions)
+        mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(branch, since_event)),
+            "tasks": _counts(tx.count_events(branch, since_event, mine)),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
