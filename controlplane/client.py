@@ -51,6 +51,7 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.work_answers import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 
 Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Format: TypeAlias = Literal["json", "csv", "arrow"]
@@ -151,10 +152,17 @@ class Headgate:
 
     # looking
     def status(
-        self, target: str | None = None, *, branch: str = "main", refresh_s: float | None = None
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        long: bool = False,
+        refresh_s: float | None = None,
     ) -> StatusAnswer:
-        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed."""
-        path, query = f"/v1/branches/{_segment(branch)}/status", {**_given(target=target), **_refreshing(refresh_s)}
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed.
+        `long`: also what the last commits took, and what is at it now."""
+        given = _given(target=target, long="true" if long else None)
+        path, query = f"/v1/branches/{_segment(branch)}/status", {**given, **_refreshing(refresh_s)}
         return cast("StatusAnswer", self._get(path, query, wait_s=refresh_s))
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
@@ -184,6 +192,20 @@ class Headgate:
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
         query = _given(partition=partition, all="true" if shows_all else None)
         return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", query))
+
+    def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
+        """Attempts at a dataset that are over, the last ones first."""
+        query = _given(state="ended", limit=limit)
+        return cast("AttemptsAnswer", self._get(f"{_dataset(branch, name)}/tasks", query))
+
+    def runs(self, target: str | None = None, *, branch: str = "main", limit: int = 20) -> PastRunsAnswer:
+        """The last runs that reached the target, the last ones first."""
+        path = f"/v1/branches/{_segment(branch)}/runs"
+        return cast("PastRunsAnswer", self._get(path, _given(target=target, limit=limit)))
+
+    def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
+        """One run, with its steps and its attempts."""
+        return cast("PastRunAnswer", self._get(f"/v1/branches/{_segment(branch)}/runs/{_segment(id)}"))
 
     @contextmanager
     def records(
@@ -309,7 +331,18 @@ class Headgate:
 
     def log(self, attempt: str, *, tail: int = 200) -> str:
         """The last lines that the driver of an attempt said."""
-        response = self._http.get(f"/v1/attempts/{_segment(attempt)}/log", params={"tail": tail})
+        return self._text(f"/v1/attempts/{_segment(attempt)}/log", tail)
+
+    def dataset_log(self, name: str, *, branch: str = "main", tail: int = 200) -> str:
+        """The last lines that the driver of a dataset's newest attempt said."""
+        return self._text(f"{_dataset(branch, name)}/log", tail)
+
+    def driver_log(self, driver: str, *, tail: int = 200) -> str:
+        """The last lines that a driver or worker said."""
+        return self._text(f"/v1/drivers/{_segment(driver)}/log", tail)
+
+    def _text(self, path: str, tail: int) -> str:
+        response = self._http.get(path, params={"tail": tail})
         return response.text if response.status_code < 400 else str(_value(response))
 
     def audit(self, limit: int = 100, *, branch: str = "main") -> AuditAnswer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane import settings
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, words
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def run(
     home: options.Home = None,
     branch: options.Branch = "main",
     accept_deletes: options.AcceptDeletes = False,
+    explain: options.Explain = False,
     output: options.As = options.Form.table,
 ) -> None:
     """Make these dataflows and their upstream up to date, and end: through the service that there is, else in this
@@ -46,7 +47,7 @@ def run(
     wish = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
     with Progress(sys.stderr) as progress:
         value = door.make(session, settings.read(home), wish, progress.show, since=session.started)
-    show(value, views.summary(value), session.output)
+    show(value, [*views.summary(value), *words.counts(value, explain)], session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 

@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, why, logs, checks, preview, records, history."""
+"""Commands that look and change nothing: validate, plan, status, why, checks, preview, records, history."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views, why_views
+from controlplane.cli import failures, options, views, why_views, words, work_views
 from controlplane.cli.expansion import expansions
-from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
+from controlplane.cli.output import Lines, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
@@ -37,7 +37,7 @@ class Format(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    for command in (validate, plan, status, why, logs, checks, preview, records, history):
+    for command in (validate, plan, status, why, checks, preview, records, history):
         app.command()(command)
 
 
@@ -124,6 +124,8 @@ def _detailed_code(value: PlanAnswer) -> int:
 def status(
     ctx: typer.Context,
     target: options.Target = None,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Also what the last commits took, and what runs.")] = False,
+    explain: options.Explain = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     refresh: options.Refresh = False,
@@ -134,8 +136,9 @@ def status(
     """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
     session = options.session(ctx, output)
     with session.looking(home, timeout if refresh else None) as (client, timeout_s):
-        value = client.status(target, branch=branch, refresh_s=timeout_s)
-    show(value, views.status(value), session.output)
+        value = client.status(target, branch=branch, long=long, refresh_s=timeout_s)
+    times = work_views.times(value) if long else []
+    show(value, [*views.status(value), *times, *words.states(value, explain)], session.output)
     if value["state"] in ("failed", "blocked"):
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(failures.CHANGES if detailed and value["state"] in ("stale", "building") else 0)
@@ -155,24 +158,6 @@ def why(
     with session.connect(home) as client:
         value = client.why(dataset, partition if slash else None, branch=branch, shows_all=shows_all)
     show(value, why_views.why(value, shows_all=shows_all), session.output)
-
-
-def logs(
-    ctx: typer.Context,
-    attempt: Annotated[
-        str, typer.Argument(metavar="ATTEMPT", help="As `why` and `status` name it.", show_default=False)
-    ],
-    tail: Annotated[int, typer.Option("--tail", "-n", min=1, max=10_000, help="How many lines at most.")] = 200,
-    home: options.Home = None,
-) -> None:
-    """Show the last lines of the driver that had an attempt."""
-    session = options.session(ctx)
-    with session.connect(home) as client:
-        said = client.log(attempt, tail=tail)
-    if is_fancy(sys.stdout):
-        said = "".join(f"{printable(line.expandtabs())}\n" for line in said.splitlines())
-    sys.stdout.buffer.write(said.encode())
-    sys.stdout.buffer.flush()
 
 
 def checks(

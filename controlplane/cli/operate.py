@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, source_views, views
+from controlplane.cli import failures, options, source_views, views, words
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def apply(
     files: options.Files,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    explain: options.Explain = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -45,7 +46,7 @@ def apply(
             show(value, views.applied(value), session.output)
             return
         done = _applied(session, client, documents, branch, revision)
-    show(done, views.summary(done), session.output)
+    show(done, [*views.summary(done), *words.counts(done, explain)], session.output)
     raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
 

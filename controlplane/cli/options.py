@@ -36,6 +36,7 @@ DetailedExit: TypeAlias = Annotated[
 AcceptDeletes: TypeAlias = Annotated[
     bool, typer.Option("--accept-deletes", help="Confirm a loss of source objects that waits for confirmation.")
 ]
+Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Also say what the words mean.")]
 
 
 Refresh: TypeAlias = Annotated[

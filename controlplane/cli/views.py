@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from controlplane.cli import source_views
+from controlplane.cli import source_views, work_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 from controlplane.cli.status_notes import notes
 
@@ -176,8 +176,11 @@ def failure(error: Row | None, subject: str | None = None) -> list[str]:
 
 def history(value: HistoryAnswer) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
-    rows = tuple((_time(i.get("at")), *(i.get(c) for c in columns[1:])) for i in value["items"])
-    return [Table("", columns, rows)]
+    rows = tuple(
+        (_time(i.get("at")), *(i.get(c) for c in columns[1:]), *work_views.history_row(i.get("work")))
+        for i in value["items"]
+    )
+    return [Table("", (*columns, *work_views.HISTORY_COLUMNS), rows)]
 
 
 def checks(value: ChecksAnswer) -> View:

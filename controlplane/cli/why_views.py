@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, View
 from controlplane.cli.views import PARTITIONS_SHOWN, failure
+from controlplane.cli.work_views import took
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers import (
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     """How a dataset stands, its cause, what keeps it from being worked on, and the tree of causes."""
-    lines = [_head(value), *_reasons(value)]
+    lines = [_head(value), *_reasons(value), *took(value.get("work"))]
     if held := value.get("held_up"):
         lines += _held_up(held, value)
     lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]

@@ -28,6 +28,10 @@ class Events(Protocol):
         """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
         only."""
 
+    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+        """Those of one kind in a branch that came after a time, in order. No index leads there: for people's questions
+        only."""
+
     def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch. With `flows`, only of
         these dataflows and their datasets, and of what names none."""

@@ -22,6 +22,10 @@ class States(Protocol):
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         """Newest first."""
 
+    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        """The last n states of each of these datasets, or of all, newest first; by their `seq`, so that there may be
+        fewer where some are not kept any more."""
+
     def commit_state(self, state: State, expected_seq: int) -> None:
         """Append `state` (its seq is expected_seq + 1); StaleState unless the newest is `expected_seq` (0: none)."""
 

@@ -106,6 +106,7 @@ class _Claim(TypedDict):
     prefix: str  # the only folder, relative to the lake, that the attempt may write to
     lake: str  # URI of the lake
     lease_s: float
+    reads_bytes: NotRequired[int]  # of the source objects and files that it names
 
 
 class ListClaim(_Claim):

@@ -17,7 +17,7 @@ import httpx2
 
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.kinds import Kind
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import Measures, TaskResult
 from dataplane.secrets import remember, without_secrets
 from dataplane.secrets import token as handed_token
 
@@ -92,9 +92,10 @@ class Client:
         body = self._post("heartbeat", {"attempts": sorted(attempts)}).json()
         return Heartbeat(tuple(body["fenced"]), bool(body["drain"]))
 
-    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
+    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
         """Hand in results; repeating it is harmless. Raises Fenced if the whole attempt is, Ended, Refused."""
-        body = self._post("report", {"attempt": attempt, "results": without_secrets(results)}).json()
+        told = {"attempt": attempt, "results": without_secrets(results), "measures": measures or {}}
+        body = self._post("report", told).json()
         return Reported(tuple(body["accepted"]), tuple(body["fenced"]))
 
     def close(self) -> None:

@@ -22,12 +22,14 @@ from pyspark.sql import SparkSession
 from dataplane.contract.claims import Claim, TaskSpec
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.kinds import DRIVER_KINDS, KINDS
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import Measures, TaskResult
 from dataplane.fragments.attempt import Cancelled
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.executor import Executor
 from dataplane.runtime.manifest import write_manifest
+from dataplane.runtime.measures import measured
 from dataplane.spark.java import NoSpark, provide_java
+from dataplane.spark.job_counts import counts, places
 from dataplane.spark.jvm_exit import how_ended
 from dataplane.spark.scratch import open_scratch, sweep
 from dataplane.spark.session import is_alive, start, stop
@@ -65,6 +67,7 @@ class Driver:
         self._client, self._start_spark, self._scratch = client, start_spark, scratch
         self._spark: Future[SparkSession] = Future()
         self._executors: dict[str, Executor] = {}
+        self._told_places: Measures | None = None
         self._running: dict[str, float] = {}  # attempt -> its lease in seconds
         self._fenced: set[str] = set()
         self._lock = threading.Lock()
@@ -199,29 +202,46 @@ class Driver:
         try:
             executor = self._executor(claim["lake"])
         except NoSpark as e:
-            self._report(claim, [_refusal(t, e) for t in claim["tasks"]])
+            self._report(claim, [_refusal(t, e) for t in claim["tasks"]], measured(claim, 0.0))
             return {"failed": len(claim["tasks"])}
         with self._lock:
             if claim["attempt"] in self._fenced:
                 raise Cancelled(claim["attempt"])
+        began = time.monotonic()
         results = executor.run(claim)
-        self._hand_in(claim, results)
+        self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
         if not is_alive(self._spark.result()):
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # whoever started us starts another
         return dict(Counter(r["state"] for r in results))
 
-    def _hand_in(self, claim: Claim, results: Sequence[TaskResult]) -> None:
+    def _measures(self, claim: Claim, seconds: float) -> Measures:
+        """What Spark counted goes with it, where Spark still answers."""
+        found = measured(claim, seconds)
+        spark = self._spark.result()
+        try:
+            return {**found, **counts(spark, claim["attempt"]), **self._places(spark)}
+        except Exception as e:  # noqa: BLE001  # results are reported whatever becomes of counts
+            log.info("event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200]))
+            return found
+
+    def _places(self, spark: SparkSession) -> Measures:
+        """They stay the same as long as the session."""
+        if self._told_places is None:
+            self._told_places = places(spark)
+        return self._told_places
+
+    def _hand_in(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
         if KINDS[claim["kind"]].has_manifest:
             failpoint("driver-before-manifest")
             write_manifest(self._executor(claim["lake"]).lake, claim, results)
             failpoint("driver-after-manifest")
         failpoint("driver-before-report")
-        self._report(claim, results)
+        self._report(claim, results, measures)
 
-    def _report(self, claim: Claim, results: Sequence[TaskResult]) -> None:
+    def _report(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
         try:
-            self._client.report(claim["attempt"], results)
+            self._client.report(claim["attempt"], results, measures)
         except AttemptFenced:
             log.info("event=fenced attempt=%s", claim["attempt"])
         except CallRefused as e:

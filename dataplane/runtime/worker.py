@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -22,7 +23,7 @@ from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import ConnectAnswer, TaskAnswer, TaskResult
+from dataplane.contract.results import ConnectAnswer, Measures, TaskAnswer, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter
@@ -30,6 +31,7 @@ from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
+from dataplane.runtime.measures import measured
 from dataplane.runtime.worker_rest import Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
@@ -49,7 +51,7 @@ class Pulls(Protocol):
 
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat: ...
 
-    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported: ...
+    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported: ...
 
 
 def run(client: Pulls, slots: int = 0) -> None:
@@ -110,11 +112,13 @@ class Work:
         """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
         rest = self.rest.broken(is_heavy=_may_load(claim))
         with suppress(Ended), rest, self.beats.kept(claim) as orders:
+            began = time.monotonic()
             results = perform(claim, self.cache, orders)
+            seconds = time.monotonic() - began
             failpoint(f"worker-before-report-{claim['kind']}")
             if not orders.fenced:
                 with suppress(AttemptFenced):
-                    self.client.report(claim["attempt"], results)
+                    self.client.report(claim["attempt"], results, measured(claim, seconds))
 
 
 def _may_load(claim: Claim) -> bool:

@@ -27,7 +27,7 @@ from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.kinds import LOOKS, Kind
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime import listing_child
@@ -83,7 +83,7 @@ class Queue:
     def heartbeat(self, attempts: Iterable[str]) -> Heartbeat:
         return Heartbeat()
 
-    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
+    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
         with self.changed:
             self.states[attempt] = results[0]["state"]
             self.left -= 1

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from dataplane.contract.claims import Claim
-from dataplane.contract.results import MANIFEST, Manifest
+from dataplane.contract.results import MANIFEST, Manifest, Measures
 from tests.spark.conftest import Folders, done, failed, query
 from tests.spark.plane import TOKEN, Plane
 
@@ -77,6 +77,20 @@ def python_job(main: str, **params: Any) -> dict[str, Any]:
     return {**job, "params": params}
 
 
+def with_event_log(folder: Path) -> dict[str, str]:
+    (folder / "events").mkdir()
+    conf = {"spark.log.level": "ERROR", "spark.driver.memory": "512m", "spark.eventLog.enabled": "true"}
+    return {"HEADGATE_SPARK_CONF": json.dumps({**conf, "spark.eventLog.dir": (folder / "events").as_uri()})}
+
+
+def assert_measured(measures: Measures, folder: Path) -> None:
+    assert 0 < measures["seconds"] < 600
+    assert measures["spark_jobs"] >= 1
+    assert measures["spark_stages"] >= 1
+    assert [path.name for path in (folder / "events").iterdir()] == [Path(measures["event_log"]).name]
+    assert "spark_ui" not in measures
+
+
 def short_lived(claim: Claim) -> Claim:
     """Its driver is to call often."""
     return cast("Claim", {**claim, "lease_s": 0.5})
@@ -116,7 +130,7 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
 
     started = tmp_path / "started"
     slow = folders.claim("transform", python_job(WAITS, started=str(started)), [{}])
-    with Plane().serving() as plane, driver(tmp_path, plane) as process:
+    with Plane().serving() as plane, driver(tmp_path, plane, **with_event_log(tmp_path)) as process:
         plane.claims.put(short_lived(slow))
         wait_for(started)
         plane.fenced.add(slow["attempt"])
@@ -128,6 +142,7 @@ def test_killed_after_its_manifest_and_followed_by_one_that_tidies_up_works_and_
         assert process.wait() == 0
         assert [pid for pid in family if is_running(pid)] == []
     assert (report["attempt"], report["results"]) == (quick["attempt"], manifest_of(folders, quick)["results"])
+    assert_measured(report["measures"], tmp_path)
     assert manifest_of(folders, quick)["versions"].keys() == {"spark", "python", "headgate"}
     assert not (folders.root / slow["prefix"] / MANIFEST).exists()
     assert list((tmp_path / "tmp").iterdir()) == []

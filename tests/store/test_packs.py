@@ -139,7 +139,7 @@ class Place:
     def files(self, of: State) -> list[str]:
         """Those that a task which reads the whole dataset opens."""
         with self.store.read(self.namespace) as tx:
-            return compaction.files(tx, of.root)
+            return [file["path"] for file in compaction.files(tx, of.root)]
 
     def rows(self, of: State) -> list[tuple[int, ...]]:
         found = (pq.read_table(self.root / path).to_pylist() for path in self.files(of))

@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.pins import Pin, Widening
+from controlplane.store.memory.store import MemoryStore
 from tests.store.conftest import World
 from tests.store.examples import (
     ODD_KEYS,
@@ -54,6 +55,25 @@ def test_history_goes_back_page_by_page(world: World) -> None:
         assert tx.history("main", "flights.daily", 3, before_seq=2) == (state(1),)
         assert tx.history("main", "flights.daily", 3, before_seq=1) == ()
         assert tx.history("dev", "flights.daily", 3) == ()
+
+
+def test_the_last_states_of_many_datasets_are_one_statement(world: World) -> None:
+    with world.begin() as tx:
+        for name, many in (("flights.daily", 4), ("flights.raw", 1)):
+            for seq in range(many):
+                tx.commit_state(state(seq + 1, name), seq)
+    with world.read() as tx:
+        tx.recent_states("main", None, 9)  # schemas are read once
+        before = world.store.statements
+        found = tx.recent_states("main", ["flights.daily", "flights.raw", "flights.none"], 2)
+        assert world.store.statements - before == (0 if isinstance(world.store, MemoryStore) else 1)
+        assert {name: [s.seq for s in states] for name, states in found.items()} == {
+            "flights.daily": [4, 3],
+            "flights.raw": [1],
+        }
+        assert found["flights.daily"][0] == state(4)
+        assert tx.recent_states("main", None, 2) == found
+        assert tx.recent_states("dev", None, 2) == {}
 
 
 def test_pinned_schemas(world: World) -> None:

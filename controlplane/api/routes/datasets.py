@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, is_head, target_of
@@ -24,6 +24,7 @@ from controlplane.core.model.answers import (
     TasksAnswer,
     WhyAnswer,
 )
+from controlplane.core.model.work_answers import AttemptsAnswer
 from controlplane.operations.inspect import causes, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
@@ -45,16 +46,18 @@ async def status(
     branch: Branch,
     target: Annotated[str | None, Query(max_length=1000)] = None,
     refresh: bool = False,
+    long: bool = False,
     timeout_s: Timeout = LISTED_S,
 ) -> Answer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
-    most `timeout_s`. `as_of` of a source tells when it was last looked at."""
+    most `timeout_s`. `as_of` of a source tells when it was last looked at.
+    `long`: also what the last commits took, and what is at it now."""
 
     def work() -> Answer[StatusAnswer]:
         wanted = target_of(target)
         if refresh:
             look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
-        return answer(overview.status(call.context, branch, wanted))
+        return answer(overview.status(call.context, branch, wanted, long=long))
 
     return await waiting(call, work, may_wait=refresh)
 
@@ -94,9 +97,21 @@ def tasks(
     dataset: Dataset,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Limit = 100,
-) -> Answer[TasksAnswer]:
-    """Tasks that a dataset asks for at present; `next` is the `after` of the next page."""
+    state: Annotated[Literal["ended"] | None, Query()] = None,
+) -> Answer[TasksAnswer | AttemptsAnswer]:
+    """Tasks that a dataset asks for at present; `next` is the `after` of the next page. `state=ended`: attempts that
+    are over instead, the last ones first."""
+    if state is not None:
+        return answer(notes.ended(call.context, branch, dataset, limit))
     return answer(notes.tasks(call.context, branch, dataset, after=after, limit=limit))
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/log", response_class=PlainTextResponse)
+def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
+    """The last lines that the driver of a dataset's newest attempt said."""
+    attempt, said = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Attempt": attempt}
+    return PlainTextResponse(said, headers=headers)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -90,6 +90,17 @@ def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[Pau
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of an attempt said."""
     said = tasks.log(call.context, attempt, tail, call.services.log)
+    return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
+@router.get("/v1/drivers/{driver}/log", response_class=PlainTextResponse)
+def driver_log(
+    call: Called,
+    driver: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$")],
+    tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
+) -> Response:
+    """The last lines that a driver or worker said."""
+    said = tasks.log_of_driver(driver, tail, call.services.log)
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 

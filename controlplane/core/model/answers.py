@@ -14,6 +14,7 @@ from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.states import Cause
 from controlplane.core.model.tasks import Size, TaskState
+from controlplane.core.model.work_answers import WorkSummary
 from dataplane.contract.kinds import Kind
 
 State: TypeAlias = Literal["up_to_date", "stale", "building", "failed", "blocked", "waiting", "paused", "held"]
@@ -165,10 +166,26 @@ class ListingLateness(TypedDict):
     behind_s: float
 
 
+class RunningWork(TypedDict):
+    """Attempts at a dataset that run, since when the oldest of them does, and that oldest one."""
+
+    attempts: int
+    since: str
+    seconds: float
+    attempt: str
+
+
+class DatasetTimes(TypedDict):
+    """What the last commit took, and what runs now. `last`: None where it is not known, or nothing was computed."""
+
+    last: WorkSummary | None
+    running: RunningWork | None
+
+
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources. `wider`: where an inferred schema is wider than the source objects, in sentences.
-    """
+    `listing` are there for sources, `times` where it was asked for. `wider`: where an inferred schema is wider than the
+    source objects, in sentences."""
 
     name: str
     state: State
@@ -184,6 +201,7 @@ class DatasetStatus(TypedDict):
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
     wider: NotRequired[list[str]]
+    times: NotRequired[DatasetTimes]
 
 
 class SparkField(TypedDict):
@@ -221,6 +239,7 @@ class TargetStatus(TypedDict):
     target: str
     reason: str | None
     error: ErrorReport | None
+    times: NotRequired[DatasetTimes]
 
 
 class DriverStatus(TypedDict):
@@ -303,7 +322,8 @@ class WhyHeldUp(TypedDict):
 class WhyAnswer(TypedDict):
     """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
 
-    `because` has the datasets of the tree that changed, nearest first, as items of a plan.
+    `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
+    commit took.
     """
 
     dataset: str
@@ -323,6 +343,7 @@ class WhyAnswer(TypedDict):
     sources: list[SourceOrigin]
     drivers: list[DriverStatus]
     error: ErrorReport | None
+    work: WorkSummary | None
 
 
 # --- one dataset ------------------------------------------------------------------------------------
@@ -345,7 +366,7 @@ class PartitionsAnswer(TypedDict):
 
 
 class GenerationEntry(TypedDict):
-    """One generation of a dataset."""
+    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed."""
 
     generation: int
     at: str
@@ -354,6 +375,7 @@ class GenerationEntry(TypedDict):
     partitions: int
     rows: int
     root: str
+    work: WorkSummary | None
 
 
 class HistoryAnswer(TypedDict):
@@ -374,13 +396,15 @@ class ChecksAnswer(TypedDict):
 
 
 class TaskEntry(TypedDict):
-    """A task that a dataset asks for."""
+    """A task that a dataset asks for. `since`: when the attempt that it is in began, by this `driver`."""
 
     task: str
     kind: Kind
     partition: str
     state: TaskState
     attempt: str | None
+    since: str | None
+    driver: str | None
     failures: int
     not_before: str | None
     bytes: int
@@ -639,7 +663,7 @@ class HealthAnswer(TypedDict):
 
 
 class RunCounts(TypedDict):
-    """What a run did: tasks, and partitions that were adopted or written."""
+    """What a run did: tasks, and partitions that were adopted or written. `failed`: datasets that ended so."""
 
     executed: int
     adopted: int

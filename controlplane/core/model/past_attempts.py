@@ -16,6 +16,7 @@ Outcome: TypeAlias = Literal["done", "failed", "retried"]
 """What became of an attempt: all of its tasks are done; one failed; or none failed and one goes back to the queue."""
 
 COST_ATTEMPTS = 200  # the newest ones of a dataset, by which its cost is told
+SLOW_TIMES, SLOW_MORE_S, SLOW_KNOWN = 2.0, 10.0, 3  # what is called slow: see `is_slow`
 COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds whose cost a plan asks for
 
 
@@ -98,6 +99,13 @@ def cost(shares: Iterable[Share]) -> Cost:
         bytes=median(one.bytes for one in known),
         attempts=len(known),
     )
+
+
+def is_slow(seconds: float, usual: Cost | None) -> bool:
+    """Whether a task took more than twice the median, and ten seconds more: of at least three attempts."""
+    if usual is None or usual.attempts < SLOW_KNOWN:
+        return False
+    return seconds > SLOW_TIMES * usual.seconds and seconds > usual.seconds + SLOW_MORE_S
 
 
 def quantile(ascending: Sequence[float], part: float) -> float:

@@ -20,9 +20,10 @@ from controlplane.core.model.answers import DriverStatus, WhyAnswer, WhyHeldUp, 
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
+from controlplane.core.model.work_answers import WorkSummary
 from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import views, work
 from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -71,7 +72,18 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "sources": lineage.sources(facts, facts.desired, target, partition),
             "drivers": _in_trouble(tx, decision.step),
             "error": views.error(error, node),
+            "work": _work(tx, branch, target, state, partition),
         }
+
+
+def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:
+    """What the last commit of the dataset took, or the attempt that made a partition of it."""
+    if partition is None:
+        return work.of_last_commits(tx, branch, [target])[target]
+    entry = tree.lookup(tx, state.root, [partition]).get(partition) if state else None
+    fragments = tx.fragments([entry.fragment]) if entry else {}
+    attempts = tx.find_past_attempts([one.attempt for one in fragments.values()])
+    return work.summary(list(attempts.values()), tx.past_costs(branch, [target]).get(target))
 
 
 def _sentence(top: CauseNode | None, decision: Decision) -> str:

@@ -26,7 +26,7 @@ from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
@@ -112,10 +112,11 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
         states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
         if not states:
             one_of(plan, branch, name)
-    firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
-    if not is_all:
-        del firsts[states[-1].generation]  # it may go on
-    shown = list(firsts.values())[:limit]
+        firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
+        if not is_all:
+            del firsts[states[-1].generation]  # it may go on
+        shown = list(firsts.values())[:limit]
+        took = work.of_states(facts.tx, branch, name, shown, states)
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,
@@ -125,6 +126,7 @@ def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: 
             "partitions": s.partitions,
             "rows": s.rows,
             "root": s.root.hex(),
+            "work": took[s.seq],
         }
         for s in shown
     ]

@@ -31,7 +31,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, pinned_columns, source_changes, views
+from controlplane.operations.inspect import lateness, pinned_columns, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -75,8 +75,9 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
         raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
-def status(ctx: Context, branch: str, target: str | None = None) -> StatusAnswer:
-    """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop."""
+def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
+    """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop. `long`:
+    also what their last commits took, and what runs."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
         wanted = set(targeted(facts.desired, target))
@@ -90,11 +91,23 @@ def status(ctx: Context, branch: str, target: str | None = None) -> StatusAnswer
             _flow(revisions[name], _things(ctx, facts, decisions, listed), decisions, facts.desired.left_out.get(name))
             for name, decisions in sorted(by_flow.items())
         ]
+        if long:
+            _add_times(tx, branch, flows)
         drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
         leader = views.leader(tx.lease(LOOP), tx.now())
     is_broken = any("problem" in flow for flow in flows)
     state = "failed" if is_broken else views.state_of(chosen)
     return {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+
+
+def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:
+    """To each dataset and copy."""
+    things = [thing for flow in flows for thing in (*flow["datasets"], *flow["targets"])]
+    names = [thing["name"] for thing in things]
+    last, running = work.of_last_commits(tx, branch, names), work.running(tx, names)
+    for thing in things:
+        name = thing["name"]
+        thing["times"] = {"last": last[name], "running": running.get(name)}
 
 
 def _flow(revision: Revision, things: Things, decisions: Iterable[Decision], fault: str | None) -> DataflowStatus:
@@ -176,21 +189,21 @@ def summary(
         mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(branch, since_event, mine)),
+            "tasks": _counts(tx.count_events(branch, since_event, mine), decisions),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
         }
 
 
-def _counts(events: Mapping[str, int]) -> RunCounts:
-    """From how often each kind of event came."""
+def _counts(events: Mapping[str, int], decisions: Iterable[Decision]) -> RunCounts:
+    """From how often each kind of event came; `failed` are datasets and copies that ended so, not tries that did."""
     return {
         "executed": events.get("task.executed", 0),
         "adopted": events.get("partitions.adopted", 0),
         "written": events.get("partitions.written", 0),
         "retried": events.get("task.retried", 0),
-        "failed": events.get("task.failed", 0),
+        "failed": sum(decision.status == "failed" for decision in decisions),
         "other": events.get("task.other", 0),
     }
 

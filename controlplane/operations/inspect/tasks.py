@@ -14,10 +14,11 @@ from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model.answers import AuditAnswer, AuditEntry, TaskEntry, TasksAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.revisions import Change
-from controlplane.core.model.tasks import Task
+from controlplane.core.model.tasks import Attempt, Task
+from controlplane.core.model.work_answers import AttemptsAnswer
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import views, work
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -29,19 +30,31 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
         if node is None:
             raise NotFound(f"there is no dataset {dataset} in branch {branch}")
         demanded = sorted(tx.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key))
-    page = demanded[after : after + limit]
+        page = demanded[after : after + limit]
+        running = tx.attempts([t.attempt for t in page if t.attempt is not None and t.state == "running"])
     end = after + len(page)
-    items = [_task(t, node) for t in page]
+    items = [_task(t, node, running.get(t.attempt or "")) for t in page]
     return {"items": items, "total": len(demanded), "next": str(end) if end < len(demanded) else None}
 
 
-def _task(task: Task, node: Node) -> TaskEntry:
+def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer:
+    """Attempts at a dataset that are over, the last ones first. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        if dataset not in desired(tx, branch, namespace=ctx.namespace).nodes:
+            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        found = tx.past_attempts(branch, [dataset], limit=limit)
+    return {"items": list(map(work.entry, found)), "next": None}
+
+
+def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
     return {
         "task": task.key.hex(),
         "kind": task.kind,
         "partition": task.partition,
         "state": task.state,
         "attempt": task.attempt,
+        "since": views.instant(attempt.at) if attempt else None,
+        "driver": attempt.driver if attempt else None,
         "failures": task.failures,
         "not_before": views.when(task.not_before) if task.not_before else None,
         "bytes": task.size_bytes,
@@ -61,9 +74,37 @@ def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -
     return redacted(of(driver, lines))
 
 
+def log_of_driver(driver: str, lines: int, of: Callable[[str, int], str]) -> str:
+    """The last lines of a driver or worker, as `status` names it. Raises LogGone, PoolUnavailable."""
+    return redacted(of(driver, lines))
+
+
+def log_of_dataset(
+    ctx: Context, branch: str, dataset: str, lines: int, of: Callable[[str, int], str]
+) -> tuple[str, str]:
+    """The newest attempt at a dataset, one that runs or else the last, and the last lines of its driver."""
+    with ctx.store.read(ctx.namespace) as tx:
+        if dataset not in desired(tx, branch, namespace=ctx.namespace).nodes:
+            raise NotFound(f"there is no dataset {dataset} in branch {branch}")
+        running = [a for a in tx.attempts().values() if a.dataset == dataset]
+        newest = max(running, key=lambda a: (a.at, a.id), default=None)
+        attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)
+    return attempt, redacted(of(driver, lines))
+
+
+def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:
+    """The last attempt, and its driver."""
+    found = tx.past_attempts(branch, [dataset], limit=1)
+    if not found:
+        raise NotFound(f"no attempt at {dataset} is known: nothing was computed for it, or it is too long ago")
+    return found[0].id, found[0].driver
+
+
 def _driver_of(tx: Tx, attempt: str) -> str:
     if live := tx.attempts([attempt]).get(attempt):
         return live.driver
+    if past := tx.find_past_attempts([attempt]).get(attempt):
+        return past.driver
     claim = tx.claim_of(attempt)
     if claim is None:
         raise NotFound(f"there is no attempt {attempt}, or it is too long ago")

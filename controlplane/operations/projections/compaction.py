@@ -22,7 +22,7 @@ from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import pack_id
-from dataplane.contract.results import TaskResult, partition_result
+from dataplane.contract.results import FileEntry, TaskResult, partition_result
 
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20
@@ -48,9 +48,9 @@ def are_there(tx: Tx, laid_out: Iterable[Fragment]) -> bool:
     return all(found.status == "stored" for found in tx.stored(ids).values())
 
 
-def files(tx: Tx, root: bytes) -> list[str]:
-    """The paths of the files of a whole dataset."""
-    return [file["path"] for fragment in fragments(tx, root) for file in fragment.files]
+def files(tx: Tx, root: bytes) -> list[FileEntry]:
+    """The files of a whole dataset."""
+    return [file for fragment in fragments(tx, root) for file in fragment.files]
 
 
 def breaks_up(tx: Tx, root: bytes, leaves: Container[bytes]) -> bool:

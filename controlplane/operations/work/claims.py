@@ -24,6 +24,7 @@ from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import CheckJob, Job, ListJob, TransformJob, WriteJob
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind
+from dataplane.contract.results import FileEntry
 
 LEASE_S = 30.0
 
@@ -77,13 +78,31 @@ def claim(
     return answer
 
 
+class NamedFiles:
+    """The files of the lake that a claim names, with their sizes; one that is named twice counts once."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+
+    def paths(self, files: Iterable[FileEntry]) -> list[str]:
+        """The paths of these files, as often as they are given; they are named from now on."""
+        given = list(files)
+        self._sizes.update((file["path"], file["size"]) for file in given)
+        return [file["path"] for file in given]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self._sizes.values())
+
+
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
     tasks = sorted(tx.tasks(attempt.tasks).values(), key=lambda t: t.partition)
     stored = tx.jobs([attempt.job])[attempt.job]
     if "fold" in stored:
         tasks = fold_runs.without_known(tx, attempt, tasks)
     tasks = _with_pairs(tx, attempt, stored, tasks)
-    files = _files(tx, _fragment_ids(tasks))
+    named = NamedFiles()
+    files = _files(tx, _fragment_ids(tasks), named)
     claim = {
         "contract": CONTRACT,
         "attempt": attempt.id,
@@ -92,16 +111,17 @@ def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:
         "lake": lake,
         "lease_s": LEASE_S,
         "kind": attempt.kind,
-        "job": _job(tx, attempt, stored, tasks),
-        "tasks": [_task(tx, t, attempt.tasks[t.key], files) for t in tasks],
+        "job": _job(tx, attempt, stored, tasks, named),
+        "tasks": [_task(tx, t, attempt.tasks[t.key], files, named) for t in tasks],
     }
+    claim["reads_bytes"] = _objects_bytes(tasks) + named.size_bytes
     return cast("Claim", claim)  # the kind tells which one; its job and its tasks were stored together
 
 
 # --- jobs ---------------------------------------------------------------------------------------
 
 
-def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task]) -> Job:
+def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task], named: NamedFiles) -> Job:
     """The job with what only a claim says: what is known of a place, files in place of roots."""
     match attempt.kind:
         case "list":
@@ -110,30 +130,30 @@ def _job(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: Sequence[Task]) -> 
             job = cast("WriteJob", stored)
             return {**job, "goes_on": True} if targets.is_there(tx, tasks) else job
         case "transform":
-            return _transform_job(tx, cast("StoredTransformJob", stored))
+            return _transform_job(tx, cast("StoredTransformJob", stored), named)
         case "check":
-            return _check_job(tx, cast("StoredCheckJob", stored))
+            return _check_job(tx, cast("StoredCheckJob", stored), named)
         case "infer" | "parse" | "analyse" | "index" | "pack" | "connect":
             return cast("Job", stored)
         case other:
             assert_never(other)
 
 
-def _transform_job(tx: Tx, stored: StoredTransformJob) -> TransformJob:
-    shared = _shared(tx, stored["shared"])
+def _transform_job(tx: Tx, stored: StoredTransformJob, named: NamedFiles) -> TransformJob:
+    shared = _shared(tx, stored["shared"], named)
     job = {name: value for name, value in stored.items() if name != "pairs"} | {"shared": shared}
     return cast("TransformJob", job)
 
 
-def _check_job(tx: Tx, stored: StoredCheckJob) -> CheckJob:
+def _check_job(tx: Tx, stored: StoredCheckJob, named: NamedFiles) -> CheckJob:
     if "shared" not in stored:
         return cast("CheckJob", stored)
-    return {**stored, "shared": _shared(tx, stored["shared"])}
+    return {**stored, "shared": _shared(tx, stored["shared"], named)}
 
 
-def _shared(tx: Tx, roots: Mapping[str, str]) -> dict[str, list[str]]:
+def _shared(tx: Tx, roots: Mapping[str, str], named: NamedFiles) -> dict[str, list[str]]:
     """The files of whole datasets, by input."""
-    return {name: compaction.files(tx, bytes.fromhex(root)) for name, root in roots.items()}
+    return {name: named.paths(compaction.files(tx, bytes.fromhex(root))) for name, root in roots.items()}
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -177,20 +197,27 @@ def _ids_in(slots: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield from map(bytes.fromhex, fragments)
 
 
-def _files(tx: Tx, ids: Iterable[bytes]) -> dict[str, list[str]]:
+def _files(tx: Tx, ids: Iterable[bytes], named: NamedFiles) -> dict[str, list[str]]:
     """Fragment id (hex) -> paths in the lake."""
     found = tx.fragments(dict.fromkeys(ids))
-    return {id.hex(): [f["path"] for f in fragment.files] for id, fragment in found.items()}
+    return {id.hex(): named.paths(fragment.files) for id, fragment in found.items()}
 
 
-def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]]) -> TaskSpec:
+def _objects_bytes(tasks: Iterable[Task]) -> int:
+    """Of the source objects that tasks read."""
+    return sum(found["size"] for task in tasks if "objects" in task.spec for found in task.spec["objects"])
+
+
+def _task(tx: Tx, task: Task, epoch: int, files: Mapping[str, list[str]], named: NamedFiles) -> TaskSpec:
     """The task with files in place of ids of fragments and of roots."""
     head: TaskSpec = {"task": task.key.hex(), "epoch": epoch, "partition": task.partition}
     spec = task.spec
     if "slots" in spec:
         return _reading(head, spec, files)
     if "root" in spec:
-        return _writing_all(head, spec["generation"], targets.fragments_of(tx, spec))
+        fragments = targets.fragments_of(tx, spec)
+        named.paths(file for fragment in fragments for file in fragment["files"])
+        return _writing_all(head, spec["generation"], fragments)
     if "generation" in spec:
         return _writing(head, spec, files)
     return cast("TaskSpec", {**head, **spec})  # source objects are told as they are

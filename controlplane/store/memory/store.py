@@ -185,6 +185,11 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
         newest_first = reversed(self._space.states.get((branch, dataset), ()))
         return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
 
+    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        theirs = _of_branch(self._space.states, branch, datasets)
+        recent = {name: [s for s in states if s.seq > states[-1].seq - n] for name, states in theirs.items()}
+        return {name: tuple(reversed(states)) for name, states in recent.items()}
+
     def commit_state(self, state: State, expected_seq: int) -> None:
         states = self._space.states.get((state.branch, state.dataset), ())
         newest = states[-1].seq if states else 0
@@ -322,6 +327,10 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
         newest_first = reversed(list(self._space.events.values()))
         told = (e for e in newest_first if e.kind == CLAIMED and e.body.get("attempt") == attempt)
         return next(told, None)
+
+    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+        told = (e for e in self._space.events.values() if e.kind == kind and e.branch == branch)
+        return tuple(event for event in told if event.at > since)
 
     def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         sums: dict[str, int] = {}

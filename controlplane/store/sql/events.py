@@ -52,6 +52,12 @@ class SqlEvents(Part):
         row = self._row(told.order_by(event.id.desc()).limit(1))
         return row and _event(row)
 
+    def events_of(self, branch: str, kind: str, since: float) -> tuple[Event, ...]:
+        self._write_events()
+        event = db.events.c
+        told = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
+        return tuple(_event(row) for row in self._rows(told.order_by(event.id)))
+
     def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         self._write_events()
         newer = self._told_in(db.events, branch) & (db.events.c.id > after)

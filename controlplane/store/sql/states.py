@@ -35,6 +35,16 @@ class SqlStates(Part):
             wanted = wanted.where(db.states.c.seq < before_seq)
         return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
 
+    def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        head, state = db.heads.c, db.states.c
+        same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
+        newest = select(db.states).join(db.heads, same & (state.seq > head.seq - n))
+        wanted = newest.where(self._mine(db.states, branch=branch)).order_by(state.dataset, state.seq.desc())
+        found: dict[str, list[State]] = {}
+        for one in self._read_states(list(self._some(wanted, state.dataset, datasets))):
+            found.setdefault(one.dataset, []).append(one)
+        return {dataset: tuple(states) for dataset, states in found.items()}
+
     def _read_states(self, rows: Sequence[Row[Any]]) -> tuple[State, ...]:
         schemas = self._schemas(row.schema for row in rows)
         return tuple(_state(row, schemas) for row in rows)

@@ -31,6 +31,8 @@ WITHOUT_JSON = {
     ("get", "/v1/events"): "a stream",
     ("get", DATASET + "/records"): "rows in one of three formats, with the columns of the dataset",
     ("get", "/v1/attempts/{attempt}/log"): "a text",
+    ("get", "/v1/drivers/{driver}/log"): "a text",
+    ("get", DATASET + "/log"): "a text",
     ("delete", "/v1/tokens/{id}"): "nothing",
 }
 EXPECT = """\
@@ -93,7 +95,7 @@ class Place:
 
 def _filled(path: str, query: dict[str, str]) -> str:
     """The path, with its names taken out of the query."""
-    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop"}
+    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1"}
     for name, value in names.items():
         if "{" + name + "}" in path:
             path = path.replace("{" + name + "}", query.pop(name, value))
@@ -153,6 +155,12 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET + "/why", dataset="shop.wrong")["error"]
     assert called("GET", DATASET + "/why", dataset="shop.counts")["because"]
     assert called("GET", DATASET + "/why", partition="a.csv")["sources"]
+
+    assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
+    assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
+    assert called("GET", BRANCH + "/runs/{run}")["attempts"]
+    long = called("GET", BRANCH + "/status", long="true")
+    assert long["dataflows"][0]["datasets"][0]["times"]["last"]
 
     status = called("GET", BRANCH + "/status")
     assert status["leader"]

@@ -36,7 +36,7 @@ def attempt(world: World, driver: str = DRIVER, of: TaskError | None = None) -> 
     ctx = Context(world.services.store)
     with ctx.store.begin() as tx:
         tx.put_job(d(0), stored_job(shared={}))
-        tx.enqueue("main", "shop.dear", [task(1, spec={"slots": {}})])
+        tx.enqueue("main", "shop.dear", [task(1, dataset="shop.dear", spec={"slots": {}})])
     claim = claims.claim(ctx, driver, CONTRACT, ["transform"])
     assert claim is not None
     failed = {"task": d(1).hex(), "epoch": claim["tasks"][0]["epoch"], "state": "failed", "error": of or error("no")}
@@ -142,3 +142,28 @@ def test_credentials_are_not_told(world: World, client: Headgate) -> None:
 def test_a_pool_that_cannot_be_asked(world: World, client: Headgate) -> None:
     world.faults.append(PoolUnavailable("the API server does not answer"))
     assert refused(client, attempt(world)) == (503, "pool-unavailable", "the API server does not answer")
+
+
+# --- of a dataset, and of a driver
+
+
+def test_a_dataset_has_the_log_of_its_newest_attempt(world: World, client: Headgate) -> None:
+    attempt(world)
+    say(world, "it divides by zero\n")
+    assert client.dataset_log("shop.dear") == "it divides by zero\n"
+    assert client.dataset_log("shop.dear", tail=1) == "it divides by zero\n"
+
+
+def test_a_dataset_without_attempts_has_none(client: Headgate) -> None:
+    with pytest.raises(ApiError, match=r"no attempt at shop\.dear is known"):
+        client.dataset_log("shop.dear")
+    with pytest.raises(ApiError, match=r"there is no dataset shop\.none"):
+        client.dataset_log("shop.none")
+
+
+def test_a_driver_is_asked_by_its_name(world: World, client: Headgate) -> None:
+    say(world, "one\ntwo\n")
+    assert client.driver_log(DRIVER, tail=1) == "two\n"
+    with pytest.raises(ApiError, match="there is no log of"):
+        client.driver_log("driver-000000000000")
+    assert got(world, "/v1/drivers/..%2F..%2Ftoken/log").status_code in (404, 422)

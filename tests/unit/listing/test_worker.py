@@ -16,7 +16,7 @@ from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import LOOKS, Kind
 from dataplane.contract.listings import ListingResult, listing_head
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
@@ -77,7 +77,7 @@ class Script:
         self.beats += 1
         return self.answer
 
-    def report(self, attempt: str, results: Sequence[TaskResult]) -> Reported:
+    def report(self, attempt: str, results: Sequence[TaskResult], measures: Measures | None = None) -> Reported:
         try:
             if self.fenced:
                 raise AttemptFenced("409")

@@ -106,6 +106,18 @@ def test_what_its_driver_measured_and_what_its_files_say(ctx: Context, claim: Cl
     assert kept(ctx, "dev").id == claim["attempt"]
 
 
+def test_a_claim_says_how_much_it_reads(ctx: Context, claim: Claim, tmp_path: Path) -> None:
+    """Each file once, however many tasks read it."""
+    report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)))
+    with ctx.store.begin() as tx:
+        fragment = tx.traces([d(1)])[d(1)].outputs[""].hex()
+        slots = {"raw": [fragment]}
+        tx.enqueue("main", "flights.more", [task(n, dataset="flights.more", spec={"slots": slots}) for n in (5, 6)])
+    following = claims.claim(ctx, "driver", CONTRACT, ["transform"])
+    assert following is not None
+    assert (len(following["tasks"]), following["reads_bytes"]) == (2, 7)
+
+
 def test_a_driver_of_an_earlier_version_measures_nothing(ctx: Context, claim: Claim, tmp_path: Path) -> None:
     report(ctx, claim, tmp_path, *(done(n, claim, tmp_path) for n in (1, 2, 3, 4)))
     found = kept(ctx)

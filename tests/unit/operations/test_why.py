@@ -279,7 +279,7 @@ def test_the_answer_is_what_programs_know(join: World) -> None:
     """A key that changes its meaning, or goes, breaks them: add one instead."""
     put(join, "c/1.csv", (1, 11))
     join.settle()
-    answer = {**ask(join, "shop.joined"), "logic": "LOGIC"}
+    answer = {**ask(join, "shop.joined"), "logic": "LOGIC", "work": "WORK"}
     text = json.dumps(answer, indent=2).replace(str(join.home), "HOME")
     for item in ask(join, "shop.joined")["because"]:
         roots = item["because"]

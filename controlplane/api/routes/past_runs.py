@@ -1,0 +1,31 @@
+"""Runs of a branch: commits that belong together, with what started them and what they took."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Called, answer, target_of
+from controlplane.core.model.work_answers import PastRunAnswer, PastRunsAnswer
+from controlplane.operations.inspect import past_runs
+
+router = auth.router()
+
+
+@router.get("/v1/branches/{branch}/runs")
+def listing(
+    call: Called,
+    branch: Branch,
+    target: Annotated[str | None, Query(max_length=1000)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> Answer[PastRunsAnswer]:
+    """The last runs that reached a dataflow or dataset, or any; the last ones first."""
+    return answer(past_runs.listing(call.context, branch, target_of(target), limit))
+
+
+@router.get("/v1/branches/{branch}/runs/{run}")
+def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
+    """One run, with its steps and its attempts."""
+    return answer(past_runs.one(call.context, branch, run))

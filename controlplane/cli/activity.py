@@ -1,0 +1,125 @@
+"""Commands that show work: runs, tasks, logs. They change nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options, work_views
+from controlplane.cli.output import is_fancy, printable, show
+
+if TYPE_CHECKING:
+    from controlplane.client import Headgate
+
+ATTEMPT = re.compile(r"[0-9a-f]{32}")
+FOLLOW_S = 1.0  # between looks at a log that is followed
+Shown = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")]
+
+
+def add(app: typer.Typer) -> None:
+    for command in (runs, tasks, logs):
+        app.command()(command)
+
+
+def runs(
+    ctx: typer.Context,
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DATAFLOW[.DATASET] | RUN]", help="Everything by default.")
+    ] = None,
+    limit: Shown = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show runs, the last ones first: what started each, how far it got, what it took; or one with its steps."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        if target is not None and work_views.is_run(target):
+            one = client.past_run(target, branch=branch)
+            show(one, work_views.run(one), session.output)
+            return
+        value = client.runs(target, branch=branch, limit=limit)
+    show(value, work_views.runs(value), session.output)
+
+
+def tasks(
+    ctx: typer.Context,
+    dataset: options.Dataset,
+    ended: Annotated[bool, typer.Option("--ended", help="Attempts that are over, the last ones first.")] = False,
+    limit: Shown = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the tasks that a dataset asks for, or attempts at them that are over."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        if ended:
+            past = client.attempts(dataset, branch=branch, limit=limit)
+            show(past, work_views.attempts(past["items"]), session.output)
+            return
+        value = client.tasks(dataset, branch=branch, limit=limit)
+    show(value, work_views.tasks(value), session.output)
+
+
+def logs(
+    ctx: typer.Context,
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ATTEMPT | DATAFLOW.DATASET]",
+            help="An attempt as `why` and `status` name it, or a dataset: its newest attempt.",
+            show_default=False,
+        ),
+    ] = None,
+    driver: Annotated[str | None, typer.Option("--driver", help="A driver or worker, as `status` names it.")] = None,
+    tail: Annotated[int, typer.Option("--tail", "-n", min=1, max=10_000, help="How many lines at most.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is said from now on.")] = False,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+) -> None:
+    """Show the last lines of a driver: of the one that had an attempt, or a dataset's newest one."""
+    if (subject is None) == (driver is None):
+        raise typer.BadParameter("name an attempt, a dataset, or a driver with --driver", param_hint="ATTEMPT")
+    session = options.session(ctx)
+    with session.connect(home) as client:
+        read = _reader(client, subject, driver, branch, tail)
+        for said in _followed(read) if follow else (read(),):
+            _write(said)
+
+
+def _reader(client: Headgate, subject: str | None, driver: str | None, branch: str, tail: int) -> Callable[[], str]:
+    if driver is not None:
+        return lambda: client.driver_log(driver, tail=tail)
+    assert subject is not None
+    if ATTEMPT.fullmatch(subject) or "." not in subject:
+        return lambda: client.log(subject, tail=tail)
+    return lambda: client.dataset_log(subject, branch=branch, tail=tail)
+
+
+def _followed(read: Callable[[], str]) -> Iterator[str]:
+    """What is said first, then what has come since; until it is interrupted."""
+    before: list[str] = []
+    while True:
+        now = read().splitlines(keepends=True)
+        yield "".join(now[overlap(before, now) :])
+        before = now
+        time.sleep(FOLLOW_S)
+
+
+def overlap(before: list[str], now: list[str]) -> int:
+    """How many lines of `now` were there before: the longest end of `before` that `now` begins with."""
+    longest = min(len(before), len(now))
+    return next((n for n in range(longest, 0, -1) if before[-n:] == now[:n]), 0)
+
+
+def _write(said: str) -> None:
+    if is_fancy(sys.stdout):
+        said = "".join(f"{printable(line.expandtabs())}\n" for line in said.splitlines())
+    sys.stdout.buffer.write(said.encode())
+    sys.stdout.buffer.flush()

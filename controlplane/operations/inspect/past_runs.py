@@ -1,0 +1,315 @@
+"""Runs of a branch: what started each, which datasets it reached, what it took. Changes nothing.
+
+Does not belong here: which commits are one run (`core.runs`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from controlplane.core import runs
+from controlplane.core.compile.nodes import Sink
+from controlplane.core.errors import NotFound
+from controlplane.core.model.past_attempts import Cost, PastAttempt
+from controlplane.core.model.states import Cause, State
+from controlplane.core.model.work_answers import (
+    PastRun,
+    PastRunAnswer,
+    PastRunsAnswer,
+    PastRunTasks,
+    RunState,
+    RunStep,
+)
+from controlplane.core.plan import Decision, Plan
+from controlplane.core.runs import Commit, Run
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
+from controlplane.ports.store import Tx
+
+STATES_SHOWN = 40  # of each dataset
+ATTEMPTS_SHOWN = 20_000
+CHANGES_SHOWN = 1_000
+WORKING = ("building", "stale")
+
+REASONS: Mapping[Cause, str] = {
+    "input": "the source of {dataset} changed",
+    "logic": "the code of {dataset} changed",
+    "schema": "the schema of an input of {dataset} changed",
+    "missing": "{dataset} had never been computed",
+    "removed": "partitions of {dataset} are gone at its source",
+    "period": "{dataset} is volatile, and its period turned",
+    "retry": "{dataset} was tried again",
+    "forced": "an operator asked for {dataset} to be computed again (refresh --force)",
+    "sync": "{dataset} was written anew",
+    "lost": "files of {dataset} were lost, and made again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of the past of some datasets, and how they stand."""
+
+    states: Mapping[tuple[str, int], State]  # by dataset and `seq`
+    before: Mapping[tuple[str, int], float]  # when the commit before it was
+    attempts: Mapping[str, Sequence[PastAttempt]]
+    adopted: Mapping[tuple[str, int], int]  # partitions by the commit that they entered with
+    costs: Mapping[str, Cost]
+    decisions: Mapping[str, Decision]
+    copies: Mapping[str, Sequence[str]]  # dataset -> the write components that copy it
+    now: float
+
+
+def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRunsAnswer:
+    """The last runs that reached a dataflow, or any; the last ones first."""
+    with ctx.looking(branch) as (plan, facts):
+        past, found = _read(ctx, plan, facts, target)
+    return {"items": [_run(run, past) for run in found[:limit]], "next": None}
+
+
+def one(ctx: Context, branch: str, id: str) -> PastRunAnswer:
+    """A run with its steps and attempts. Raises NotFound."""
+    flow = id.partition(".")[0]
+    with ctx.looking(branch) as (plan, facts):
+        past, found = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
+    run = next((run for run in found if run.id == id), None)
+    if run is None:
+        raise NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
+    steps = _steps(run, past)
+    attempts = sorted(_attempts_of(run, past), key=lambda a: (a.started_at, a.id))
+    return {**_run(run, past), "steps": steps, "attempts": list(map(work.entry, attempts))}
+
+
+def _is_known(facts: StoreSnapshot, flow: str) -> bool:
+    return any(name.partition(".")[0] == flow for name in facts.desired.order)
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def _read(ctx: Context, plan: Plan, facts: StoreSnapshot, target: str | None) -> tuple[Past, list[Run]]:
+    """With all datasets that the target's runs may have reached; the last run first."""
+    tx, branch = facts.tx, facts.branch
+    wanted = set(targeted(facts.desired, target))
+    upstream = facts.desired.graph.upstream(wanted) | wanted if target else None
+    kept = tx.recent_states(branch, upstream, STATES_SHOWN)
+    commits = runs.commits_of(kept, _wishes(tx, branch)) + list(_under_way(plan, facts, upstream))
+    order = {name: place for place, name in enumerate(facts.desired.order)}
+    found = [run for run in runs.runs(commits, order) if target is None or run.datasets & wanted]
+    past = _past(ctx, plan, facts, kept, [run for run in found if run.commits])
+    return past, sorted(found, key=lambda run: run.commits[0].at, reverse=True)
+
+
+def _wishes(tx: Tx, branch: str) -> list[float]:
+    """When operators asked for something to be computed again."""
+    changes = (c for c in tx.changes(branch, CHANGES_SHOWN) if c.action == "refresh")
+    return [c.at for c in changes if isinstance(c.after, dict) and c.after.get("force")]
+
+
+def _under_way(plan: Plan, facts: StoreSnapshot, names: Iterable[str] | None) -> Iterable[Commit]:
+    """Work that has not come to a commit, or failed, as the next commit of its dataset."""
+    chosen = None if names is None else set(names)
+    for decision in plan.decisions:
+        node = facts.desired.nodes[decision.dataset]
+        if isinstance(node, Sink) or (chosen is not None and decision.dataset not in chosen):
+            continue
+        if decision.items and decision.status in (*WORKING, "failed"):
+            yield _next_commit(decision, facts)
+
+
+def _next_commit(decision: Decision, facts: StoreSnapshot) -> Commit:
+    node, state = facts.desired.nodes[decision.dataset], facts.state(decision.dataset)
+    assert not isinstance(node, Sink)
+    known = {(c.dataset, c.root) for c in state.inputs.values()} if state else set()
+    reads = [s.dataset for s in getattr(node, "slots", ())]
+    present = [(name, found.root) for name in reads if (found := facts.state(name)) is not None]
+    return Commit(
+        dataset=decision.dataset,
+        seq=state.seq + 1 if state else 1,
+        at=facts.tx.now(),
+        cause=decision.items[0].cause,
+        revision=node.revision,
+        root=None,
+        has_new_code=state is None or state.lineage != node.lineage,
+        changed=tuple(one for one in present if state is not None and one not in known),
+    )
+
+
+def _past(
+    ctx: Context, plan: Plan, facts: StoreSnapshot, kept: Mapping[str, Sequence[State]], found: Sequence[Run]
+) -> Past:
+    tx, branch = facts.tx, facts.branch
+    began = min((run.commits[0].at for run in found), default=0.0)
+    copies: dict[str, list[str]] = {}
+    for name, node in facts.desired.nodes.items():
+        if isinstance(node, Sink):
+            copies.setdefault(node.source, []).append(name)
+    names = {name for run in found for name in run.datasets}
+    names |= {copy for name in names for copy in copies.get(name, ())}
+    pairs = [(newer, older) for states in kept.values() for newer, older in pairwise(states)]
+    before = {(newer.dataset, newer.seq): older.at for newer, older in pairs}
+    earliest = min((before.get((c.dataset, c.seq), 0.0) for run in found for c in run.commits), default=0.0)
+    attempts: dict[str, list[PastAttempt]] = {}
+    for one in tx.past_attempts(branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN):
+        attempts.setdefault(one.dataset, []).append(one)
+    return Past(
+        states={(s.dataset, s.seq): s for states in kept.values() for s in states},
+        before=before,
+        attempts={name: work.own(theirs) for name, theirs in attempts.items()},
+        adopted=_adopted(tx, branch, began, kept),
+        costs=tx.past_costs(branch, names),
+        decisions={d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)},
+        copies=copies,
+        now=tx.now(),
+    )
+
+
+def _adopted(tx: Tx, branch: str, since: float, kept: Mapping[str, Sequence[State]]) -> dict[tuple[str, int], int]:
+    """Partitions that were known already, by the commit that they entered with: the next one that was told of. A
+    commit is told of in its own transaction, a moment after the time of its plan."""
+    told: dict[str, list[float]] = {}
+    for event in tx.events_of(branch, "dataset.committed", since):
+        told.setdefault(event.dataset, []).append(event.at)
+    found: dict[tuple[str, int], int] = {}
+    for event in tx.events_of(branch, "partitions.adopted", since):
+        at = next((at for at in told.get(event.dataset, ()) if at >= event.at), math.inf)
+        states = kept.get(event.dataset, ())
+        committed = next((state.seq for state in states if state.at <= at), 0)
+        seq = committed if at < math.inf else committed + 1
+        found[event.dataset, seq] = found.get((event.dataset, seq), 0) + event.n
+    return found
+
+
+# --- one run ----------------------------------------------------------------------------------------
+
+
+def _run(run: Run, past: Past) -> PastRun:
+    steps = _steps(run, past)
+    first = run.commits[0]
+    state = _worst(step["state"] for step in steps)
+    attempts = _attempts_of(run, past)
+    began = min([first.at, *(a.started_at for a in attempts)])
+    ended = max([c.at for c in run.commits if c.root is not None] + [a.ended_at for a in attempts], default=past.now)
+    until = past.now if state == "running" else ended
+    return {
+        "id": run.id,
+        "state": state,
+        "cause": first.cause,
+        "reason": _reason(run),
+        "began": views.instant(began),
+        "ended": None if state == "running" else views.instant(ended),
+        "seconds": round(until - began, 3),
+        "datasets": [step["dataset"] for step in steps],
+        "tasks": _tasks(steps, attempts),
+        "slow": [step["dataset"] for step in steps if step["work"] and step["work"]["slow"]],
+    }
+
+
+def _reason(run: Run) -> str:
+    """What started it, in a sentence."""
+    if run.revision is not None:
+        flow, number = run.revision
+        return f"revision {number} of {flow}"
+    first = run.commits[0]
+    reads = {name for name, _ in first.changed} - {"", first.dataset}  # a source reads its listing
+    if first.cause == "input" and reads:
+        return f"an input of {first.dataset} changed"
+    return REASONS[first.cause].format(dataset=first.dataset)
+
+
+def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRunTasks:
+    return {
+        "executed": sum(a.done for a in attempts if a.kind in ("parse", "transform", "index")),
+        "adopted": sum(step["adopted"] for step in steps),
+        "written": sum(a.done for a in attempts if a.kind == "write"),
+        "retried": sum(a.outcome == "retried" for a in attempts),
+        "failed": sum(step["state"] == "failed" for step in steps),
+    }
+
+
+def _worst(states: Iterable[RunState]) -> RunState:
+    found = set(states)
+    if "running" in found:
+        return "running"
+    return "failed" if "failed" in found else "done"
+
+
+# --- its steps --------------------------------------------------------------------------------------
+
+
+def _steps(run: Run, past: Past) -> list[RunStep]:
+    """Datasets in the order of their commits, each followed by copies of it that were written."""
+    found: list[RunStep] = []
+    for commit in run.commits:
+        found.append(_step(commit, past))
+        for copy in past.copies.get(commit.dataset, ()):
+            written = _written(commit, copy, past)
+            if written:
+                found.append(_copied(copy, written, past))
+    return found
+
+
+def _step(commit: Commit, past: Past) -> RunStep:
+    state = past.states.get((commit.dataset, commit.seq)) if commit.root is not None else None
+    return {
+        "dataset": commit.dataset,
+        "state": "done" if state else _pending(past.decisions.get(commit.dataset)),
+        "cause": commit.cause,
+        "generation": state.generation if state else None,
+        "at": views.instant(state.at) if state else None,
+        "partitions": state.partitions if state else None,
+        "rows": state.rows if state else None,
+        "adopted": past.adopted.get((commit.dataset, commit.seq), 0),
+        "work": work.summary(_made_by(commit, past), past.costs.get(commit.dataset)),
+    }
+
+
+def _copied(copy: str, written: Sequence[PastAttempt], past: Past) -> RunStep:
+    decision = past.decisions.get(copy)
+    return {
+        "dataset": copy,
+        "state": _pending(decision) if decision and decision.status in (*WORKING, "failed") else "done",
+        "cause": None,
+        "generation": None,
+        "at": views.instant(max(a.ended_at for a in written)),
+        "partitions": None,
+        "rows": None,
+        "adopted": 0,
+        "work": work.summary(written, past.costs.get(copy)),
+    }
+
+
+def _pending(decision: Decision | None) -> RunState:
+    return "failed" if decision is not None and decision.status == "failed" else "running"
+
+
+def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
+    """Of its datasets, and of copies of them."""
+    made = [one for commit in run.commits for one in _made_by(commit, past)]
+    copies = [(commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())]
+    return made + [one for commit, copy in copies for one in _written(commit, copy, past)]
+
+
+def _made_by(commit: Commit, past: Past) -> list[PastAttempt]:
+    """Attempts at the dataset that ended after the commit before, and not after this one."""
+    return [a for a in past.attempts.get(commit.dataset, ()) if _is_within(a.ended_at, commit, past)]
+
+
+def _is_within(at: float, commit: Commit, past: Past) -> bool:
+    since = past.before.get((commit.dataset, commit.seq))
+    if since is None and commit.root is None:  # of work under way: since the newest commit
+        since = max((s.at for (name, _), s in past.states.items() if name == commit.dataset), default=None)
+    return (since is None or since < at) and at <= commit.at
+
+
+def _written(commit: Commit, copy: str, past: Past) -> list[PastAttempt]:
+    """Attempts to write a copy that were asked for after this commit, and before the next one."""
+    following = past.states.get((commit.dataset, commit.seq + 1))
+    until = following.at if following else past.now
+    if commit.root is None:
+        return []
+    return [a for a in past.attempts.get(copy, ()) if commit.at <= a.queued_at < until]

@@ -1,0 +1,14 @@
+"""What an attempt took, as a report tells it. Does not belong here: what Spark counts (`spark.job_counts`)."""
+
+from __future__ import annotations
+
+from dataplane.contract.claims import Claim
+from dataplane.contract.results import Measures
+
+
+def measured(claim: Claim, seconds: float) -> Measures:
+    """An earlier control plane does not say how much a claim reads."""
+    found: Measures = {"seconds": round(seconds, 3)}
+    if "reads_bytes" in claim:
+        found["bytes_read"] = claim["reads_bytes"]
+    return found

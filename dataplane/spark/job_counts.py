@@ -1,0 +1,58 @@
+"""What Spark itself knows of an attempt: how many jobs and stages ran in its group; and where Spark tells more.
+
+Spark keeps the last hundred jobs (`spark.ui.retainedJobs`), so of an attempt with more of them, these are counted. Two
+questions are asked for an attempt, however many jobs it had. Does not belong here: the time that it took (runtime).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from dataplane.contract.results import Measures
+
+JOBS = "org.apache.spark.status.JobDataWrapper"  # what the status store has of a job
+WRITER = "org.apache.spark.status.api.v1.JacksonMessageWriter"  # of the REST API, which writes these as JSON
+
+
+def places(spark: SparkSession) -> Measures:
+    """The address of Spark's pages and the path of its event log, where the session has them."""
+    context = spark.sparkContext._jsc.sc()
+    found: Measures = {}
+    if context.uiWebUrl().isDefined():
+        found["spark_ui"] = str(context.uiWebUrl().get())
+    if context.eventLogger().isDefined():
+        found["event_log"] = str(context.eventLogger().get().logWriter().logPath())
+    return found
+
+
+def counts(spark: SparkSession, group: str) -> Measures:
+    """How many jobs a group had, and how many of their stages ran: stages that were skipped do not count."""
+    ids = _jobs(spark, group)
+    if not ids:
+        return {"spark_jobs": 0, "spark_stages": 0}
+    described = [job["info"] for job in _described(spark, ids)]
+    ran = [job["numCompletedStages"] + job["numFailedStages"] for job in described if job["jobId"] in ids]
+    return {"spark_jobs": len(ids), "spark_stages": sum(ran)}
+
+
+def _jobs(spark: SparkSession, group: str) -> frozenset[int]:
+    """As one text: each element of an array would be a question of its own."""
+    assert spark._jvm is not None
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    told = str(spark._jvm.java.util.Arrays.toString(tracker.getJobIdsForGroup(group)))
+    return frozenset(int(id) for id in told.strip("[]").split(",") if id.strip())
+
+
+def _described(spark: SparkSession, ids: frozenset[int]) -> Sequence[dict[str, dict[str, int]]]:
+    """From the first of these jobs to the last, with those of other groups in between."""
+    jvm = spark._jvm
+    assert jvm is not None
+    jobs = spark.sparkContext._jsc.sc().statusStore().store().view(jvm.java.lang.Class.forName(JOBS))
+    writer = getattr(jvm, WRITER)()
+    found: list[dict[str, dict[str, int]]] = json.loads(
+        writer.mapper().writeValueAsString(jobs.first(min(ids)).last(max(ids)))
+    )
+    return found
