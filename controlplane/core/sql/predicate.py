@@ -5,7 +5,7 @@ Does not belong here: what happens to rows that do not satisfy it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controlplane.core.sql.problems import SqlProblem, problem_at
@@ -28,6 +28,11 @@ class Predicate:
     def named_columns(self, names: Iterable[str]) -> tuple[str, ...] | None:
         """Which of these columns it names; None: all of them, or it cannot be told."""
         return self._query.named_columns(names)
+
+    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
+        """As of a query, with places in the condition's own text."""
+        for name, line, column, is_all in self._query.mentioned_columns():
+            yield name, line - 1, column, is_all
 
 
 def predicate(text: str) -> Predicate:
