@@ -288,11 +288,13 @@ class Headgate:
         branch: str = "main",
         accept_deletes: bool = False,
         force: bool = False,
+        schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
         """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
         body: dict[str, str | bool | float | None]
         body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         path = f"/v1/branches/{_segment(branch)}/refresh"
         return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))

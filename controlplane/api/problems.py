@@ -30,6 +30,7 @@ STATUS = {
     "merge-conflict": 409,
     "name-taken": 409,
     "not-found": 404,
+    "nothing-pinned": 409,
     "not-supported": 422,
     "plan-moved": 409,
     "pool-unavailable": 503,

@@ -144,14 +144,16 @@ def refresh(
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Infer the columns of its sources again.")] = False,
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now, and show what has changed there; with --force, compute the target again."""
+    """List sources now, and show what has changed there; with --force, compute the target again; with --schema,
+    infer columns again."""
     session = options.session(ctx, output)
-    how = {"accept_deletes": accept_deletes, "force": force}
+    how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     with session.looking(home, timeout or None) as (client, timeout_s):
         value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
     show(value, source_views.refreshed(value), session.output)

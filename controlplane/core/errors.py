@@ -94,6 +94,12 @@ class PlanMoved(HeadgateError):
         self.moved = tuple(moved)
 
 
+class NothingPinned(HeadgateError):
+    """An inferred schema was to be taken back where there is none."""
+
+    code = "nothing-pinned"
+
+
 class StaleState(HeadgateError):
     """A dataset's state moved on between reading it and committing to it: plan again."""
 

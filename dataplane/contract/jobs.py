@@ -104,6 +104,7 @@ class WriteJob(TypedDict):
     connector: NotRequired[str]  # none: files
     settings: NotRequired[ConnectorSettings]
     keyed: NotRequired[list[str]]  # columns that partition keys are made of, if they are plain values
+    by_columns: NotRequired[bool]  # of files: partition keys are plain values of columns
     goes_on: NotRequired[bool]  # in a claim: the target has been in sync before, or holds some of its first copy
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
+from controlplane.core.model.pins import Pin
 from controlplane.store.sql import branches as sql
 from controlplane.store.sql.tables import metadata
 from tests.store.conftest import World
@@ -121,18 +122,18 @@ def test_what_is_wished_in_a_branch_wins_over_main(forked: World) -> None:
     with forked.begin() as tx:
         first = tx.force("main", [DAILY, "flights.weekly"])
         tx.set_paused("main", "flights", True)
-        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
+        tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA))
     with forked.begin() as tx:
         assert tx.forces("dev") == {DAILY: first, "flights.weekly": first}
         assert tx.paused("dev") == {"flights"}
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
         newer = tx.force("dev", [DAILY])
         tx.set_paused("dev", "flights", False)
-        tx.pin_schema("dev", "flights.raw", d(2), SCHEMA)
+        tx.pin_schema("dev", "flights.raw", Pin(d(2), SCHEMA))
     with forked.read() as tx:
         assert tx.forces("dev") == {DAILY: newer, "flights.weekly": first}
         assert tx.paused("dev") == frozenset()
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(2), SCHEMA)}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
         assert tx.forces("main") == {DAILY: first, "flights.weekly": first}
         assert tx.paused("main") == {"flights"}
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
@@ -105,7 +106,7 @@ SETTLED = [
     call(lambda n, e: lambda tx: tx.set_problem("main", n, error(str(e)) if e else None), names, small),
     call(lambda b, n, s: lambda tx: tx.commit_state(state(s + 1, n, branch=b), s), branches, names, small),
     call(lambda n: lambda tx: tx.create_branch(branch(n)), others),
-    call(lambda b, n, s: lambda tx: tx.pin_schema(b, n, d(s), SCHEMA), branches, names, small),
+    call(lambda b, n, s: lambda tx: tx.pin_schema(b, n, Pin(d(s), SCHEMA)), branches, names, small),
     call(lambda ns: lambda tx: tx.share("dev", ns), st.lists(names, max_size=2)),
     call(lambda n, r, s: lambda tx: tx.put_listing(listing(n, requested=r, served=s)), small, small, small),
     call(

@@ -39,11 +39,13 @@ class Retry(Wish):
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew.
-    `wait_s`: answer once workers have listed the sources, or after this time, with what has changed there."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew;
+    `schema` infers the columns of its sources anew. `wait_s`: answer once workers have listed the sources, or after
+    this time, with what has changed there."""
 
     accept_deletes: bool = False
     force: bool = False
+    schema_: bool = Field(default=False, alias="schema")
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
 
 
@@ -56,7 +58,8 @@ async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> 
 
 
 def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
-    context, how = call.context, {"accept_deletes": wish.accept_deletes, "force": wish.force}
+    context = call.context
+    how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
     found, requests = controls.ask_refresh(context, branch, target_of(wish.target), **how)
     if wish.wait_s > 0:
         unseen = await_listings(call, requests, wish.wait_s)

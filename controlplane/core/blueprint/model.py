@@ -106,7 +106,7 @@ class KeyColumn:
     """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
 
     column: str
-    granule: str = ""  # hour | day | month | year
+    granule: str = ""  # hour | day | week | month | quarter | year
     buckets: int = 0
     place: Position | None = field(default=None, compare=False)
 

@@ -276,7 +276,8 @@ class DatasetTimes(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was asked for."""
+    `listing` are there for sources, `times` where it was asked for. `wider`: where an inferred schema is wider than the
+    source objects, in sentences."""
 
     name: str
     state: State
@@ -291,6 +292,7 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    wider: NotRequired[list[str]]
     times: NotRequired[DatasetTimes]
 
 
@@ -689,13 +691,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again. `changes`: what was
-    found, where the request waited for it."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    schemas: list[str]
     changes: NotRequired[list[SourceChange]]
 
 

@@ -165,9 +165,9 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
         d for d, node in edit.proposed.nodes.items() if isinstance(node, ReadNode) and d.split(".")[0] in edit.flows
     ]
     theirs, ours = tx.pinned_schemas(source, reads), tx.pinned_schemas(into, reads)
-    for dataset, (settings, schema) in theirs.items():
-        if dataset not in ours or ours[dataset][0] != settings:
-            tx.pin_schema(into, dataset, settings, schema)
+    for dataset, pin in theirs.items():
+        if dataset not in ours or ours[dataset].settings != pin.settings:
+            tx.pin_schema(into, dataset, pin)
 
 
 def _answer(

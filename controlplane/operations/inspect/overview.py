@@ -32,7 +32,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, plan_basis, source_changes, views, work
+from controlplane.operations.inspect import lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -141,8 +141,13 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
+    sources = _sources(facts, decisions)
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
+
+
+def _sources(facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Source]:
+    nodes = (facts.desired.nodes[d.dataset] for d in decisions)
+    return [node for node in nodes if isinstance(node, Source)]
 
 
 def _things(
@@ -151,7 +156,9 @@ def _things(
     decisions: Iterable[Decision],
     listed: Mapping[str, ListingLateness] = NOT_LISTED,
 ) -> Things:
+    decisions = list(decisions)
     publications = facts.tx.publications(facts.branch)
+    wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -166,6 +173,8 @@ def _things(
                 is_known = listing is not None and listing.error is None
                 shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
+            if decision.dataset in wider:
+                shown["wider"] = wider[decision.dataset]
             datasets.append(shown)
     return datasets, targets
 

@@ -257,7 +257,7 @@ def _carry_out(
             tx.drop_demands(facts.branch, decision.dataset)
             return 1
         case Commit() as step:
-            return _commit(tx, step, since_trace)
+            return _commit(tx, step, since_trace) if _has_pin_of(tx, step, facts) else 0
         case RunChecks(notes=notes):
             tx.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
@@ -279,6 +279,14 @@ def _delayed(task: Task, demanded: Mapping[bytes, Demand], again: float) -> Task
     return replace(task, not_before=again) if is_over else task
 
 
+def _has_pin_of(tx: Tx, step: Commit, facts: StoreSnapshot) -> bool:
+    """Whether the pinned schema is as it was when the step was planned: an operator may have taken it back since."""
+    if step.pin is None:
+        return True
+    state = step.state
+    return tx.pinned_schemas(state.branch, [state.dataset]).get(state.dataset) == facts.pinned(state.dataset)
+
+
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     state = step.state
     try:
@@ -286,7 +294,7 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     except StaleState:
         return 0  # somebody else moved it: the next pass plans from there
     if step.pin is not None:
-        tx.pin_schema(state.branch, state.dataset, *step.pin)
+        tx.pin_schema(state.branch, state.dataset, step.pin)
     if step.build is not None:
         tx.put_build_trace(step.build, state.root, state.schema)
     tx.put_memos(step.notes)

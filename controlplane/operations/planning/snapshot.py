@@ -15,6 +15,7 @@ from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model.memos import Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -176,7 +177,7 @@ class Fetched:
     targets: MutableMapping[str, Target] = field(default_factory=dict)
     buildings: MutableMapping[str, PartialState] = field(default_factory=dict)
     begun: MutableMapping[str, UnfinishedRun] = field(default_factory=dict)
-    pins: MutableMapping[str, tuple[bytes, Schema]] = field(default_factory=dict)
+    pins: MutableMapping[str, Pin] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
 
@@ -246,7 +247,7 @@ class StoreSnapshot:
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return self.tx.partitions_of(keys)
 
-    def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
+    def pinned(self, dataset: str) -> Pin | None:
         return self._known.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:

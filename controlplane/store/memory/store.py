@@ -19,6 +19,7 @@ from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -244,12 +245,12 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         newer = [(name, at) for name, at in seen if at > after]
         return max((at for _, at in newer), default=after), frozenset(name for name, _ in newer)
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         return _over_main(self._space.pins, branch, datasets)
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._space.pins[branch, dataset] = (settings, schema)
+        self._space.pins[branch, dataset] = pin
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return _of_branch(self._space.problems, branch)

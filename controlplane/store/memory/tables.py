@@ -20,6 +20,7 @@ from controlplane.core.model.leases import Lease
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -93,7 +94,7 @@ class NamespaceTables:
     buildings: CowDict[Named, PartialState] = field(default_factory=CowDict)
     begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
     marks: CowDict[Named, int] = field(default_factory=CowDict)
-    pins: CowDict[Named, tuple[bytes, Schema]] = field(default_factory=CowDict)
+    pins: CowDict[Named, Pin] = field(default_factory=CowDict)
     problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)

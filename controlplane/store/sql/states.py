@@ -13,6 +13,7 @@ from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
@@ -101,14 +102,16 @@ class SqlStates(Part):
         head = self._row(self._select(db.heads, branch=MAIN, dataset=state.dataset))
         return expected_seq == (head.seq if head is not None else 0)
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
         rows = self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, datasets)
         own_last = sorted(rows, key=lambda row: row.branch != MAIN)
-        return {row.dataset: (row.settings, json.loads(row.schema)) for row in own_last}
+        return {row.dataset: Pin(row.settings, json.loads(row.schema), _widened(row.widened)) for row in own_last}
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
+        row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
+        told = {"schema": dump(pin.schema), "widened": _widened_text(pin.widened)}
+        self._upsert(db.pins, [{**row, **told}])
 
     # --- half-built datasets
 
@@ -328,3 +331,16 @@ def _target_row(target: Target) -> dict[str, Any]:
         "generation": target.generation,
         "error": dump_optional(target.error),
     }
+
+
+def _widened_text(widened: Iterable[Widening]) -> str | None:
+    told = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in widened]
+    return dump(told) if told else None
+
+
+def _widened(text: str | None) -> tuple[Widening, ...]:
+    """Pins of versions before have none."""
+    found = []
+    for column, before, after, causes in json.loads(text) if text else ():
+        found.append(Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes)))
+    return tuple(found)

@@ -177,7 +177,9 @@ buildings = _table(
 begun = _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
 marks = _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
 Index("marks_at", marks.c.namespace, marks.c.at)
-pins = _table("pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"))
+pins = _table(
+    "pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"), _text("widened", nullable=True)
+)
 problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
 
 # --- memory ---------------------------------------------------------------------------------------
