@@ -21,7 +21,9 @@ OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or wr
 SCHEMA: Key[str | None] = Key(
     "schema", Text((checks.ddl,)), None, "Columns as DDL: year INT, name STRING. Else inferred."
 )
-REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
+REFRESH: Key[float | None] = Key(
+    "refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.", written="1m"
+)
 SCHEMA_CHANGE = Key(
     "schema_change",
     Choice(("fail", "append", "sync")),
