@@ -6,6 +6,7 @@ Does not belong here: any decision.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from controlplane import logs
+from controlplane.core.errors import CannotListen
 from controlplane.core.model.scaling import Share
 from controlplane.core.model.tasks import Size
 from controlplane.core.redaction import remember
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
 
-Role: TypeAlias = Literal["look", "run", "serve"]
+Role: TypeAlias = Literal["look", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
@@ -50,8 +52,9 @@ log = logs.get("server")
 
 
 class Server:
-    """One control plane. `look` serves the API only; `run` has a pool and works until it is done; `serve` has both, and
-    the loop, for as long as it leads. `run` and `serve` hold the home.
+    """One control plane. `look` serves the API only; `list` has a worker, too, which is given nothing but places to
+    look at; `run` has a pool and works until it is done; `serve` has both, and the loop, for as long as it leads. All
+    but `look` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -84,7 +87,7 @@ class Server:
         if self.role == "look":
             self.home.prepare()
         else:
-            self._ends.callback(self.home.lock().release)
+            self._ends.callback(self.home.lock(self.role).release)
             for path in self.home.tighten():
                 log.warning("this was open to other users of the machine, and is closed now", path=str(path))
             self._check_lake()
@@ -96,15 +99,23 @@ class Server:
         if self.role == "run":
             self._ends.callback(self.publisher.close)
         self._ends.callback(self._end_api)
-        if self.role == "run":
+        if self.role == "list":
+            self._free_listings()
+        if self.role in ("list", "run"):
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
-        if self.role != "look":
-            self.home.announce(self.url)
+        if self.role in ("run", "serve"):  # `list` ends as soon as it has its answer: nobody else is to ask it
+            self.home.announce(self.url, self.role)
         self._serve_api(bound)
         if self.role == "serve":
             self._ends.callback(self._stand().join)
         self._ends.callback(self.interrupt)
+
+    def _free_listings(self) -> None:
+        """Of an earlier process that held this home and did not end in order."""
+        from controlplane.operations.work import rescue
+
+        rescue.abandon_listings(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _check_lake(self) -> None:
         """One that cannot be used is told now, and not by every task."""
@@ -224,6 +235,7 @@ class Server:
             silent_s=self.settings.silent_s,
             user=self._driver_user,
             own=self._drivers_own,
+            driver_idle_s=self.settings.driver_idle_s,
         )
 
     def _log(self, driver: str, lines: int) -> str:
@@ -298,6 +310,7 @@ class Server:
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
+        from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
         render = partial(stream, lake.uri)
@@ -316,6 +329,7 @@ class Server:
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
+            kinds=LOOKS if self.role == "list" else None,
         )
 
     @cached_property
@@ -474,10 +488,21 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.bind((host, port))
         bound.listen(512)
-    except OSError:
+    except OSError as error:
         bound.close()
-        raise
+        raise CannotListen(_unbound(error, host, port)) from error
     return bound
+
+
+def _unbound(error: OSError, host: str, port: int) -> str:
+    """Why there is no socket, and what to do."""
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use by another process: end that one, or choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} of {host} is closed to this user: choose one above 1023 with --port"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{host} is no address of this machine: choose another with --host, such as 127.0.0.1 or 0.0.0.0"
+    return f"port {port} of {host}: {error.strerror or error}: choose another with --host or --port"
 
 
 def _url(host: str, port: int) -> str:

@@ -40,6 +40,8 @@ from controlplane.core.model.answers import (
     ProblemDocument,
     RefreshAnswer,
     RetryAnswer,
+    RunBegun,
+    RunProgress,
     StatusAnswer,
     TargetStatus,
     TasksAnswer,
@@ -84,6 +86,7 @@ class Headgate:
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
         headers = {"Authorization": f"Bearer {token}", "User-Agent": "headgate"}
+        self._timeout_s = timeout_s
         timeout = httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not _is_loopback(url))
 
@@ -103,13 +106,15 @@ class Headgate:
         *,
         branch: str = "main",
         dry_run: bool = False,
+        refresh_s: float | None = None,
         revision: int | None = None,
         key: str | None = None,
     ) -> ApplyAnswer:
-        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet)."""
-        query = {"branch": branch, "dry_run": str(dry_run).lower()}
-        headers = _match(revision) | _key(key)
-        return cast("ApplyAnswer", self._post("/v1/blueprints", {"blueprints": list(documents)}, query, headers))
+        """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
+        of a dry run, how long to wait at most for workers to list the sources first."""
+        query = {"branch": branch, "dry_run": str(dry_run).lower(), **_refreshing(refresh_s)}
+        headers, body = _match(revision) | _key(key), {"blueprints": list(documents)}
+        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=refresh_s))
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
@@ -131,19 +136,26 @@ class Headgate:
         path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"
         return cast("DeleteAnswer", _value(self._http.delete(path, headers=_match(revision))))
 
-    def plan(self, *, branch: str = "main", dataflows: Iterable[str] = ()) -> PlanAnswer:
-        """The whole plan: pages are put together."""
+    def plan(
+        self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
+    ) -> PlanAnswer:
+        """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers to list the
+        sources first; None has nothing listed."""
         path = f"/v1/branches/{_segment(branch)}/plan"
         query: Query = {"dataflow": list(dataflows), "limit": 1000}
-        plan = page = cast("PlanAnswer", self._get(path, query))
+        plan = page = cast("PlanAnswer", self._get(path, {**query, **_refreshing(refresh_s)}, wait_s=refresh_s))
         while page["next"] is not None:
             page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
             plan["items"] += page["items"]
         return {**plan, "next": None}
 
     # looking
-    def status(self, target: str | None = None, *, branch: str = "main") -> StatusAnswer:
-        return cast("StatusAnswer", self._get(f"/v1/branches/{_segment(branch)}/status", _given(target=target)))
+    def status(
+        self, target: str | None = None, *, branch: str = "main", refresh_s: float | None = None
+    ) -> StatusAnswer:
+        """`refresh_s`: how long to wait at most for workers to list the sources first; None has nothing listed."""
+        path, query = f"/v1/branches/{_segment(branch)}/status", {**_given(target=target), **_refreshing(refresh_s)}
+        return cast("StatusAnswer", self._get(path, query, wait_s=refresh_s))
 
     def dataset(self, name: str, *, branch: str = "main") -> DatasetAnswer:
         """Of what a write component makes, see `target`."""
@@ -166,8 +178,12 @@ class Headgate:
     def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> ChecksAnswer:
         return cast("ChecksAnswer", self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation)))
 
-    def why(self, name: str, partition: str | None = None, *, branch: str = "main") -> WhyAnswer:
-        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", _given(partition=partition)))
+    def why(
+        self, name: str, partition: str | None = None, *, branch: str = "main", shows_all: bool = False
+    ) -> WhyAnswer:
+        """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
+        query = _given(partition=partition, all="true" if shows_all else None)
+        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", query))
 
     @contextmanager
     def records(
@@ -190,13 +206,42 @@ class Headgate:
 
     # operating
     def refresh(
-        self, target: str | None = None, *, branch: str = "main", accept_deletes: bool = False, force: bool = False
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        accept_deletes: bool = False,
+        force: bool = False,
+        wait_s: float = 0.0,
     ) -> RefreshAnswer:
+        """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
+        body: dict[str, str | bool | float | None]
         body = {"target": target, "accept_deletes": accept_deletes, "force": force}
-        return cast("RefreshAnswer", self._post(f"/v1/branches/{_segment(branch)}/refresh", body))
+        body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
+        path = f"/v1/branches/{_segment(branch)}/refresh"
+        return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))
 
-    def retry(self, target: str | None = None, *, branch: str = "main") -> RetryAnswer:
-        return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", {"target": target}))
+    def retry(
+        self, target: str | None = None, *, branch: str = "main", tasks: Sequence[str] | None = None
+    ) -> RetryAnswer:
+        """Try failed work again; with `tasks`, only what still wants one of these."""
+        body: dict[str, object] = {"target": target} | ({} if tasks is None else {"tasks": list(tasks)})
+        return cast("RetryAnswer", self._post(f"/v1/branches/{_segment(branch)}/retry", body))
+
+    def begin_run(
+        self, documents: Iterable[Document], *, branch: str = "main", accept_deletes: bool = False
+    ) -> RunBegun:
+        """Store blueprints, and have all listed that they read. A service does the rest: look with `run_progress`."""
+        body = {"blueprints": list(documents), "accept_deletes": accept_deletes}
+        return cast("RunBegun", self._post(f"/v1/branches/{_segment(branch)}/run", body))
+
+    def run_progress(
+        self, dataflows: Iterable[str] = (), *, branch: str = "main", since: int | None = None
+    ) -> RunProgress:
+        """What was done of these dataflows and their upstream since an event, and how they stand."""
+        query: dict[str, str | int | Sequence[str]] = {"dataflow": list(dataflows)}
+        query |= {} if since is None else {"since": since}
+        return cast("RunProgress", self._get(f"/v1/branches/{_segment(branch)}/run", query))
 
     def pause(self, target: str | None = None, *, branch: str = "main") -> PauseAnswer | PauseAllAnswer:
         return cast(
@@ -253,8 +298,9 @@ class Headgate:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
         return found["items"]
 
-    def revoke_token(self, id: str) -> None:
-        _value(self._http.delete(f"/v1/tokens/{_segment(id)}"))
+    def revoke_token(self, token: str) -> None:
+        """End the token with this id, or else the live one with this name."""
+        _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
         return cast("TasksAnswer", self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit}))
@@ -267,14 +313,22 @@ class Headgate:
     def audit(self, limit: int = 100, *, branch: str = "main") -> AuditAnswer:
         return cast("AuditAnswer", self._get("/v1/audit", {"branch": branch, "limit": limit}))
 
+    def require_alive(self) -> None:
+        """Raises an error of httpx2 where nobody answers; what is answered does not matter."""
+        self._http.get("/livez")
+
     def is_ready(self) -> bool:
         try:
             return self._http.get("/readyz").status_code == 200
         except httpx2.TransportError:
             return False
 
-    def _get(self, path: str, query: Query | None = None) -> JsonObject:
-        return _value(self._http.get(path, params=query))
+    def _get(self, path: str, query: Query | None = None, *, wait_s: float | None = None) -> JsonObject:
+        return _value(self._http.get(path, params=query, timeout=self._timeout(wait_s)))
+
+    def _timeout(self, wait_s: float | None) -> httpx2.Timeout:
+        """Of a request that may wait so long for workers."""
+        return httpx2.Timeout(self._timeout_s + (wait_s or 0.0), connect=CONNECT_TIMEOUT_S)
 
     def _at_length(self, path: str, body: Mapping[str, object] | None) -> JsonObject:
         """For what takes as long as the database is large."""
@@ -287,8 +341,10 @@ class Headgate:
         body: Mapping[str, object],
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
+        wait_s: float | None = None,
     ) -> JsonObject:
-        return _value(self._http.post(path, json=body, params=query, headers=headers))
+        timeout = self._timeout(wait_s)
+        return _value(self._http.post(path, json=body, params=query, headers=headers, timeout=timeout))
 
 
 def _value(response: httpx2.Response) -> JsonObject:
@@ -322,6 +378,10 @@ def _unexpected(response: httpx2.Response) -> ProblemDocument:
 
 def _given(**query: str | int | None) -> Query:
     return {k: v for k, v in query.items() if v is not None}
+
+
+def _refreshing(timeout_s: float | None) -> dict[str, str | int]:
+    return {} if timeout_s is None else {"refresh": "true", "timeout_s": f"{timeout_s:g}"}
 
 
 def _match(revision: int | None) -> dict[str, str]:

@@ -25,10 +25,12 @@ LOCK_PAUSES_S = (0.0, 0.02, 0.1)  # `is_held` of another process holds the lock 
 
 
 class Holder(TypedDict):
-    """Who holds a home: `url` is empty until the API listens."""
+    """Who holds a home: `url` is empty until the API listens. `role`: a `run` ends by itself and works on nothing but
+    its own dataflows; a `serve` works on all."""
 
     url: str
     pid: int
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Home:
         wanted = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
         return tuple(path for path, mode in wanted.items() if _is_tightened(path, mode))
 
-    def lock(self) -> Lock:
+    def lock(self, role: str = "serve") -> Lock:
         """Take this home, or raise HomeLocked. The kernel frees it when the process ends, however it does."""
         self.prepare()
         with _told(self.path / "lock", "a file"):
@@ -79,8 +81,19 @@ class Home:
             os.close(handle)
             raise HomeLocked(_refusal(self.path, self.holder()))
         lock = Lock(handle, self)
-        self.announce("")
+        self.announce("", role)
         return lock
+
+    def wait_until_free(self) -> None:
+        """Until no other process holds this home; another one may be faster to take it then."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
 
     def is_held(self) -> bool:
         """Whether another process holds this home right now; creates nothing."""
@@ -100,13 +113,13 @@ class Home:
         """Who says that it holds this home; true only while `is_held`."""
         try:
             record = json.loads(self.server_file.read_bytes())
-            return Holder(url=str(record["url"]), pid=int(record["pid"]))
+            return Holder(url=str(record["url"]), pid=int(record["pid"]), role=str(record.get("role", "serve")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def announce(self, url: str) -> None:
-        """Leave address and process id for clients."""
-        _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid())))
+    def announce(self, url: str, role: str = "serve") -> None:
+        """Leave address, process id and role for clients."""
+        _replace(self.server_file, json.dumps(Holder(url=url, pid=os.getpid(), role=role)))
 
     def instance(self) -> str:
         """A name for whoever holds this home; made by the first one."""

@@ -15,6 +15,8 @@ SILENT_S, SHORTEST_SILENT_S = (
     90.0,
     30,
 )  # after which a driver that does not call is given up; an idle one calls every 20
+DRIVER_IDLE_S = 300.0  # a local driver without work ends after this time: Spark takes some 1.5 GB
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
 
 
@@ -38,6 +40,7 @@ class Settings:
     semantics: int = 0
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
+    driver_idle_s: float = DRIVER_IDLE_S
     driver_user: str | None = None
     admin_token: str | None = None
     url: str | None = None
@@ -65,6 +68,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         semantics=_number(given.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_seconds(given, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(given, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
+        driver_idle_s=_duration(given, "DRIVER_IDLE", DRIVER_IDLE_S),
         driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
@@ -173,6 +177,15 @@ def _seconds(given: Mapping[str, str], name: str, default: float, least: int) ->
     if seconds < least:
         raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be {least} seconds or more")
     return float(seconds)
+
+
+def _duration(given: Mapping[str, str], name: str, default: float) -> float:
+    if name not in given:
+        return default
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smh]?)", given[name].strip())
+    if found is None:
+        raise BadSetting(f"HEADGATE_{name} is {given[name]!r}; it must be a time such as 90s, 5m or 2h")
+    return float(int(found[1]) * UNITS_S[found[2]])
 
 
 def _number(value: str, name: str) -> int:

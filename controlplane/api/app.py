@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from controlplane.api import problems
 from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
-from controlplane.api.routes import blueprints, datasets, events, operate, public, tokens, upkeep
+from controlplane.api.routes import blueprints, datasets, events, operate, public, runs, tokens, upkeep
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, datasets, operate, tokens, upkeep, events)
+ROUTERS = (public, blueprints, datasets, operate, runs, tokens, upkeep, events)
 
 
 def create_app(services: Services) -> FastAPI:

@@ -133,8 +133,11 @@ def _claim(call: DriverCall) -> Response:
 
 
 def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]) -> Claim | None:
-    lake = call.services.lake.uri
-    return claims.claim(call.context, call.driver, contract, kinds, sizes=sizes, without=without, lake=lake)
+    lake, given = call.services.lake.uri, call.services.kinds
+    asked = kinds if given is None else [kind for kind in kinds if kind in given]
+    if not asked:
+        return None
+    return claims.claim(call.context, call.driver, contract, asked, sizes=sizes, without=without, lake=lake)
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
@@ -161,7 +164,9 @@ def _report(call: DriverCall) -> Response:
     """Results of an attempt, task by task. Repeating a report is harmless."""
     attempt = call.take("attempt", _is_id)
     results = call.take("results", lambda v: isinstance(v, list))
-    return JSONResponse(reports.report(call.context, call.driver, attempt, results, lake=call.services.lake))
+    measures = call.body.get("measures")
+    told = reports.report(call.context, call.driver, attempt, results, lake=call.services.lake, measures=measures)
+    return JSONResponse(told)
 
 
 def _are_names(value: Any) -> bool:

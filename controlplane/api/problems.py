@@ -16,7 +16,9 @@ from controlplane.core.model.answers import ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
+JSON_TYPE = "application/json"
 STATUS = {
+    "ambiguous-name": 409,
     "corrupt-node": 500,
     "fenced": 409,
     "idempotency-conflict": 422,
@@ -118,10 +120,28 @@ def of_fault(request_id: str) -> JSONResponse:
 
 def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
     """A request whose parts have the wrong shape; the values themselves are not repeated."""
+    typed = _content_type_problem(errors, request)
     problems = [Problem("", 0, 0, "invalid-request", f"{_place(e['loc'])}: {e['msg']}") for e in errors]
+    problems = [typed] if typed is not None else problems
     detail = "; ".join(p.message for p in problems[:3])
     value = body(422, "invalid-request", detail, request_id(request), problems)
     return JSONResponse(value, 422, media_type=MEDIA_TYPE)
+
+
+def _content_type_problem(errors: Sequence[Any], request: Request) -> Problem | None:
+    """Of a body that is not read as JSON, since its content type does not say that it is."""
+    given = request.headers.get("content-type", "")
+    is_json = given.partition(";")[0].strip().lower().endswith(("/json", "+json"))
+    is_unread = any(tuple(error["loc"]) == ("body",) for error in errors)
+    if is_json or not is_unread:
+        return None
+    return Problem("", 0, 0, "invalid-request", f"body: {wrong_type(given, JSON_TYPE)}", f"Content-Type: {JSON_TYPE}")
+
+
+def wrong_type(given: str, wanted: str) -> str:
+    """`given`: the content type of the request, empty where it has none."""
+    said = f"the request says Content-Type: {given[:100]}" if given else "the request has no Content-Type"
+    return f"{said}; send Content-Type: {wanted}"
 
 
 def _place(location: Sequence[object]) -> str:

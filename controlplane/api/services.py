@@ -20,6 +20,7 @@ from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store
+from dataplane.contract.kinds import Kind
 from dataplane.contract.schemas import Schema
 
 Format: TypeAlias = Literal["json", "csv", "arrow"]
@@ -85,6 +86,7 @@ class Services:
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     damages: Damages = lambda _: iter(())
+    kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +15,6 @@ from controlplane.cli.output import show
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
-
-STARTED = time.monotonic()  # near enough to the start of the process
 
 
 class Per(StrEnum):
@@ -40,20 +37,15 @@ def run(
     accept_deletes: options.AcceptDeletes = False,
     output: options.As = options.Form.table,
 ) -> None:
-    """Make these dataflows and their upstream up to date, in this process, and end."""
-    from controlplane.cli import once
+    """Make these dataflows and their upstream up to date, and end: through the service that there is, else in this
+    process."""
+    from controlplane.cli import door, once
     from controlplane.cli.progress import Progress
-    from controlplane.cli.signals import ending
 
     session = options.session(ctx, output)
-    texts = session.load(files)
-    with (
-        session.means.start(settings.read(home), "run") as server,
-        ending(server.interrupt),
-        Progress(sys.stderr) as progress,
-    ):
-        wish = once.RunRequest(texts, branch, accept_deletes=accept_deletes)
-        value = once.make(server, wish, progress.show, since=STARTED)
+    wish = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
+    with Progress(sys.stderr) as progress:
+        value = door.make(session, settings.read(home), wish, progress.show, since=session.started)
     show(value, views.summary(value), session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 

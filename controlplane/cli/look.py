@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, views, why_views
+from controlplane.cli.expansion import expansions
 from controlplane.cli.output import Lines, is_fancy, printable, problem_lines, show
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
-    from controlplane.core.model.answers import ConnectionEntry
+    from controlplane.core.model.answers import ConnectionEntry, PlanAnswer
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
@@ -44,6 +45,7 @@ def validate(
     ctx: typer.Context,
     files: options.Files,
     connect: Annotated[bool, typer.Option("--connect", help="Also let a worker try every connection.")] = False,
+    expand: Annotated[bool, typer.Option("--expand", help="Show blueprints with shared parts written out.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -54,6 +56,9 @@ def validate(
     count = f"{len(files)} {'blueprint' if len(files) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
     lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
+    if expand and not problems:
+        texts = expansions(session, files)
+        value, lines = {**value, "expanded": texts}, tuple("\n".join(texts.values()).splitlines())
     tried = _tried(session, files, home) if connect and not problems else []
     if connect and not problems:
         value, lines = {**value, "connections": tried}, (*lines, *map(views.connection, tried))
@@ -70,7 +75,7 @@ def _tried(session: Session, files: Sequence[Path], home: Path | None) -> list[C
     """What a worker of the service, or of our own, found."""
     from controlplane.cli import sources
 
-    with session.connect(home, "run") as client:
+    with session.connect(home, "list") as client:
         return client.connections(sources.as_documents(session.load(files)))["items"]
 
 
@@ -88,22 +93,32 @@ def plan(
     files: Annotated[list[Path] | None, typer.Argument(help="As if these blueprints were applied.")] = None,
     home: options.Home = None,
     branch: options.Branch = "main",
+    refresh: options.Refresh = True,
+    timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
     output: options.As = options.Form.table,
 ) -> None:
-    """Show what would run, and why."""
+    """Show what would run, and why. Workers list the sources first; nothing is computed."""
     from controlplane.cli import sources
 
     session = options.session(ctx, output)
     texts = session.load(files or [])
-    with session.connect(home) as client:
+    with session.looking(home, timeout if refresh else None) as (client, timeout_s):
         if texts:
-            value = client.apply(sources.as_documents(texts), branch=branch, dry_run=True)["plan"]
+            documents = sources.as_documents(texts)
+            value = client.apply(documents, branch=branch, dry_run=True, refresh_s=timeout_s)["plan"]
         else:
-            value = client.plan(branch=branch)
+            value = client.plan(branch=branch, refresh_s=timeout_s)
     value["notices"] = [n | {"file": session.names.get(n["file"], n["file"])} for n in value.get("notices") or ()]
     show(value, views.plan(value), session.output)
-    raise typer.Exit(failures.CHANGES if detailed and value["state"] == "work" else 0)
+    raise typer.Exit(_detailed_code(value) if detailed else 0)
+
+
+def _detailed_code(value: PlanAnswer) -> int:
+    """That there is nothing to do is not known while a source could not be looked at."""
+    if value["state"] == "work":
+        return failures.CHANGES
+    return failures.ERROR if any(source["problem"] for source in value["sources"]) else 0
 
 
 def status(
@@ -111,13 +126,15 @@ def status(
     target: options.Target = None,
     home: options.Home = None,
     branch: options.Branch = "main",
+    refresh: options.Refresh = False,
+    timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
     output: options.As = options.Form.table,
 ) -> None:
     """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed or is blocked."""
     session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.status(target, branch=branch)
+    with session.looking(home, timeout if refresh else None) as (client, timeout_s):
+        value = client.status(target, branch=branch, refresh_s=timeout_s)
     show(value, views.status(value), session.output)
     if value["state"] in ("failed", "blocked"):
         raise typer.Exit(failures.ERROR)
@@ -127,16 +144,17 @@ def status(
 def why(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Show the chain of causes of a dataset or partition, down to the line of code or the source object."""
+    """Show why a dataset or partition is as it is: the cause, and the way down to the edit or the source object."""
     session = options.session(ctx, output)
     dataset, slash, partition = target.partition("/")
     with session.connect(home) as client:
-        value = client.why(dataset, partition if slash else None, branch=branch)
-    show(value, views.why(value), session.output)
+        value = client.why(dataset, partition if slash else None, branch=branch, shows_all=shows_all)
+    show(value, why_views.why(value, shows_all=shows_all), session.output)
 
 
 def logs(

@@ -15,7 +15,7 @@ from controlplane.cli.sources import BlueprintText
 from controlplane.core.errors import HeadgateError
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import RunAnswer
+    from controlplane.core.model.answers import RunAnswer, RunBegun, RunSummary
     from controlplane.operations.context import Context
 
 
@@ -36,26 +36,29 @@ class RunRequest:
 
 def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
-    from controlplane.operations.desired import blueprints, controls
+    from controlplane.operations.desired import blueprints, runs
     from controlplane.operations.inspect import overview
 
     blueprints.require_main(wish.branch)
     context = server.context("run")
-    with server.store.read() as tx:
-        event = tx.last_event()
     drivers = server.drivers_started
-    flows = list(blueprints.apply(context, wish.branch, sources.as_sources(wish.texts))["revisions"])
-    for flow in flows:
-        controls.refresh(context, wish.branch, flow, accept_deletes=wish.accept_deletes)
-    again = _retrying(context, wish.branch, flows)
+    sent = sources.as_sources(wish.texts)
+    begun = runs.begin(context, wish.branch, sent, accept_deletes=wish.accept_deletes)
+    flows = list(begun["revisions"])
+    again = _retrying(context, wish.branch, begun)
     state = _in_thread(lambda: server.settle(flows, wish.branch, on_progress, again))
     if server.stopping.is_set() and state not in failures.FINE:
         raise Interrupted("told to end before all was up to date: what was finished is kept, the next run goes on")
-    done = overview.summary(context, wish.branch, flows, event)
+    done = overview.summary(context, wish.branch, flows, begun["since"])
+    return answer(done, spark_started=server.drivers_started > drivers, since=since)
+
+
+def answer(done: RunSummary, *, spark_started: bool, since: float) -> RunAnswer:
+    """What a run tells, in this process or through a service."""
     return {
         "state": done["state"],
         "tasks": done["tasks"],
-        "spark_started": server.drivers_started > drivers,
+        "spark_started": spark_started,
         "wall_s": round(time.monotonic() - since, 3),
         "datasets": done["datasets"],
         "targets": done["targets"],
@@ -63,11 +66,11 @@ def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], 
     }
 
 
-def _retrying(context: Context, branch: str, flows: Sequence[str]) -> Callable[[], bool]:
+def _retrying(context: Context, branch: str, begun: RunBegun) -> Callable[[], bool]:
     """Retries, once, what had failed before and is still wanted: what the new listings replaced is not tried again."""
     from controlplane.operations.desired import controls
 
-    stuck = {flow: keys for flow in flows if (keys := controls.failed(context, branch, flow))}
+    stuck = {flow: frozenset(map(bytes.fromhex, keys)) for flow, keys in begun["failed"].items()}
 
     def again() -> bool:
         counts = [controls.retry(context, branch, flow, among=keys)["retried"] for flow, keys in stuck.items()]

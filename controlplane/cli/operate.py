@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, views
+from controlplane.cli import failures, options, source_views, views
 from controlplane.cli.output import show
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
-    from controlplane.client import Headgate
-    from controlplane.core.model.answers import StatusAnswer
+    from controlplane.client import Document, Headgate
+    from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RetryAnswer, RunAnswer, StatusAnswer
 
 MOVING = ("stale", "building")
 
@@ -36,23 +38,33 @@ def apply(
 
     session = options.session(ctx, output)
     texts = session.load(files)
+    documents = sources.as_documents(texts)
     with session.connect(home) as client:
-        if wait:
-            session.require_service()
-        value = client.apply(sources.as_documents(texts), branch=branch, revision=revision)
         if not wait:
+            value = client.apply(documents, branch=branch, revision=revision)
             show(value, views.applied(value), session.output)
             return
-        states = [_settled(session, client, flow, branch) for flow in value["revisions"]]
-    from controlplane.core.plan import worst
+        done = _applied(session, client, documents, branch, revision)
+    show(done, views.summary(done), session.output)
+    raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
-    found: StatusAnswer = {
-        **states[-1],
-        "state": worst(s["state"] for s in states),
-        "dataflows": [f for s in states for f in s["dataflows"]],
-    }
-    show(found, views.status(found), session.output)
-    raise typer.Exit(0 if all(s["state"] in failures.FINE for s in states) else failures.ERROR)
+
+def _applied(
+    session: Session, client: Headgate, documents: Sequence[Document], branch: str, revision: int | None
+) -> RunAnswer:
+    """Apply, wait, and tell what was done in the words of `run`."""
+    import sys
+
+    from controlplane.cli import door, once, service_run
+    from controlplane.cli.progress import Progress
+
+    service = session.require_loop()
+    door.say(service)
+    since = client.run_progress(branch=branch)["since"]
+    flows = list(client.apply(documents, branch=branch, revision=revision)["revisions"])
+    with Progress(sys.stderr) as progress:
+        found = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
+    return once.answer(found, spark_started=found["spark_started"], since=session.started)
 
 
 def delete(
@@ -90,12 +102,17 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     value = client.status(target, branch=branch)
     if not _moves(value):
         return value
-    session.require_service()
-    for _ in client.events(branch=branch):
-        value = client.status(target, branch=branch)
-        if not _moves(value):
-            break
-    return value
+    service = session.require_service()
+    from httpx2 import TransportError
+
+    from controlplane.cli.service_run import ended
+
+    with suppress(TransportError):
+        for _ in client.events(branch=branch):
+            value = client.status(target, branch=branch)
+            if not _moves(value):
+                return value
+    raise ended(service)
 
 
 def _moves(value: StatusAnswer) -> bool:
@@ -108,15 +125,17 @@ def refresh(
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
+    timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now; with --force, compute the target again."""
+    """List sources now, and show what has changed there; with --force, compute the target again."""
     session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.refresh(target, branch=branch, accept_deletes=accept_deletes, force=force)
-    show(value, views.fields(value), session.output)
+    how = {"accept_deletes": accept_deletes, "force": force}
+    with session.looking(home, timeout or None) as (client, timeout_s):
+        value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
+    show(value, source_views.refreshed(value), session.output)
 
 
 def retry(
@@ -157,5 +176,12 @@ def _wish(
 ) -> None:
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = {"retry": client.retry, "pause": client.pause, "resume": client.resume}[name](target, branch=branch)
+        value: RetryAnswer | PauseAnswer | PauseAllAnswer
+        match name:
+            case "retry":
+                value = client.retry(target, branch=branch)
+            case "pause":
+                value = client.pause(target, branch=branch)
+            case _:
+                value = client.resume(target, branch=branch)
     show(value, views.fields(value), session.output)

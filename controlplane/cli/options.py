@@ -38,6 +38,15 @@ AcceptDeletes: TypeAlias = Annotated[
 ]
 
 
+Refresh: TypeAlias = Annotated[
+    bool, typer.Option("--refresh/--no-refresh", help="Have the sources listed first, by a worker.")
+]
+Timeout: TypeAlias = Annotated[
+    float, typer.Option("--timeout", min=0, max=3600, help="Seconds to wait for listings at most.")
+]
+LISTED_S = 60.0
+
+
 def session(ctx: typer.Context, output: Form = Form.table) -> Session:
     """The session of this invocation; from here on errors come in the form of `output`."""
     found = ctx.find_object(Session)

@@ -133,7 +133,8 @@ def _markdown(part: Table | Lines) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if _is_number(value) else printable(value)
+    """Numbers without separators: one in a table may be a year or an id."""
+    return printable(value)
 
 
 def _is_number(value: object) -> bool:

@@ -5,15 +5,17 @@ Does not belong here: what is asked of it, and how answers are shown.
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from controlplane import settings
-from controlplane.core.errors import HeadgateError
+from controlplane.core.errors import HeadgateError, HomeLocked
 from controlplane.home import Home
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from controlplane.ports.store import Store
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
-Role: TypeAlias = Literal["look", "run", "serve"]
+Role: TypeAlias = Literal["look", "list", "run", "serve"]
+HELD_LOOK_S = 0.2  # between looks at a home that another process holds
 
 
 class NoToken(HeadgateError):
@@ -85,7 +88,8 @@ class Session:
     means: CliRuntime
     output: Output = "table"
     names: dict[str, str] = field(default_factory=dict)
-    is_served: bool = True  # told by `connect`: an API of our own computes nothing
+    started: float = field(default_factory=time.monotonic)  # near enough to the start of the process
+    service: Service | None = None  # told by `connect`; None: an API of our own, which computes nothing
 
     def load(self, files: Sequence[Path]) -> tuple[BlueprintText, ...]:
         """Read blueprints, and remember their names for messages."""
@@ -95,40 +99,99 @@ class Session:
         return sources.load(files)
 
     @contextmanager
-    def connect(self, home: Path | None, role: Role = "look") -> Iterator[Headgate]:
+    def connect(self, home: Path | None, role: Role = "look", wait_s: float = 0.0) -> Iterator[Headgate]:
         """The service of HEADGATE_URL, else the one that holds the home, else an API of our own on that home; with a
-        worker where the role is `run`."""
+        worker where the role is `list`. `wait_s`: how long another process may hold the home and serve nobody."""
         from controlplane.client import Headgate
 
         found = settings.read(home)
-        if found.url is not None:
-            with Headgate(found.url, _token(found)) as client:
-                yield client
-            return
-        held = _served(Home(found.home))
-        if held is not None:
-            with Headgate(held, _token(found)) as client:
-                yield client
-            return
-        self.is_served = False
-        with self.means.start(found, role) as own, Headgate(own.url, own.token) as client:
+        deadline = time.monotonic() + wait_s
+        with ExitStack() as ends:
+            while (service := service_of(found)) is None:
+                try:
+                    own = ends.enter_context(self.means.start(found, role))
+                except HomeLocked:
+                    if time.monotonic() >= deadline:
+                        raise
+                    time.sleep(HELD_LOOK_S)
+                else:
+                    self.service = None
+                    yield ends.enter_context(Headgate(own.url, own.token))
+                    return
+            self.service = service
+            yield ends.enter_context(service.open(found))
+
+    @contextmanager
+    def looking(self, home: Path | None, timeout_s: float | None) -> Iterator[tuple[Headgate, float | None]]:
+        """As `connect`, for a look at sources that may take so long; with the time for it. None: sources are left
+        alone, as they are where neither a service nor this process has workers."""
+        if timeout_s is not None and not self._has_workers(home):
+            sys.stderr.write(
+                "headgate: sources are told as they were last listed: HEADGATE_POOL leaves no worker here\n"
+            )
+            timeout_s = None
+        role: Role = "look" if timeout_s is None else "list"
+        with self.connect(home, role, wait_s=timeout_s or 0.0) as client:
+            yield client, timeout_s
+
+    def _has_workers(self, home: Path | None) -> bool:
+        found = settings.read(home)
+        return found.pool == "local" or service_of(found) is not None
+
+    def require_service(self) -> Service:
+        """The service that is used. Raises NoService where nobody would do what is to be waited for."""
+        hint = "`headgate run` makes blueprints so and ends, `headgate serve` is a service"
+        if self.service is None:
+            raise NoService(f"no service runs on this home, so nobody does what is to be waited for; {hint}")
+        return self.service
+
+    def require_loop(self) -> Service:
+        """The same; but the process of a `run` works on its own dataflows only."""
+        service = self.require_service()
+        if not service.has_loop:
+            raise NoService(
+                f"{service.words} ends when its own dataflows are made: use `headgate run`, which waits for it"
+            )
+        return service
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A control plane in another process. `held`: the home that it holds, where it was found by that."""
+
+    url: str
+    held: Path | None = None
+    pid: int = 0
+    has_loop: bool = True
+
+    @property
+    def words(self) -> str:
+        """What messages call it."""
+        if self.held is None:
+            return f"the service at {self.url}"
+        kind = "service" if self.has_loop else "`headgate run`"
+        return f"the {kind} that holds {self.held} (process {self.pid}, {self.url})"
+
+    @contextmanager
+    def open(self, found: settings.Settings) -> Iterator[Headgate]:
+        """Raises NoToken; but an error of httpx2 first where nobody answers."""
+        from controlplane.client import Headgate
+
+        token = found.token or Home(found.home).token()
+        if token is None:
+            with Headgate(self.url, "none") as client:
+                client.require_alive()
+            raise NoToken(f"set HEADGATE_TOKEN to a token of {self.url}")
+        with Headgate(self.url, token) as client:
             yield client
 
-    def require_service(self) -> None:
-        """Raises NoService where nobody would do what is to be waited for."""
-        if not self.is_served:
-            hint = "`headgate run` makes blueprints so and ends, `headgate serve` is a service"
-            raise NoService(f"no service runs on this home, so nobody does what is to be waited for; {hint}")
 
-
-def _token(found: settings.Settings) -> str:
-    token = found.token or Home(found.home).token()
-    if token is None:
-        raise NoToken(f"set HEADGATE_TOKEN to a token of {found.url or 'the server'}")
-    return token
-
-
-def _served(home: Home) -> str | None:
-    """The address of the process that holds this home, if there is one and it has said where it listens."""
+def service_of(found: settings.Settings) -> Service | None:
+    """The service of HEADGATE_URL, else the process that holds the home, if it has said where it listens."""
+    if found.url is not None:
+        return Service(found.url)
+    home = Home(found.home)
     holder = home.holder() if home.is_held() else None
-    return (holder["url"] or None) if holder else None
+    if holder is None or not holder["url"]:
+        return None
+    return Service(holder["url"], found.home, holder["pid"], has_loop=holder["role"] != "run")

@@ -29,6 +29,16 @@ def ending(ask: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, before)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as SIGINT does: for what only waits, and can be left at any time."""
+    earlier = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
 def outlast(is_over: Callable[[float], object]) -> None:
     """Wait in the main thread until `is_over`, which waits for so many seconds itself, says so.
 

@@ -62,15 +62,15 @@ def listing(ctx: typer.Context, home: options.Home = None, output: options.As = 
 
 def revoke(
     ctx: typer.Context,
-    id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    token: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
-    """End a token now."""
+    """End a token now: by its id, or by its name if no other live token has it."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        client.revoke_token(id)
-    value = {"revoked": id}
+        client.revoke_token(token)
+    value = {"revoked": token}
     show(value, views.fields(value), session.output)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.cli import source_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
@@ -21,14 +22,10 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         NewTokenAnswer,
         PlanAnswer,
         PlanItem,
-        RootChange,
         RunAnswer,
-        SourceOrigin,
         StatusAnswer,
         TargetStatus,
         TokenEntry,
-        VolatileConstruct,
-        WhyAnswer,
     )
     from controlplane.core.model.check_results import CheckResult
 
@@ -61,6 +58,9 @@ def status(value: StatusAnswer) -> View:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         told = (title, flow["problem"]) if "problem" in flow else (title,)
         parts += [Lines(told), *_things(flow["datasets"], flow["targets"])]
+    sources = {d["name"]: d["as_of"] for flow in value["dataflows"] for d in flow["datasets"] if "as_of" in d}
+    if looked := tuple(source_views.times(sources)):
+        parts.append(Lines(looked))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
     if leader := value.get("leader"):
@@ -113,7 +113,7 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[Table | Lines]:
     """Of each dataset's error its place, Spark's condition and the first lines of the message; the log has the rest."""
-    lines = tuple(line for dataset, error in errors for line in _failure(error, dataset))
+    lines = tuple(line for dataset, error in errors for line in failure(error, dataset))
     return [Lines(lines)] if lines else []
 
 
@@ -124,15 +124,17 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
+    sources = tuple(source_views.lines(value["sources"]))
     if not value["items"]:
-        return [Lines(("nothing to do",))]
+        is_known = not any(source["problem"] for source in value["sources"])
+        return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
     columns = ("dataset", "action", "cause", "certain", "tasks", "partitions")
     rows = tuple(
         (i["dataset"], i["action"], i.get("reason") or i["cause"], _yes(i["certain"]), i["tasks"], _keys(i))
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total, *problem_lines(value.get("notices") or ())))]
+    return [Table("", columns, rows), Lines((total, *sources, *problem_lines(value.get("notices") or ())))]
 
 
 def _yes(is_so: bool) -> str:
@@ -150,58 +152,15 @@ def applied(value: ApplyAnswer) -> View:
     return [Lines(revisions), *plan(value["plan"])]
 
 
-def why(value: WhyAnswer) -> View:
-    """A chain that reads from the dataset to its causes, nearest first."""
-    name = value["dataset"] + (f"/{value['partition']}" if value.get("partition") else "")
-    head = f"{name} is {value['state']}" + (f", generation {value['generation']}" if value.get("generation") else "")
-    cause = [f"cause: {value['cause']}"] if value.get("cause") else []
-    reason = [str(value["reason"])] if value.get("reason") else []
-    chain = [f"{'  ' * depth}<- {_because(item)}" for depth, item in enumerate(value["because"], 1)]
-    sources = [f"source: {_source(s)}" for s in value.get("sources") or ()]
-    chain += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
-    chain += [f"logic: {value['logic']}"] if value.get("logic") else []
-    chain += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((head, *reason, *cause, *chain, *sources, *_failure(value.get("error"))))]
-
-
 def connection(found: ConnectionEntry) -> str:
     """One place that was tried."""
     error = found.get("error")
     if not error:
         return f"{found['component']}: connected to {found['place']}"
-    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *_failure(error)])
+    return "; ".join([f"{found['component']}: no connection to {found['place'] or 'its place'}", *failure(error)])
 
 
-def _construct(found: VolatileConstruct) -> str:
-    place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
-    return f"{found['construct']} at {place}"
-
-
-def _source(source: SourceOrigin) -> str:
-    objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
-    return f"{source['dataset']} of {source['location']}{objects}"
-
-
-def _because(item: PlanItem) -> str:
-    modes = ", ".join(f"{n} {m['mode']}" for n, m in (item.get("modes") or {}).items())
-    parts = [f"{item['dataset']}: {item['action']} because of {item['cause']}"]
-    if reason := item.get("reason"):
-        parts.append(reason)
-    if item.get("partitions"):
-        parts.append(f"in {_keys(item)}")
-    if change := item.get("because"):
-        parts.append(_change(change))
-    if modes:
-        parts.append(f"reads {modes}")
-    return "; ".join(parts)
-
-
-def _change(change: RootChange) -> str:
-    before, after = (change["from"] or "nothing")[:12], (change["to"] or "nothing")[:12]
-    return f"{change['dataset']} went from {before} to {after}"
-
-
-def _failure(error: Row | None, subject: str | None = None) -> list[str]:
+def failure(error: Row | None, subject: str | None = None) -> list[str]:
     """Of an ErrorReport or a ConnectionFault, which has less."""
     if not error:
         return []

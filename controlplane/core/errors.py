@@ -100,6 +100,12 @@ class NameTaken(HeadgateError):
     code = "name-taken"
 
 
+class AmbiguousName(HeadgateError):
+    """A token was named that shares its name with another live one. The message has their ids."""
+
+    code = "ambiguous-name"
+
+
 class Fenced(HeadgateError):
     """An attempt, or one of its tasks, no longer belongs to who reports it."""
 
@@ -137,6 +143,12 @@ class HomeLocked(HeadgateError):
     """Another process holds this home folder."""
 
     code = "home-locked"
+
+
+class CannotListen(HeadgateError):
+    """The service cannot have the address and port that it was told. The message names them, and what to do."""
+
+    code = "cannot-listen"
 
 
 class PoolUnavailable(HeadgateError):

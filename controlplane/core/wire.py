@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.results import ConnectAnswer, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.results import ConnectAnswer, Measures, TaskError, TaskResult, infrastructure_error
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
@@ -25,6 +25,7 @@ MOST_PROBLEMS: Final = 10  # that are told
 LONGEST_KEY: Final = 4_000  # characters of a partition key
 LONGEST_MESSAGE: Final = 4_000  # characters of an error's message
 LONGEST_DETAIL: Final = 64_000  # characters of an error's trace
+LONGEST_ADDRESS: Final = 500  # characters of an address that a driver names
 LARGEST_COUNT: Final = 1 << 48  # of rows, bytes, objects: sums of many still have 63 bits
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
@@ -131,6 +132,35 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
             _record({"result": _RESULTS[kind]})(found, place)
             if kind == "connect":
                 _readable_answer(cast("ConnectAnswer", found["result"]))
+
+
+def measures(value: object) -> Measures:
+    """What a driver says that an attempt took. Nothing rests on it, so what is not as it should be is left out."""
+    if not isinstance(value, dict):
+        return {}
+    return cast("Measures", {name: value[name] for name, is_fine in _MEASURES.items() if is_fine(value.get(name))})
+
+
+def _is_duration(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= cast("float", value) < LARGEST_COUNT
+
+
+def _is_amount(value: object) -> bool:
+    return _is_whole(value, LARGEST_COUNT)
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and 0 < len(value) <= LONGEST_ADDRESS
+
+
+_MEASURES: Final[Mapping[str, Callable[[object], bool]]] = {
+    "seconds": _is_duration,
+    "bytes_read": _is_amount,
+    "spark_jobs": _is_amount,
+    "spark_stages": _is_amount,
+    "spark_ui": _is_address,
+    "event_log": _is_address,
+}
 
 
 def _readable_answer(answer: ConnectAnswer) -> None:

@@ -44,10 +44,15 @@ ID = re.compile(r"(driver|worker)-[0-9a-f]{12}")
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 SAID_BY_JVM = re.compile(r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M)
 WORKER_TASKS = 200  # that wait or run are worth one more worker: it is memory, and processors' time of its own
-SHARES: tuple[Share, ...] = (  # one session serves all sizes
-    Share("worker", "standard", SIZES, Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS)),
-    Share("driver", "standard", SIZES, Limits(0, 1, idle_s=900.0, tasks_each=1)),
-)
+WORKER_REST_S = 60.0  # a worker that has loaded Arrow and has no work for so long makes room for a fresh one
+
+
+def shares_of(driver_idle_s: float) -> tuple[Share, ...]:
+    """One session serves all sizes, and ends when it had no work for `driver_idle_s`."""
+    return (
+        Share("worker", "standard", SIZES, Limits(1, 2, idle_s=300.0, tasks_each=WORKER_TASKS)),
+        Share("driver", "standard", SIZES, Limits(0, 1, idle_s=driver_idle_s, tasks_each=1)),
+    )
 
 
 @dataclass(slots=True)
@@ -67,7 +72,6 @@ class LocalPool:
 
     name = "local"
     outlives = False
-    shares = SHARES
 
     def __init__(
         self,
@@ -83,10 +87,13 @@ class LocalPool:
         silent_s: float = 90.0,
         user: User | None = None,
         own: Path | None = None,
+        driver_idle_s: float = 300.0,
     ) -> None:
         """`mint_token` gives the token of the driver with an id. `grace_s`: between asking to end and killing. A child
         that `hearing` has not heard for `silent_s` is killed; an idle one calls every 20 s. Children run as
-        `user`, if one is given, and keep what they keep in the folder `own` instead of the home."""
+        `user`, if one is given, and keep what they keep in the folder `own` instead of the home. A driver without work
+        is kept for `driver_idle_s`."""
+        self.shares = shares_of(driver_idle_s)
         self._hearing, self._silent_s, self._looked = hearing, silent_s, float("inf")
         self._url, self._home, self._mint_token = url, home, mint_token
         self._command, self._monotonic, self._grace_s = command, monotonic, grace_s
@@ -172,7 +179,12 @@ class LocalPool:
         return self._home / "logs" / f"{id}.log"
 
     def _addresses(self) -> dict[str, str]:
-        found = {"HEADGATE_URL": self._url, "HEADGATE_HOME": str(self._own), "HEADGATE_PARENT_PIPE": "1"}
+        found = {
+            "HEADGATE_URL": self._url,
+            "HEADGATE_HOME": str(self._own),
+            "HEADGATE_PARENT_PIPE": "1",
+            "HEADGATE_WORKER_REST_S": str(WORKER_REST_S),
+        }
         if self._user is None:
             return found
         return found | {"HOME": str(self._own), "USER": self._user.name, "LOGNAME": self._user.name}

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from controlplane.core.model.access import Token
@@ -28,8 +28,9 @@ class Events(Protocol):
         """What was told when an attempt began, as long as events are kept. No index leads there: for people's questions
         only."""
 
-    def count_events(self, branch: str, after: int) -> dict[str, int]:
-        """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch."""
+    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
+        """Sum of `n` by kind of the events with id > `after`, of the branch and of no branch. With `flows`, only of
+        these dataflows and their datasets, and of what names none."""
 
     def token(self, hashed: bytes) -> Token | None: ...
 

@@ -15,6 +15,7 @@ from controlplane.ports.leases import Leases
 from controlplane.ports.listings import Listings
 from controlplane.ports.nodes import Nodes
 from controlplane.ports.packs import Packs
+from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
 from controlplane.ports.states import States
@@ -23,7 +24,20 @@ from controlplane.ports.upkeep import Upkeep
 
 
 class Tx(
-    Blueprints, Nodes, Listings, States, Traces, Queue, Drivers, Projections, Events, Leases, Packs, Upkeep, Protocol
+    Blueprints,
+    Nodes,
+    Listings,
+    States,
+    Traces,
+    Queue,
+    PastAttempts,
+    Drivers,
+    Projections,
+    Events,
+    Leases,
+    Packs,
+    Upkeep,
+    Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""
 

@@ -62,8 +62,10 @@ class Fleet:
         pool: DriverPool,
         troubles: Troubles | None = None,
         silent_s: float = SILENT_S,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lake = lake
+        self._monotonic = monotonic
         self._context, self.pool = context, pool
         self._store, self._namespace = context.store, context.namespace
         self.troubles = troubles or Troubles()
@@ -164,7 +166,8 @@ class Fleet:
             tx.put_events([_told(driver) for driver in moved if self._is_news(driver, noted)])
         for driver in moved:
             if driver.ended:
-                log.warning("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
+                tell = log.info if driver.reason in driver_ends.EXPECTED else log.warning
+                tell("driver ended", driver=driver.id, kind=driver.kind, reason=driver.reason)
 
     def _is_news(self, driver: Driver, noted: Noted) -> bool:
         if not driver.ended or driver.reason in driver_ends.EXPECTED:
@@ -230,7 +233,7 @@ class Fleet:
 
     def _fit(self, share: Share, backlog: Mapping[Kind, int]) -> None:
         """At first as many are kept as there are."""
-        now, of = time.monotonic(), (share.kind, share.size)
+        now, of = self._monotonic(), (share.kind, share.size)
         kinds = WORKER_KINDS if share.kind == "worker" else DRIVER_KINDS
         tasks = sum(backlog.get(kind, 0) for kind in kinds)
         running = sum((d.kind, d.size) == of and not d.ended for d in self._drivers.values())
@@ -240,7 +243,7 @@ class Fleet:
 
 
 def _told(driver: Driver) -> Event:
-    body = {"driver": driver.id, "kind": driver.kind, "size": driver.size, "reason": driver.reason}
+    body = {"driver": driver.id, "driver_kind": driver.kind, "size": driver.size, "reason": driver.reason}
     return Event("driver.ended", "", 1, body | {"fault": driver.fault}, branch=NO_BRANCH)
 
 

@@ -132,6 +132,17 @@ def infrastructure_error(condition: str, message: str) -> TaskError:
     return task_error("infrastructure", condition, message)
 
 
+class Measures(TypedDict, total=False):
+    """What an attempt took, as its driver or worker saw it. All of it may be missing."""
+
+    seconds: float
+    bytes_read: int  # by Spark, with the second look at what was written
+    spark_jobs: int
+    spark_stages: int  # that ran
+    spark_ui: str  # the address of Spark's pages
+    event_log: str  # where Spark's event log lies
+
+
 class Manifest(TypedDict):
     contract: int
     attempt: str

@@ -20,7 +20,7 @@ from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClai
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.kinds import WORKER_KINDS, Kind
+from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.results import ConnectAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
@@ -30,11 +30,11 @@ from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
+from dataplane.runtime.worker_rest import Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 
-LOOKS: frozenset[Kind] = frozenset({"list", "connect"})
 WRITES = WORKER_KINDS - LOOKS
 FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)
@@ -55,7 +55,8 @@ class Pulls(Protocol):
 def run(client: Pulls, slots: int = 0) -> None:
     """Work until told to drain, or until the control plane does not know this worker any more. What is under way is
     finished first. `slots`: looks at a time."""
-    work = Work(client, Versions(cache_file(os.environ.get("HEADGATE_HOME"))), Slots(slots or _slots()))
+    cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
+    work = Work(client, cache, Slots(slots or _slots()), rest_of())
     with closing(work.beats):
         writing = threading.Thread(target=work.write, name="writing", daemon=True)
         writing.start()
@@ -73,15 +74,19 @@ def _slots() -> int:
 class Work:
     """What the threads of one worker share."""
 
-    def __init__(self, client: Pulls, cache: Versions, slots: Slots) -> None:
+    def __init__(self, client: Pulls, cache: Versions, slots: Slots, rest: Rest | None = None) -> None:
         self.client, self.cache, self.slots, self.beats = client, cache, slots, Beats(client)
+        self.rest = rest or Rest()
 
     def write(self) -> None:
         """Write attempts, one after the other, until the end."""
         try:
             while not self.beats.is_over:
-                if claim := self.client.claim(WRITES, WAIT_S):
+                claim = self.client.claim(WRITES, self.rest.wait_s(WAIT_S))
+                if claim is not None:
                     self.do(claim)
+                elif self.rest.is_over():
+                    self.beats.is_over = True
         except Ended:
             """The other thread is told the same."""
         finally:
@@ -93,7 +98,7 @@ class Work:
             while not self.beats.is_over:
                 self.slots.wait_for_one()
                 without = self.slots.full()
-                claim = self.client.claim(LOOKS, AGAIN_S if without else WAIT_S, without)
+                claim = self.client.claim(LOOKS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without)
                 if claim is not None:
                     self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:
@@ -102,13 +107,19 @@ class Work:
             self.slots.join()
 
     def do(self, claim: Claim) -> None:
-        """One claim from end to end."""
-        with suppress(Ended), self.beats.kept(claim) as orders:  # to the end: taking in may outlast a lease
+        """One claim from end to end: its lease is kept until then, as taking in may outlast it."""
+        rest = self.rest.broken(is_heavy=_may_load(claim))
+        with suppress(Ended), rest, self.beats.kept(claim) as orders:
             results = perform(claim, self.cache, orders)
             failpoint(f"worker-before-report-{claim['kind']}")
             if not orders.fenced:
                 with suppress(AttemptFenced):
                     self.client.report(claim["attempt"], results)
+
+
+def _may_load(claim: Claim) -> bool:
+    """Whether it may load Arrow or a connector's library, as all but a listing of files does."""
+    return claim["kind"] != "list" or claim["job"].get("connector", FILES) != FILES
 
 
 # --- tasks --------------------------------------------------------------------------------------

@@ -77,7 +77,10 @@ def _is_there(requirement: str) -> bool:
     name, _, version = requirement.partition("==")
     own = next(iter(importlib.metadata.distributions(name=name, path=list(_OWN))), None)
     if own is not None and own.version != version:
-        told = f"{requirement} is required, and the driver itself comes with {name}=={own.version}"
+        told = (
+            f"{requirement} is required, and the driver itself comes with {name}=={own.version}: require that version"
+        )
+        told += ", or leave it out of `requirements:`"
         raise TaskFailure("REQUIREMENT_CONFLICT", told)
     return own is not None
 

@@ -20,7 +20,7 @@ import pytest
 
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
-from tests.e2e.workspace import HANGS_S, Service, Workspace, ended, until
+from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
 
 LETTERS = """\
 dataflow: letters
@@ -82,8 +82,8 @@ def applied(place: Workspace, name: str, text: str, code: int = 0) -> dict[str, 
     """Apply one blueprint and wait: its datasets by name."""
     place.write(f"{name}.yaml", text)
     value = place.ask("apply", f"{name}.yaml", "--wait", code=code)
-    (flow,) = value["dataflows"]
-    return {d["name"].partition(".")[2]: d for d in (*flow["datasets"], *flow["targets"])}
+    things = (*value["datasets"], *value["targets"])
+    return {d["name"].partition(".")[2]: d for d in things if d["name"].startswith(f"{name}.")}
 
 
 def rows(api: Headgate, dataset: str) -> list[dict[str, Any]]:
@@ -107,14 +107,13 @@ def test_a_late_file_is_found_within_its_refresh(place: Workspace, api: Headgate
     assert sorted(p.name for p in (place.folder / "out").iterdir() if p.is_dir()) == ["a.txt", "b.txt"]
 
 
-def test_a_second_holder_of_the_home_is_refused(place: Workspace, service: Service) -> None:
-    for arguments in (("serve", "--port", "0"), ("run", "letters.yaml")):
-        with place.start(*arguments, "--home", place.home) as process:
-            _, err = process.communicate()
-        assert process.returncode == 1
-        assert f"is held by process {service.process.pid} (serving at {service.url})" in err.decode()
-    refused = place.ask("run", "letters.yaml", code=1)
-    assert [e["code"] for e in refused["errors"]] == ["home-locked"]
+def test_a_second_service_on_the_home_is_refused(place: Workspace, service: Service) -> None:
+    with place.start("serve", "--port", "0", "--home", place.home) as process:
+        _, err = process.communicate()
+    assert process.returncode == 1
+    assert (
+        f"home-locked: {place.home} is held by process {service.process.pid} (serving at {service.url})" in err.decode()
+    )
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -161,8 +160,9 @@ def test_the_worst_of_what_was_applied_together_is_told(place: Workspace, api: H
     place.write("fine.yaml", flow % ("fine", "n"))
     place.write("wrong.yaml", flow % ("wrong", "n / 0"))
     found = place.ask("apply", "fine.yaml", "wrong.yaml", "--wait", code=1)
-    assert (found["state"], [f["state"] for f in found["dataflows"]]) == ("failed", ["up_to_date", "failed"])
-    assert found["leader"]
+    assert (found["state"], [e["dataset"] for e in found["errors"]]) == ("failed", ["wrong.one"])
+    assert {d["name"]: d["state"] for d in found["datasets"]}["fine.one"] == "up_to_date"
+    assert place.ask("status", code=1)["leader"]
 
 
 def test_records_in_three_forms(place: Workspace, service: Service) -> None:
@@ -434,3 +434,15 @@ def test_every_nasty_document_is_refused_with_its_place_and_none_is_stored(place
     assert {e["code"] for e in both["errors"]} >= {"duplicate-key"}
     assert [f["name"] for f in api.dataflows()] == ["letters"]
     assert api.status()["state"] == "up_to_date"
+
+
+def test_a_run_is_made_by_the_service(place: Workspace, service: Service, api: Headgate) -> None:
+    made = Run(place.ask("run", "letters.yaml"))
+    made.assert_idle()
+    place.write("letters/z.txt", "last\n")
+    later = Run(place.ask("run", "letters.yaml"))
+    later.assert_up_to_date()
+    assert (later.executed, later.tasks["written"], later.value["spark_started"]) == (3, 1, False)
+    assert later.datasets["count"]["generation"] == api.dataset("letters.count")["generation"]
+    (place.folder / "letters" / "z.txt").unlink()
+    Run(place.ask("run", "letters.yaml")).assert_up_to_date()

@@ -18,6 +18,7 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/branches/{branch}/retry": ({}, "retry"),
     "POST /v1/branches/{branch}/pause": ({"target": "shop"}, "pause"),
     "POST /v1/branches/{branch}/resume": ({"target": "shop"}, "resume"),
+    "POST /v1/branches/{branch}/run": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "run"),
     "DELETE /v1/branches/{branch}/dataflows/{dataflow}": (None, "delete"),
     "POST /v1/gc": ({}, "gc"),
     "POST /v1/gc packs": ({"packs": True}, "gc.packs"),

@@ -26,14 +26,14 @@ from controlplane.reconciler.loop import Reconciler
 from controlplane.reconciler.wake import Wake
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, Claim
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import LOOKS, Kind
 from dataplane.contract.results import TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import LOOKS, perform, run
+from dataplane.runtime.worker import perform, run
 from dataplane.runtime.worker_slots import Slots
 from tests.unit.reconciler.nowhere import Nowhere
 

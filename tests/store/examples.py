@@ -10,6 +10,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -125,6 +126,34 @@ def task(number: int, **other: Any) -> Task:
 def stored_job(**fields: object) -> StoredJob:
     """As much of a job as a test is about."""
     return cast("StoredJob", fields)
+
+
+def past(id: str, **other: Any) -> PastAttempt:
+    made = PastAttempt(
+        id=id,
+        branch="main",
+        kind="transform",
+        dataset="flights.daily",
+        partition="2013-é.csv",
+        driver="driver-1",
+        queued_at=1e9,
+        started_at=1e9 + 1,
+        ended_at=1e9 + 3,
+        seconds=1.5,
+        outcome="done",
+        tasks=2,
+        done=2,
+        failed=0,
+        rows=10,
+        bytes_written=2**40,
+        bytes_read=2**41,
+        spark_jobs=3,
+        spark_stages=5,
+        spark_ui="http://127.0.0.1:4040",
+        event_log=None,
+        error=None,
+    )
+    return replace(made, **other)
 
 
 def listing(number: int = 1, **other: Any) -> Listing:

@@ -225,7 +225,10 @@ def test_a_claim_takes_a_batch_and_says_what_it_holds(world: World) -> None:
             tasks={d(1): 1, d(2): 1},
             lease_until=made.at + 30,
             at=tx.now(),
+            queued_at=made.queued_at,
+            partition="2013-1.csv",
         )
+        assert tx.now() - 1 < made.queued_at <= tx.now()
         assert claim(tx, "a2") is None
     with world.read() as tx:
         assert tx.attempts() == {"a1": made}

@@ -30,6 +30,7 @@ from tests.store.examples import (
     event,
     fragment,
     listing,
+    past,
     publication,
     revision,
     source_partition,
@@ -151,6 +152,17 @@ NOTED = [
     call(lambda ns, b: lambda tx: tx.put_events([event(str(n), n, b) for n in ns]), numbers, told_in),
     call(lambda n, e: lambda tx: tx.put_driver(driver(str(n), ended=e)), small, st.booleans()),
     call(lambda n, r: lambda tx: tx.put_token(token(str(n), revoked=r)), small, st.booleans()),
+    call(
+        lambda n, b, d, t, s, k: (
+            lambda tx: tx.put_past_attempts([past(str(n), branch=b, dataset=d, ended_at=t, seconds=s, outcome=k)])
+        ),
+        st.integers(0, 9),
+        told_in,
+        names,
+        times,
+        st.sampled_from([None, 0.5, 2.0]),
+        st.sampled_from(["done", "done", "failed"]),
+    ),
 ]
 COLLECTED = [
     call(lambda n, t: lambda tx: tx.drop_nodes([d(n)], t), small, times),
@@ -160,6 +172,7 @@ COLLECTED = [
     call(lambda n, t: lambda tx: tx.drop_events(t, n), small, times),
     call(lambda t: lambda tx: tx.drop_answers(t, 99), times),
     call(lambda t: lambda tx: tx.drop_drivers(t, 99), times),
+    call(lambda t: lambda tx: tx.drop_past_attempts(t, 99), times),
     call(lambda: lambda tx: (tx.begin_collection(), tx.collections())),
 ]
 
@@ -201,7 +214,10 @@ def look(tx: Tx) -> list[object]:
         [tx.demands(b, n) for b in ("main", "dev") for n in ("flights", "flights.a", "flights.b", "other.a")],
         [tx.referenced_attempts(["a1", "attempt-1", "attempt-2", "x"])],
         [tx.events(None, 0), tx.events("main", 1, 2), tx.last_event(), tx.changes("dev")],
-        [tx.count_events(b, 1) for b in ("main", "dev")],
+        [tx.count_events(b, 1, flows) for b in ("main", "dev") for flows in (None, ["other"], ["flights"])],
+        [tx.past_attempts(b, ["flights.a", "flights.b"], limit=3) for b in ("main", "dev", "")],
+        [tx.past_attempts("main", ended=(0.0, 1000.0)), sorted(tx.find_past_attempts(["1", "2", "x"]))],
+        [dict(tx.past_costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],

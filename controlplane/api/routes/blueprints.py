@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -13,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
-from controlplane.api.problems import RequestRefused
+from controlplane.api.looks import LISTED_S, Timeout, look, wait_until, waiting
+from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
     ApplyAnswer,
@@ -31,9 +31,9 @@ from controlplane.operations.desired import connections as connecting
 from controlplane.operations.inspect import overview, views
 
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+TYPES = f"{JSON_TYPE} for a set of blueprints, or application/yaml for one"
 PAGE = 100
 CONNECT_S = 60.0  # how long a worker may take to try all places
-LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
 UNANSWERED: ConnectionFound = {
     "connector": None,
     "place": None,
@@ -74,14 +74,17 @@ BODY = {
 async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
     """Blueprints out of a JSON set or of one bare YAML document. A coroutine, because it reads the body itself."""
     raw = await request.body()
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    given = request.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
     if kind in YAML_TYPES:
         return (blueprints.Source("blueprint.yaml", _text(raw), {}),)
-    if kind != "application/json":
-        raise RequestRefused("invalid-request", "send application/json or application/yaml")
+    if kind not in ("", JSON_TYPE):
+        raise RequestRefused("invalid-request", wrong_type(given, TYPES))
     try:
         documents = Documents.model_validate_json(raw).blueprints
     except ValidationError as error:
+        if not given:
+            raise RequestRefused("invalid-request", wrong_type(given, TYPES)) from None
         raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
     return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
 
@@ -98,19 +101,31 @@ Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
 
 
 @router.post("/v1/blueprints", openapi_extra=BODY)
-def apply(
-    call: Called, sources: Sources, expected: Expected, branch: Annotated[str, Query()] = "main", dry_run: bool = False
+async def apply(
+    call: Called,
+    sources: Sources,
+    expected: Expected,
+    branch: Annotated[str, Query()] = "main",
+    dry_run: bool = False,
+    refresh: bool = False,
+    timeout_s: Timeout = LISTED_S,
 ) -> Answer[ApplyAnswer]:
-    """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores nothing."""
+    """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
+    With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`."""
     blueprints.require_main(branch)
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
+    if refresh and not dry_run:
+        raise RequestRefused("invalid-request", "refresh goes with dry_run=true: what is stored is listed anyway")
 
     def work() -> Answer[ApplyAnswer]:
-        result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected)
+        unseen: Mapping[str, str] = {}
+        if refresh:
+            unseen = look(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
+        result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected, unseen=unseen)
         return answer(result, headers=_tag(result["revisions"]))
 
-    return call.once(work)
+    return await waiting(call, lambda: call.once(work), may_wait=refresh)
 
 
 def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
@@ -133,15 +148,10 @@ async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswe
 
 
 def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[ConnectionsAnswer]:
-    context, wake = call.context, call.services.wake
+    context = call.context
     asked = connecting.ask(context, sources)
-    found: dict[str, ConnectionFound] = {}
-    deadline = time.monotonic() + CONNECT_S
-    while len(found) < len(asked) and (left := deadline - time.monotonic()) > 0 and not call.services.stopping.is_set():
-        seen = wake.count
-        found = connecting.answers(context, asked)
-        if len(found) < len(asked):
-            wake.wait(min(left, LOOK_AGAIN_S), seen)
+    wait_until(call.services, CONNECT_S, lambda: len(connecting.answers(context, asked)) == len(asked))
+    found = connecting.answers(context, asked)
     connecting.forget(context, asked)
     items: list[ConnectionEntry] = [{"component": name, **found.get(name, UNANSWERED)} for name in asked]
     return answer({"connected": not any(i["error"] for i in items), "items": items})
@@ -167,15 +177,31 @@ def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected)
 
 
 @router.get("/v1/branches/{branch}/plan")
-def plan(
+async def plan(
     call: Called,
     branch: Branch,
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    refresh: bool = False,
+    timeout_s: Timeout = LISTED_S,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> Answer[PlanAnswer]:
-    """What would run now, with causes. `next` is the `after` of the next page."""
-    whole = overview.plan(call.context, branch, flows_of(dataflow))
+    """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, workers list the sources
+    first, for at most `timeout_s`; what they find is stored, as of any listing. `sources` tells as of when each was
+    looked at, and what it has that its dataset has not."""
+
+    def work() -> Answer[PlanAnswer]:
+        flows = flows_of(dataflow)
+        unseen: Mapping[str, str] = {}
+        if refresh:
+            unseen = look(call, branch, overview.sources(call.context, branch, flows), timeout_s)
+        return answer(_page(overview.plan(call.context, branch, flows, unseen), after, limit))
+
+    return await waiting(call, work, may_wait=refresh)
+
+
+def _page(whole: PlanAnswer, after: int, limit: int) -> PlanAnswer:
     items = whole["items"][after : after + limit]
     end = after + len(items)
-    return answer({**whole, "items": items, "next": str(end) if end < len(whole["items"]) else None})
+    following = str(end) if end < len(whole["items"]) else None
+    return {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, is_head, target_of
+from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
 from controlplane.core.model.answers import (
@@ -39,11 +40,23 @@ router = auth.router()
 
 
 @router.get("/v1/branches/{branch}/status")
-def status(
-    call: Called, branch: Branch, target: Annotated[str | None, Query(max_length=1000)] = None
+async def status(
+    call: Called,
+    branch: Branch,
+    target: Annotated[str | None, Query(max_length=1000)] = None,
+    refresh: bool = False,
+    timeout_s: Timeout = LISTED_S,
 ) -> Answer[StatusAnswer]:
-    """The state of everything, or of one dataflow or dataset."""
-    return answer(overview.status(call.context, branch, target_of(target)))
+    """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
+    most `timeout_s`. `as_of` of a source tells when it was last looked at."""
+
+    def work() -> Answer[StatusAnswer]:
+        wanted = target_of(target)
+        if refresh:
+            look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
+        return answer(overview.status(call.context, branch, wanted))
+
+    return await waiting(call, work, may_wait=refresh)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}")
@@ -87,9 +100,15 @@ def tasks(
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/why")
-def why(call: Called, branch: Branch, dataset: Dataset, partition: Partition = None) -> Answer[WhyAnswer]:
-    """The chain of causes of a dataset or of one partition of it."""
-    return answer(causes.why(call.context, branch, dataset, partition))
+def why(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    partition: Partition = None,
+    shows_all: Annotated[bool, Query(alias="all")] = False,
+) -> Answer[WhyAnswer]:
+    """The causes of a dataset or of one partition of it. `all`: with inputs that did not change."""
+    return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/records")

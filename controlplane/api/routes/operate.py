@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Annotated
 
@@ -12,10 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of, target_of
+from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
-from controlplane.operations.inspect import tasks
+from controlplane.operations.inspect import source_changes, tasks
+
+TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 router = auth.router()
 
@@ -27,26 +31,44 @@ class Wish(BaseModel):
     target: str | None = Field(default=None, max_length=1000)
 
 
+class Retry(Wish):
+    """`tasks`: only what still wants one of these tasks, by their keys, and no listings."""
+
+    tasks: list[TaskKey] | None = Field(default=None, max_length=50_000)
+
+
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew.
+    `wait_s`: answer once workers have listed the sources, or after this time, with what has changed there."""
 
     accept_deletes: bool = False
     force: bool = False
+    wait_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
 
 
 @router.post("/v1/branches/{branch}/refresh")
-def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
-    """List sources now; with `force`, compute the target again."""
-    wish = wish or Refresh()
-    target, how = target_of(wish.target), {"accept_deletes": wish.accept_deletes, "force": wish.force}
-    return call.once(lambda: answer(controls.refresh(call.context, branch, target, **how)))
+async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> Answer[RefreshAnswer]:
+    """List sources now; with `force`, compute the target again. With `wait_s`, `changes` tells what was found."""
+    asked = wish or Refresh()
+    work = partial(_refreshed, call, branch, asked)
+    return await waiting(call, lambda: call.once(lambda: answer(work())), may_wait=asked.wait_s > 0)
+
+
+def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
+    context, how = call.context, {"accept_deletes": wish.accept_deletes, "force": wish.force}
+    found, requests = controls.ask_refresh(context, branch, target_of(wish.target), **how)
+    if wish.wait_s > 0:
+        unseen = await_listings(call, requests, wish.wait_s)
+        found["changes"] = source_changes.of_requests(context, requests, unseen)
+    return found
 
 
 @router.post("/v1/branches/{branch}/retry")
-def retry(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[RetryAnswer]:
-    """Try failed tasks again."""
+def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
+    """Try failed tasks again: all, or those that are named."""
     target = _target(wish)
-    return call.once(lambda: answer(controls.retry(call.context, branch, target)))
+    named = None if wish is None or wish.tasks is None else frozenset(map(bytes.fromhex, wish.tasks))
+    return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
 
 @router.post("/v1/branches/{branch}/pause")

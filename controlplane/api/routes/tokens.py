@@ -54,7 +54,7 @@ def listing(call: Called) -> Answer[TokensAnswer]:
 
 
 @router.delete("/v1/tokens/{id}", status_code=204)
-def revoke(call: Called, id: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,100}$")]) -> Response:
-    """End a token now."""
+def revoke(call: Called, id: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+    """End a token now: that with this id, or else the live one with this name."""
     tokens.revoke(call.context, id)
     return Response(status_code=204)

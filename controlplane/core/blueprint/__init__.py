@@ -23,7 +23,7 @@ from controlplane.core.blueprint.model import (
     TextPlace,
     Write,
 )
-from controlplane.core.blueprint.parse import file_references, parse
+from controlplane.core.blueprint.parse import file_references, parse, written_out
 from controlplane.core.blueprint.schema import json_schema
 
 __all__ = [
@@ -48,4 +48,5 @@ __all__ = [
     "file_references",
     "json_schema",
     "parse",
+    "written_out",
 ]

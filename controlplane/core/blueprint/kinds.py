@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from controlplane.core.blueprint.model import ParamValue, Position, TextPlace
+from controlplane.core.blueprint.model import ParamValue, Position, TextPlace, Use
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
-from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, shown
+from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, ProblemsOfUse, shown
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
@@ -26,12 +26,22 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is being read: the document, the files sent along, the problems so far; and in which component."""
+    """What is being read: the document, the files sent along, the problems so far; and in which component.
+
+    `uses`: the components that take parts from elsewhere in the document.
+    """
 
     document: YamlDocument
     files: Mapping[str, str]
     problems: Problems
     component: str = ""
+    uses: Mapping[str, Use] = field(default_factory=dict)
+
+    def within(self, component: str) -> Reading:
+        """For one component: its problems in parts from elsewhere name it."""
+        use = self.uses.get(component)
+        problems = self.problems if use is None else ProblemsOfUse(self.problems, use)
+        return replace(self, component=component, problems=problems)
 
     def refuse(self, at: Node | Position, code: Code, message: str, hint: str = "") -> BlueprintRefused:
         return self.problems.refuse(at if isinstance(at, Position) else at.place, code, message, hint)

@@ -39,6 +39,7 @@ from controlplane.core.blueprint.shared import (
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
 )
+from controlplane.core.blueprint.shared_parts import SHARED
 from controlplane.core.blueprint.storage import GROUP, REGEX, STORAGE, settings, stored
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.model.tasks import Size
@@ -125,10 +126,11 @@ def _write(fields: Fields, reading: Reading) -> Write:
 GENERATIONS = Key("generations", Whole(1, 1_000_000), 30, "Old generations to keep.")
 DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kept.")
 
-_READS, _WRITES = by_connector(READS, READ_KEYS, _read), by_connector(WRITES, WRITE_KEYS, _write)
-READ: Key[Read | None] = Key("read", _READS, None, "A source.")
+READ_SECTIONS = by_connector(READS, READ_KEYS, _read)
+WRITE_SECTIONS = by_connector(WRITES, WRITE_KEYS, _write)
+READ: Key[Read | None] = Key("read", READ_SECTIONS, None, "A source.")
 TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
-WRITE: Key[Write | None] = Key("write", _WRITES, None, "A copy.")
+WRITE: Key[Write | None] = Key("write", WRITE_SECTIONS, None, "A copy.")
 COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
 OWNER = Key("owner", ANY, "", "Who answers for it.")
 TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.")
@@ -166,7 +168,7 @@ COMPONENT = Section(
 
 
 def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
-    fields = COMPONENT.read(node, dataclasses.replace(reading, component=key.text))
+    fields = COMPONENT.read(node, reading)
     body = fields[READ] or fields[TRANSFORM_KEY] or fields[WRITE]
     if body is None:
         return None
@@ -192,6 +194,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
+        use=reading.uses.get(key.text),
     )
 
 
@@ -212,6 +215,7 @@ def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
     """A component whose name and inside are both checked, whatever is wrong with the other."""
     with contextlib.suppress(BlueprintRefused):
         NAME.read(as_text(key), reading)
+    reading = reading.within(key.text)
     try:
         return _component(key, node, reading)
     except BlueprintRefused:
@@ -244,4 +248,4 @@ SPARK = Key(
 )
 NO_COMPONENTS: tuple[Component, ...] = ()
 COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, COMPONENTS))
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, COMPONENTS))

@@ -5,7 +5,7 @@ Does not belong here: YAML, checks, and anything that is found out by looking at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from controlplane.core.model.tasks import Size
@@ -22,6 +22,22 @@ class Position:
     file: str
     line: int
     column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A component that takes parts from elsewhere in its blueprint. It stands between `start` and `end`."""
+
+    component: str
+    start: Position
+    end: Position | None
+
+    def told(self, place: Position, message: str) -> str:
+        """A message about the component; it names the component where the place is that of a part from elsewhere."""
+        is_own = self.start <= place and (self.end is None or place < self.end)
+        if is_own or place.file != self.start.file:
+            return message
+        return f"{message}; component {self.component} on line {self.start.line} uses it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +223,7 @@ class Component:
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
+    use: Use | None = field(default=None, compare=False)
 
     @property
     def quarantines(self) -> bool:

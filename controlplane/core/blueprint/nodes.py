@@ -132,5 +132,9 @@ def _block_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
     lines = re.split(r"\r\n?|\n", document.source[scalar.start : scalar.end])[1:]
     found = ((source, text) for source, text in zip(lines, scalar.text.split("\n"), strict=False) if text.strip())
     source, text = next(found, ("", ""))
-    indent = len(source) - len(text) if scalar.style == "|" else len(source) - len(source.lstrip(" "))
+    indent = _indent(source) - (_indent(text) if scalar.style == "|" else 0)
     return TextPlace(scalar.place.file, line, max(indent, 0) + 1, exact=scalar.style == "|")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from controlplane.core.blueprint import checks, yaml_reader
+from controlplane.core.blueprint.expansion import expanded, text_of
 from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
 from controlplane.core.blueprint.model import Blueprint
-from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar
+from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
 
@@ -43,16 +44,37 @@ def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Pr
     if document is None:
         return None
     try:
-        return BLUEPRINT.read(document.root, Reading(document, files, problems))
+        found = expanded(document, problems)
+        return BLUEPRINT.read(found.document.root, Reading(found.document, files, problems, uses=found.uses))
     except BlueprintRefused:
         return None
 
 
 def file_references(text: str | bytes) -> tuple[str, ...]:
     """The relative Python files that a blueprint names, for a client to send along. Problems are left to `parse`."""
-    document = yaml_reader.read(text, "", Problems())
+    document = _expanded(text, Problems())
     found = _named_files(document.root) if document else ()
     return tuple(sorted({path for path in found if checks.module_path(path) is None}))
+
+
+def written_out(text: str | bytes, *, file: str) -> str:
+    """A blueprint with its defaults, templates, connections and schemas put where they are used, as YAML.
+
+    Raises InvalidBlueprint for problems of these.
+    """
+    problems = Problems()
+    document = _expanded(text, problems, file)
+    problems.raise_if_any()
+    assert document is not None
+    return text_of(document)
+
+
+def _expanded(text: str | bytes, problems: Problems, file: str = "") -> YamlDocument | None:
+    document = yaml_reader.read(text, file, problems)
+    try:
+        return expanded(document, problems).document if document else None
+    except BlueprintRefused:
+        return None
 
 
 def _named_files(root: Node) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from controlplane.core.blueprint.model import Position
+from controlplane.core.blueprint.model import Position, Use
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 # Every code has its row in docs/errors.md.
@@ -32,6 +32,7 @@ Code: TypeAlias = Literal[
     "name-clash",
     "missing-key",
     "unknown-key",
+    "unknown-reference",
     "conflicting-keys",
     "not-supported",
     "literal-secret",
@@ -85,6 +86,12 @@ class Problems:
         """`did_you_mean`, for the first problems only: comparing names takes longer than finding them missing."""
         return did_you_mean(word, candidates) if len(self._found) < _MOST_GUESSES else ""
 
+    def holds(self, place: Position, code: Code, message: str) -> bool:
+        """Whether a problem is known, with another component that uses the same part."""
+        at = (place.file, place.line, place.column, code)
+        same = (p for p in self._found if (p.file, p.line, p.column, p.code) == at)
+        return any(p.message == message or p.message.startswith(f"{message}; component ") for p in same)
+
     def raise_if_any(self) -> None:
         if self._found:
             raise InvalidBlueprint(self.found)
@@ -98,6 +105,24 @@ class Problems:
             message = f"{self._dropped} more problems are not shown"
             found.append(Problem(last.file, last.line, last.column, "too-many-problems", message, "fix these first"))
         return tuple(found)
+
+
+class ProblemsOfUse(Problems):
+    """The problems of a component that takes parts from elsewhere: they go to those of the document.
+
+    A problem of a part that several components use is told once, with the first of them.
+    """
+
+    def __init__(self, whole: Problems, use: Use) -> None:
+        super().__init__()
+        self._whole, self._use = whole, use
+
+    def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
+        if not self._whole.holds(place, code, message):
+            self._whole.add(place, code, self._use.told(place, message), hint)
+
+    def guess(self, word: str, candidates: Iterable[str]) -> str:
+        return self._whole.guess(word, candidates)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -1,18 +1,53 @@
 """JSON Schema (2020-12) of the blueprint language, for editors; made from the tables that the parser uses.
 
-Does not belong here: anything that the tables do not say.
+A blueprint with shared parts may leave out in a component what these parts say. So its components have the same keys,
+and none is required. Does not belong here: anything that the tables do not say.
 """
 
 from __future__ import annotations
 
 from controlplane.core.blueprint.kinds import JsonSchema
-from controlplane.core.blueprint.language import BLUEPRINT
+from controlplane.core.blueprint.language import BLUEPRINT, COMPONENT
+from controlplane.core.blueprint.shared_parts import PARAMS, SHARED
+from controlplane.core.blueprint.transforms import NAME
 
 
 def json_schema() -> JsonSchema:
+    whole = BLUEPRINT.schema()
+    strict = whole["properties"]["components"]
+    whole["properties"]["components"] = {"type": "object", "propertyNames": NAME.schema()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:headgate:schema:blueprint-v1",
         "title": "Headgate blueprint",
-        **BLUEPRINT.schema(),
+        **whole,
+        "if": {"anyOf": [{"required": [key.name]} for key in SHARED]},
+        "then": _components({**strict, "additionalProperties": _part()}),
+        "else": _components(strict),
     }
+
+
+def _components(schema: JsonSchema) -> JsonSchema:
+    return {"properties": {"components": schema}}
+
+
+def _part() -> JsonSchema:
+    """A component that may leave to shared parts what it likes."""
+    properties = dict(COMPONENT.schema()["properties"])
+    for body in ("read", "write"):
+        properties[body] = _of_any_connector(properties[body])
+    transform = dict(properties["transform"])
+    del transform["oneOf"]
+    properties["transform"] = transform
+    properties["template"] = {**NAME.schema(), "description": "The template that it is made from."}
+    properties["params"] = {**PARAMS, "description": "Values of the template's parameters."}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _of_any_connector(body: JsonSchema) -> JsonSchema:
+    """The keys of all connectors. A value is checked only where they agree."""
+    found: JsonSchema = {"connection": {**NAME.schema(), "description": "The connection that it uses."}}
+    for one in body["oneOf"]:
+        for key, schema in one["properties"].items():
+            found[key] = schema if found.get(key, schema) == schema else {}
+    return {"type": "object", "properties": found, "additionalProperties": False}

@@ -112,6 +112,12 @@ class _Step:
 
     def compile(self) -> Node | None:
         """None where something is wrong with it, or with what it reads."""
+        known = len(self.problems)
+        node = self._compiled()
+        self.problems[known:] = [names.of_use(self.named.component, problem) for problem in self.problems[known:]]
+        return node
+
+    def _compiled(self) -> Node | None:
         match self.named.component.body:
             case Read() as read:
                 return self._source(read)

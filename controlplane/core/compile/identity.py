@@ -15,7 +15,7 @@ from controlplane.core.compile import connectors, fold, ids
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.modes import Modes
 from controlplane.core.compile.nodes import Node, NodeText, Sink, Slot, Source, Transform
-from controlplane.core.python import code
+from controlplane.core.python import code, libraries
 from dataplane.contract.jobs import Mode, SparkSettings
 from dataplane.contract.schemas import Schema
 
@@ -146,7 +146,15 @@ def _code_logic(
         keyed=_keyed(body, modes.slots),
         requirements=body.requirements if isinstance(body, PythonTransform) else (),
         fold=modes.fold.logic if modes.fold else None,
+        libraries=_libraries(analysed),
     )
+
+
+def _libraries(analysed: sql.Query | code.Bundle) -> dict[str, str]:
+    """The driver's libraries that the code imports, by the major versions within which their results are shared."""
+    if not isinstance(analysed, code.Bundle):
+        return {}
+    return {name: libraries.LINES[name] for name in sorted(analysed.libraries)}
 
 
 def _keyed(body: SqlTransform | PythonTransform, slots: tuple[Slot, ...]) -> dict[str, object] | None:

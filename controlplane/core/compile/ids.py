@@ -6,6 +6,7 @@ Names of secrets, resources, descriptions, paths of outputs and positions in fil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from controlplane.core.model.jobs import StoredJob
 from dataplane.contract.encoding import digest
@@ -68,15 +69,18 @@ def transform_logic(
     keyed: Mapping[str, object] | None = None,
     requirements: Sequence[str] = (),
     fold: Mapping[str, object] | None = None,
+    libraries: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """Logic of a transform: its code, parameters, input slots with their modes and semantic Spark settings; where its
     output is partitioned by columns, how (`keyed`); the packages that it requires, if any; where it reads its own
-    partition before, as what (`fold`)."""
+    partition before, as what (`fold`); the driver's libraries that it imports, if any, by their major versions."""
     more: dict[str, object] = {} if keyed is None else {"keyed": keyed}
     if requirements:
         more["requirements"] = list(requirements)
     if fold is not None:
         more["fold"] = fold
+    if libraries:
+        more["libraries"] = dict(libraries)
     return digest(
         "transform/1",
         language=language,

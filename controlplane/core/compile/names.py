@@ -6,9 +6,10 @@ Does not belong here: how inputs are read (`modes`), what identifies a node (`id
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
 from controlplane.core import sql
-from controlplane.core.blueprint import Blueprint, Component, PythonTransform, SqlTransform, Write, parse
+from controlplane.core.blueprint import Blueprint, Component, Position, PythonTransform, SqlTransform, Write, parse
 from controlplane.core.compile import fold
 from controlplane.core.compile.graph import Reference
 from controlplane.core.compile.nodes import NodeText
@@ -50,7 +51,16 @@ def _located(component: Component, problem: Problem) -> Problem:
     place = component.place
     if isinstance(body, SqlTransform | PythonTransform):
         place = body.text.at(problem.line, problem.column)
-    return Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
+    found = Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
+    return of_use(component, found)
+
+
+def of_use(component: Component, problem: Problem) -> Problem:
+    """Of a component that takes parts from elsewhere, such as a template, a problem there names the component."""
+    if component.use is None:
+        return problem
+    place = Position(problem.file, problem.line, problem.column)
+    return replace(problem, message=component.use.told(place, problem.message))
 
 
 def renamed(component: Component) -> dict[str, str]:

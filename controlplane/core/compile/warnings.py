@@ -10,12 +10,13 @@ from collections.abc import Container, Iterator
 from controlplane.core.blueprint.model import PythonTransform
 from controlplane.core.compile.nodes import Desired, Transform
 from controlplane.core.errors import Problem
+from controlplane.core.python.cures import cure
 from controlplane.core.python.volatility import VolatileCode
 
 CODE = "undeclared-volatile"
 _FOLLOWS = "results are frozen as they first come out and shared with nobody"
 _CLOCK = f"the clock of Python code is the machine's, not the plan's `as_of`; {_FOLLOWS}"
-_HINT = "hand the value in by `params:`, or declare `volatile: true | daily | hourly`"
+_DECLARE = "declare `volatile: true | daily | hourly`"
 
 
 def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[Problem, ...]:
@@ -36,4 +37,9 @@ def _notice(body: PythonTransform, found: VolatileCode) -> Problem:
         place = body.text.at(found.line, 1)
         file, line, column = place.file, place.line, place.column
     message = f"{found.construct}: {_CLOCK if found.is_clock else _FOLLOWS}"
-    return Problem(file, line, column, CODE, message, _HINT)
+    return Problem(file, line, column, CODE, message, _hint(found.construct))
+
+
+def _hint(construct: str) -> str:
+    known = cure(construct)
+    return f"{known}; or {_DECLARE}" if known else f"hand the value in by `params:`, or {_DECLARE}"

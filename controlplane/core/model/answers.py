@@ -103,12 +103,40 @@ class PlanItem(TypedDict):
     because: RootChange | None
 
 
+class SourceCounts(TypedDict):
+    """Partitions of a source: one object each, unless `partition:` puts several objects under one key."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class SourceObjectChange(TypedDict):
+    """What happened to one of them. `name`: its object's, or the partition key where there are several objects."""
+
+    name: str
+    change: Literal["added", "changed", "removed"]
+
+
+class SourceChange(TypedDict):
+    """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
+    from what was found the last time). `objects` are the first ten. `problem`: why it could not be looked at."""
+
+    dataset: str
+    location: str
+    as_of: str | None
+    changed: SourceCounts
+    objects: list[SourceObjectChange]
+    problem: str | None
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks."""
+    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page."""
 
     branch: str
     state: Literal["work", "nothing"]
     as_of: str
+    sources: list[SourceChange]
     certain: int
     possible: int
     items: list[PlanItem]
@@ -138,7 +166,8 @@ class ListingLateness(TypedDict):
 
 
 class DatasetStatus(TypedDict):
-    """How a dataset stands. `checks` names those that failed, or warn. `listing` is there for sources."""
+    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
+    `listing` are there for sources."""
 
     name: str
     state: State
@@ -151,6 +180,7 @@ class DatasetStatus(TypedDict):
     checks: dict[Level, list[str]]
     reason: str | None
     error: ErrorReport | None
+    as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
 
 
@@ -231,19 +261,63 @@ class StatusAnswer(TypedDict):
     leader: LeaderStatus | None
 
 
+class WhyNode(TypedDict):
+    """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those that led to it.
+
+    `cause`: None of one that did not change. `repeated`: its inputs are told where it stands first. `partitions` are
+    the first of the `count` that changed.
+    """
+
+    dataset: str
+    cause: Cause | None
+    sentence: str
+    pending: bool
+    repeated: bool
+    generation: int | None
+    at: str | None
+    count: int
+    partitions: list[str]
+    inputs: list[WhyNode]
+
+
+class WhyStop(TypedDict):
+    """A later change that went no further than this dataset, whose rows came out equal."""
+
+    dataset: str
+    at: str
+    sentence: str
+
+
+class WhyHeldUp(TypedDict):
+    """What keeps work from being done. `dataset`: where it begins; `error`: of that dataset; `fix`: what ends it."""
+
+    dataset: str
+    state: State
+    sentence: str
+    fix: str
+    error: ErrorReport | None
+
+
 class WhyAnswer(TypedDict):
-    """The chain of causes of a dataset, or of one partition: nearest first."""
+    """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
+
+    `because` has the datasets of the tree that changed, nearest first, as items of a plan.
+    """
 
     dataset: str
     partition: str | None
     state: State
     generation: int
     cause: Cause | None
+    sentence: str
     reason: str
+    held_up: WhyHeldUp | None
     modes: dict[str, InputMode]
     volatile: list[VolatileConstruct]
     logic: str | None
     because: list[PlanItem]
+    tree: WhyNode | None
+    stopped: list[WhyStop]
     sources: list[SourceOrigin]
     drivers: list[DriverStatus]
     error: ErrorReport | None
@@ -410,12 +484,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `changes`: what was
+    found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    changes: NotRequired[list[SourceChange]]
 
 
 class RetryAnswer(TypedDict):
@@ -518,6 +594,7 @@ class CollectAnswer(TypedDict):
     events: int
     answers: int
     drivers: int
+    attempts: int
     nodes: int
     nodes_in_use: int
     superseded: int
@@ -590,3 +667,22 @@ class RunAnswer(RunSummary):
 
     spark_started: bool
     wall_s: float
+
+
+class RunBegun(TypedDict):
+    """A run that a service has begun. `since` is the newest event before it; `failed` has, by dataflow, the keys of the
+    tasks that had failed before it."""
+
+    since: int
+    revisions: dict[str, int]
+    failed: dict[str, list[str]]
+
+
+class RunProgress(RunSummary):
+    """The same of a run that may be under way. `settled`: nothing of it moves any more. `under_way`: tasks of the whole
+    installation that wait or run."""
+
+    since: int
+    settled: bool
+    under_way: int
+    spark_started: bool

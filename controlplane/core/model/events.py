@@ -25,6 +25,15 @@ class Event:
     branch: str = field(kw_only=True)
 
 
+def claimed(
+    attempt: str, driver: str, dataset: str, tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]
+) -> list[Event]:
+    """That an attempt began, for each branch that demands tasks of it."""
+    body = {"attempt": attempt, "driver": driver}
+    shares = by_branch(tasks, demanding)
+    return [Event(CLAIMED, dataset, len(theirs), body, branch=branch) for branch, theirs in shares.items()]
+
+
 def by_branch(tasks: Iterable[bytes], demanding: Mapping[bytes, Sequence[str]]) -> dict[str, list[bytes]]:
     """The tasks that each branch demands. Those that no branch demands any more stand under NO_BRANCH."""
     found: dict[str, list[bytes]] = {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MAIN = "main"  # the branch that is always there
+
 
 @dataclass(frozen=True, slots=True)
 class Revision:

@@ -90,7 +90,10 @@ class Demand(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds."""
+    """One try of a driver at a batch of tasks. `tasks` maps task keys to the epochs that this attempt holds.
+
+    `partition` is the first of those that its tasks are of, `queued_at` when the oldest of them was queued.
+    """
 
     id: str
     dataset: str
@@ -101,3 +104,5 @@ class Attempt:
     tasks: Mapping[bytes, int]
     lease_until: float
     at: float
+    queued_at: float = 0.0
+    partition: str = ""

@@ -130,6 +130,16 @@ def cause(planning: Planning, node: Source | Transform, state: State) -> Cause |
     return "logic"
 
 
+def between(node: Source | Transform, older: State, newer: State) -> Cause | None:
+    """Why a state was made after another one; None if its salt was no reason."""
+    now, then = _of_state(node, newer), _of_state(node, older)
+    if now.force != then.force:
+        return "forced"
+    if now.period != then.period:
+        return "period"
+    return None
+
+
 def in_words(planning: Planning, node: Source | Transform, state: State | None) -> str:
     """The same for people; empty where the cause says it all."""
     if state is None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from controlplane.core.errors import HeadgateError
-from controlplane.core.python.volatility import VolatileCode, volatile
+from controlplane.core.python import libraries
+from controlplane.core.python.volatility import VolatileCode, module_of, volatile
 from dataplane.contract.encoding import digest
 
 _LEFT_OUT = frozenset({"ctx", "type_comment"})
@@ -28,12 +29,14 @@ class CodeProblem(HeadgateError):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """All modules of a transform. `optional` are the arguments that have a default."""
+    """All modules of a transform. `optional` are the arguments that have a default; `libraries` those of the driver
+    that the code imports and does not require in a version of its own."""
 
     digest: bytes
     arguments: tuple[str, ...]
     optional: frozenset[str]
     volatile: tuple[VolatileCode, ...]
+    libraries: frozenset[str] = frozenset()
 
 
 def analyse(
@@ -48,6 +51,7 @@ def analyse(
 
     `is_inline`: nobody gave `main` its name, which is no part of what it is then.
     """
+    required = tuple(requirements)
     trees = {path: _parse(path, modules[path]) for path in sorted(modules)}
     function = _entrypoint(trees, main, entrypoint)
     arguments, optional = _arguments(main, function)
@@ -61,7 +65,8 @@ def analyse(
         ),
         arguments=arguments,
         optional=optional,
-        volatile=tuple(volatile(trees, tuple(requirements))),
+        volatile=tuple(volatile(trees, required)),
+        libraries=libraries.imported(trees) - {module_of(text) for text in required},
     )
 
 

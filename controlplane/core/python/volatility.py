@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from controlplane.core.python import libraries
 from controlplane.core.sql import SqlProblem, clock, functions
 from controlplane.core.sql.scan import scan
 
@@ -85,6 +86,7 @@ _ORIGINS: Final = (
         "sys.stdin",
         "sys.modules",
         "numpy.random",
+        "pyarrow.compute.random",
         "pyspark.SparkFiles",
     ),
 )
@@ -99,7 +101,8 @@ _UNORDERED_METHODS: Final = frozenset({"head", "limit", "offset", "tail", "take"
 _CHANCE_METHODS: Final = frozenset({"randomSplit", "sample", "sampleBy", "zipWithUniqueId"})
 _KEEPING_METHODS: Final = frozenset({"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark"})
 _EFFECTS: Final = frozenset({"foreach", "foreachPartition", "write", "writeStream", "writeTo"})
-_SORTING_METHODS: Final = frozenset({"orderBy", "sort"})
+_SORTING_METHODS: Final = frozenset({"orderBy", "sort", "sort_index", "sort_values"})
+_PANDAS_ON_SPARK: Final = "pyspark.pandas"  # which samples each partition of the data by itself
 _SESSION_METHODS: Final = frozenset({"active", "getActiveSession", "getOrCreate", "newSession"})
 _SESSION_READS: Final = frozenset({"catalog", "conf", "read", "readStream", "sparkContext", "sql", "streams", "table"})
 _SQL_METHODS: Final = frozenset({"expr", "filter", "selectExpr", "sql", "where"})
@@ -132,7 +135,7 @@ class VolatileCode:
 
 def volatile(trees: Mapping[str, ast.Module], requirements: tuple[str, ...]) -> list[VolatileCode]:
     """In order of file and line, each construct once a line."""
-    known = {"pyspark"} | sys.stdlib_module_names | _own_names(trees) | {_module_of(text) for text in requirements}
+    known = {"pyspark", *libraries.LINES, *sys.stdlib_module_names, *_own_names(trees), *map(module_of, requirements)}
     found = (
         VolatileCode(construct, path, node.lineno)
         for path, tree in trees.items()
@@ -146,7 +149,8 @@ def _own_names(trees: Mapping[str, ast.Module]) -> set[str]:
     return {part for path in trees for part in re.split(r"[/\\]", path.removesuffix(".py"))}
 
 
-def _module_of(requirement: str) -> str:
+def module_of(requirement: str) -> str:
+    """The name under which the package of a requirement is imported."""
     match = re.match(r"\s*([A-Za-z0-9._-]+)", requirement)
     name = re.sub(r"[-.]+", "_", match[1]) if match else ""
     return _IMPORTED_AS.get(name.lower(), name)
@@ -157,6 +161,7 @@ Located = ast.expr | ast.stmt
 
 def _constructs(tree: ast.Module, known: set[str] | frozenset[str]) -> Iterator[tuple[Located, str]]:
     origins = _origins(tree)
+    seeded = _seeded(tree, origins)
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -167,12 +172,32 @@ def _constructs(tree: ast.Module, known: set[str] | frozenset[str]) -> Iterator[
                 )
                 if found:
                     yield node, found
-            case ast.Name() | ast.Attribute():
+            case ast.Name() | ast.Attribute() if node not in seeded:
                 if found := _use(node, origins):
                     yield node, found
-            case ast.Call():
+            case ast.Call() if node not in seeded:
                 if found := _call(node) or _asked(node, origins):
                     yield node, found
+
+
+def _seeded(tree: ast.Module, origins: Mapping[str, str]) -> set[ast.AST]:
+    """Calls that depend on chance unless they are given a seed, and are; with the names that they call."""
+    has_samples = not any(origin.startswith(_PANDAS_ON_SPARK) for origin in origins.values())
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if libraries.is_seeded(_origin(node.func, origins), node):
+            found |= {node, *ast.walk(node.func)}
+        elif has_samples and _is_seeded_sample(node):
+            found.add(node)
+    return found
+
+
+def _is_seeded_sample(node: ast.Call) -> bool:
+    """pandas' own; Spark has no such argument."""
+    is_sample = isinstance(node.func, ast.Attribute) and node.func.attr == "sample"
+    return is_sample and libraries.has_value(node, "random_state")
 
 
 def _import_problem(module: str, known: set[str] | frozenset[str]) -> str:
@@ -208,6 +233,8 @@ def _use(node: ast.Name | ast.Attribute, origins: Mapping[str, str]) -> str:
     for name in _ORIGINS:
         if origin == name or origin.startswith(name + "."):
             return name
+    if found := libraries.reader(origin):
+        return found
     if isinstance(node, ast.Attribute):
         if node.attr in _SESSION_READS and _is_session(node.value):
             return f"spark.{node.attr}"

@@ -7,22 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core.blueprint import Blueprint, parse
+from controlplane.core.compile import nodes
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import packs
+from controlplane.core.model import packs, revisions
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.desired import pins
-from controlplane.operations.inspect import views
+from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-MAIN = "main"
+MAIN = revisions.MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,16 @@ def require_main(branch: str) -> None:
 
 
 def apply(
-    ctx: Context, branch: str, sources: Sequence[Source], *, dry_run: bool = False, expected: int | None = None
+    ctx: Context,
+    branch: str,
+    sources: Sequence[Source],
+    *,
+    dry_run: bool = False,
+    expected: int | None = None,
+    unseen: Mapping[str, str] = source_changes.ALL_SEEN,
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
+    `unseen`: why a source was not looked at for it.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -117,15 +125,24 @@ def apply(
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
-            return edit.answer(*plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed))
+            plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
+            return edit.answer(plan, facts, unseen)
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = _edit(ctx, tx, branch, blueprints, sources)
         _commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
-        answer = edit.answer(plan, facts)
+        answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
+
+
+def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
+    """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
+    blueprints = _parse(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = _edit(ctx, tx, branch, blueprints, sources)
+    return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +159,10 @@ class _Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: StoreSnapshot) -> ApplyAnswer:
+    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str]) -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
-        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts)}
+        told = source_changes.of_plan(plan, facts, unseen)
+        return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told)}
 
 
 def _edit(ctx: Context, tx: Tx, branch: str, blueprints: Sequence[Blueprint], sources: Sequence[Source]) -> _Edit:

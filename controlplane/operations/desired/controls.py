@@ -10,7 +10,8 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired, targeted
-from controlplane.operations.work import listings
+from controlplane.operations.work import listing_requests, listings
+from controlplane.operations.work.listing_requests import ListingRequests
 from controlplane.ports.store import Tx
 
 BLUEPRINT = "paused: true in the blueprint"
@@ -21,17 +22,30 @@ def refresh(
 ) -> RefreshAnswer:
     """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
     whatever is known of it."""
+    return ask_refresh(ctx, branch, target, accept_deletes=accept_deletes, force=force)[0]
+
+
+def ask_refresh(
+    ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
+) -> tuple[RefreshAnswer, ListingRequests]:
+    """The same, with the listings that were asked for, for who waits for them."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen = targeted(nodes, target)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
-        count = listings.request(tx, reads, accept_deletes=accept_deletes, is_awaited=True)
+        requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
         _note(ctx, tx, branch, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
     ctx.wake()
-    return {"target": target, "listings": count, "sources": sorted(n.dataset for n in reads), "forced": forced}
+    answer: RefreshAnswer = {
+        "target": target,
+        "listings": len({node.listing for node in reads}),
+        "sources": sorted(node.dataset for node in reads),
+        "forced": forced,
+    }
+    return answer, requests
 
 
 def _forced(nodes: Desired, chosen: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from controlplane.core.errors import NameTaken, NotFound
+from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import TokenEntry
 from controlplane.core.model.events import NO_BRANCH
@@ -107,26 +107,46 @@ def _is_live(token: Token, now: float) -> bool:
     return not token.revoked and (token.expires is None or token.expires > now)
 
 
-def revoke(ctx: Context, id: str) -> None:
-    """Raises NotFound."""
+def revoke(ctx: Context, token: str) -> None:
+    """End the token with this id, or else the live one with this name. Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        token = next((t for t in tx.tokens() if t.id == id), None)
-        if token is None:
-            raise NotFound(f"there is no token {id}")
-        tx.put_token(replace(token, revoked=True))
-        before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
+        found = _meant(tx, token)
+        tx.put_token(replace(found, revoked=True))
+        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
         tx.put_change(
             Change(
                 ctx.actor,
                 ctx.request_id,
                 "token.revoke",
-                target=id,
+                target=found.id,
                 before=before,
                 after=after,
                 at=tx.now(),
                 branch=NO_BRANCH,
             )
         )
+
+
+def _meant(tx: Tx, token: str) -> Token:
+    """By its id, also if it is revoked; by a name only people's, and live ones."""
+    every = tx.tokens()
+    for one in every:
+        if one.id == token:
+            return one
+    now = tx.now()
+    named = [one for one in every if one.name == token and _is_of_people(one) and _is_live(one, now)]
+    match named:
+        case [one]:
+            return one
+        case []:
+            raise NotFound(f"there is no live token with the id or name {token}; `headgate token list` has them")
+    ids = ", ".join(one.id for one in named)
+    raise AmbiguousName(f"{len(named)} live tokens have the name {token}; revoke one by its id: {ids}")
+
+
+def _is_of_people(token: Token) -> bool:
+    """A pool gives its tokens to others."""
+    return token.subject == token.name
 
 
 def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
@@ -150,5 +170,5 @@ def listing(ctx: Context) -> list[TokenEntry]:
                 "revoked": t.revoked,
             }
             for t in tx.tokens()
-            if t.subject == t.name  # a pool gives tokens to others
+            if _is_of_people(t)
         ]

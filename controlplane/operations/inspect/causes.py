@@ -5,55 +5,119 @@ Does not belong here: how causes are read off plans and states (`core.explain`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from controlplane.core import explain, tree
-from controlplane.core.compile.nodes import Sink
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Node, Sink
 from controlplane.core.errors import NotFound
-from controlplane.core.model.answers import DriverStatus, WhyAnswer
+from controlplane.core.explain import lineage, words
+from controlplane.core.explain.audit import Audit
+from controlplane.core.explain.causes import CauseNode, Explaining, nearest_first
+from controlplane.core.explain.held_up import HeldUp, held_up
+from controlplane.core.explain.stops import Stop, stops
+from controlplane.core.model.answers import DriverStatus, WhyAnswer, WhyHeldUp, WhyNode, WhyStop
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import Compute, Decision, Item, Learn, RunChecks, Step, Sync
+from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
+from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
+CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
 
-def why(ctx: Context, branch: str, target: str, partition: str | None = None) -> WhyAnswer:
-    """The chain of causes of a dataset (or one partition): of the work that is left, else of its last generation."""
+
+def why(ctx: Context, branch: str, target: str, partition: str | None = None, *, shows_all: bool = False) -> WhyAnswer:
+    """The causes of the work that is left on a dataset (or one partition), else of its last generation; and what keeps
+    it from being done. `shows_all`: with inputs that did not change."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(plan, branch, target)
-        (decision,) = as_known(ctx, tx, facts, [decision])
+        decisions = {d.dataset: d for d in as_known(ctx, tx, facts, plan.decisions)}
+        decision = decisions[target]
         node, state = facts.desired.nodes[target], facts.state(target)
+        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        states = partial(_kept, tx, branch)
+        explaining = Explaining(
+            facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
+        )
+        top = explaining.of(target, partition)
         task = _task(tx, branch, decision, partition)
         error = task.error if task and task.error else decision.error
-        chain = explain.chain(plan, facts.desired, target, partition)
-        past = explain.past(facts, partial(_kept, tx, branch), facts.desired, target, partition) if not chain else ()
-        shown = node.source if isinstance(node, Sink) else target
-        last = next((item for item in past if item.dataset == shown), None)
-        if partition is not None and not chain and state is not None:
+        is_work = top is not None and top.is_pending
+        if partition is not None and not is_work and state is not None:
             _require_partition(tx, state, partition, task)
+        held = held_up(facts.desired, decisions, audit, target, tx.paused(branch))
+        since = top.at if top and top.at and not is_work else None
+        stopped = stops(explaining, target, since) if since else ()
         return {
             "dataset": target,
             "partition": partition,
             "state": decision.status,
             "generation": state.generation if state else 0,
-            "cause": chain[0].cause if chain else _cause(state, last),
-            "reason": decision.reason
-            or explain.of_fold(facts, facts.desired, target, partition)
-            or explain.in_words(decision, last),
+            "cause": _cause(top, state),
+            "sentence": _sentence(top, decision),
+            "reason": decision.reason or lineage.of_fold(facts, facts.desired, target, partition) or _up_to_date(top),
+            "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
             "modes": views.modes(node),
             "volatile": views.volatile(node),
             "logic": None if isinstance(node, Sink) else node.logic.hex(),
-            "because": views.items((*chain, *past), facts),
-            "sources": explain.sources(facts, facts.desired, target, partition),
+            "because": views.items([i for n in nearest_first(top) for i in n.items], facts),
+            "tree": None if top is None else _node(top, facts),
+            "stopped": [_stop(stop) for stop in stopped],
+            "sources": lineage.sources(facts, facts.desired, target, partition),
             "drivers": _in_trouble(tx, decision.step),
             "error": views.error(error, node),
         }
+
+
+def _sentence(top: CauseNode | None, decision: Decision) -> str:
+    if top is not None and top.roots:
+        return words.headline(top.roots)
+    if top is not None:
+        return top.sentence
+    return "nothing that it reads has changed in the generations that are kept" if not decision.reason else ""
+
+
+def _up_to_date(top: CauseNode | None) -> str:
+    if top is None or top.is_pending:
+        return ""
+    return f"it is up to date; its last generation came because {words.headline(top.roots)}"
+
+
+def _node(node: CauseNode, facts: StoreSnapshot) -> WhyNode:
+    """A node with the first of its partitions that changed."""
+    items = views.items(node.items, facts)
+    return {
+        "dataset": node.dataset,
+        "cause": node.cause,
+        "sentence": node.sentence,
+        "pending": node.is_pending,
+        "repeated": node.is_repeated,
+        "generation": node.generation,
+        "at": views.when(node.at),
+        "count": sum(item["count"] for item in items),
+        "partitions": [key for item in items for key in item["partitions"]][: views.SHOWN_KEYS],
+        "inputs": [_node(above, facts) for above in node.inputs],
+    }
+
+
+def _stop(stop: Stop) -> WhyStop:
+    return {"dataset": stop.dataset, "at": views.instant(stop.at), "sentence": stop.sentence}
+
+
+def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str, Node]) -> WhyHeldUp:
+    decision = decisions[held.dataset]
+    return {
+        "dataset": held.dataset,
+        "state": decision.status,
+        "sentence": held.sentence,
+        "fix": held.fix,
+        "error": views.error(decision.error, nodes[held.dataset]),
+    }
 
 
 def _kept(tx: Tx, branch: str, name: str) -> Iterator[State]:
@@ -64,9 +128,11 @@ def _kept(tx: Tx, branch: str, name: str) -> Iterator[State]:
         before = some[-1].seq
 
 
-def _cause(state: State | None, last: Item | None) -> Cause | None:
+def _cause(top: CauseNode | None, state: State | None) -> Cause | None:
     """Of the present generation; where that is not known any more, of the last time that there was anything to do."""
-    return None if state is None else last.cause if last else state.cause
+    if top is not None:
+        return top.cause
+    return state.cause if state else None
 
 
 def _in_trouble(tx: Tx, step: Step) -> list[DriverStatus]:

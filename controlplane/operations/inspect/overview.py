@@ -31,10 +31,11 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, views
-from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
+from controlplane.operations.inspect import lateness, source_changes, views
+from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
+from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
 
@@ -45,13 +46,33 @@ Things: TypeAlias = tuple[list[DatasetStatus], list[TargetStatus]]
 NOT_LISTED: Mapping[str, ListingLateness] = MappingProxyType({})
 
 
-def plan(ctx: Context, branch: str, flows: Sequence[str] | None = None) -> PlanAnswer:
-    """What would run now, of these dataflows or of all. Raises NotFound for one that is not declared."""
+def plan(
+    ctx: Context,
+    branch: str,
+    flows: Sequence[str] | None = None,
+    unseen: Mapping[str, str] = source_changes.ALL_SEEN,
+) -> PlanAnswer:
+    """What would run now, of these dataflows or of all. `unseen`: why a source was not looked at for it. Raises
+    NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
-        known = facts.tx.revisions(branch, flows) if flows else {}
-        if missing := sorted({*(flows or ())} - {*known}):
-            raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
-        return views.plan(branch, plan, facts)
+        _require_declared(facts.tx, branch, flows)
+        return views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+
+
+def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
+    """What a plan of these dataflows, or the status of a target, reads, with their upstream. Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        _require_declared(tx, branch, flows)
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        chosen = targeted(nodes, target) if target else nodes.order if flows is None else nodes.scope(flows)
+        return listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
+
+
+def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
+    """Raises NotFound for a dataflow that is not declared."""
+    known = tx.revisions(branch, flows) if flows else {}
+    if missing := sorted({*(flows or ())} - {*known}):
+        raise NotFound(f"there is no dataflow {missing[0]} in branch {branch}")
 
 
 def status(ctx: Context, branch: str, target: str | None = None) -> StatusAnswer:
@@ -125,20 +146,28 @@ def _things(
             state, published = facts.state(decision.dataset), publications.get(decision.dataset)
             shown = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
             if decision.dataset in listed:
+                listing = facts.listing(node.listing) if isinstance(node, Source) else None
+                is_known = listing is not None and listing.error is None
+                shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
             datasets.append(shown)
     return datasets, targets
 
 
-def summary(ctx: Context, branch: str, flows: Sequence[str], since_event: int) -> RunSummary:
-    """What a run did since an event, and how its dataflows stand: the JSON of `run` without its times."""
-    with ctx.looking(branch, flows) as (plan, facts):
+def summary(
+    ctx: Context, branch: str, flows: Sequence[str], since_event: int, *, is_shared: bool = False
+) -> RunSummary:
+    """What a run did since an event, and how its dataflows stand (all, if none is named): the JSON of `run` without its
+    times. `is_shared`: others are at work on other dataflows, which do not count. Raises NotFound."""
+    with ctx.looking(branch, flows or None) as (plan, facts):
         tx = facts.tx
+        _require_declared(tx, branch, flows)
         decisions = as_known(ctx, tx, facts, plan.decisions)
         datasets, targets = _things(ctx, facts, decisions)
+        mine = {d.dataset.partition(".")[0] for d in decisions} if is_shared else None
         return {
             "state": views.state_of(decisions),
-            "tasks": _counts(tx.count_events(branch, since_event)),
+            "tasks": _counts(tx.count_events(branch, since_event, mine)),
             "datasets": datasets,
             "targets": targets,
             "errors": views.errors(decisions, facts.desired.nodes),
@@ -198,4 +227,11 @@ def _event(event: Event) -> EventRecord:
         "dataset": event.dataset,
         "n": event.n,
     }
-    return cast("EventRecord", {**record, **event.body})  # each kind has fields of its own
+    return cast("EventRecord", {**record, **_fields(event)})  # each kind has fields of its own
+
+
+def _fields(event: Event) -> Mapping[str, object]:
+    """Ends of drivers that an older release told have the driver's kind under the name of the event's own."""
+    if "kind" not in event.body:
+        return event.body
+    return {("driver_kind" if name == "kind" else name): value for name, value in event.body.items()}

@@ -24,6 +24,7 @@ from controlplane.core.model.answers import (
     PlanAnswer,
     PlanItem,
     ProblemDetail,
+    SourceChange,
     TargetStatus,
     VolatileConstruct,
 )
@@ -50,11 +51,12 @@ def when(at: float | None) -> str | None:
     return None if at is None else instant(at)
 
 
-def plan(branch: str, plan: Plan, facts: StoreSnapshot) -> PlanAnswer:
+def plan(branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange]) -> PlanAnswer:
     return {
         "branch": branch,
         "state": "work" if plan.items else "nothing",
         "as_of": instant(facts.tx.now()),
+        "sources": sources,
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
         "items": items(plan.items, facts),

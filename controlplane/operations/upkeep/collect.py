@@ -76,6 +76,7 @@ class Collected:
     events: int = 0
     answers: int = 0
     drivers: int = 0
+    attempts: int = 0
     nodes: int = 0
     nodes_in_use: int = 0
     superseded: int = 0  # packs
@@ -122,6 +123,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
                 events=tx.drop_events(old, ROWS_A_TIME),
                 answers=tx.drop_answers(now - ANSWER_S, ROWS_A_TIME),
                 drivers=tx.drop_drivers(now - DRIVER_S, ROWS_A_TIME),
+                attempts=tx.drop_past_attempts(old, ROWS_A_TIME),
             )
         total += found
     return total

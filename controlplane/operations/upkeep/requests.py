@@ -40,6 +40,7 @@ def _counts(found: Collected) -> CollectAnswer:
         "events": found.events,
         "answers": found.answers,
         "drivers": found.drivers,
+        "attempts": found.attempts,
         "nodes": found.nodes,
         "nodes_in_use": found.nodes_in_use,
         "superseded": found.superseded,

@@ -12,7 +12,7 @@ from typing import TypedDict, assert_never, cast
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError
-from controlplane.core.model.events import CLAIMED, Event, by_branch
+from controlplane.core.model.events import claimed
 from controlplane.core.model.jobs import FragmentsSpec, StoredCheckJob, StoredJob, StoredTransformJob, WriteSpec
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.operations.context import Context
@@ -70,16 +70,11 @@ def claim(
         if not answer["tasks"]:
             tx.end_attempt(attempt.id)
             return None
-        tx.put_events(_begun(attempt, driver, tx.branches_of(attempt.tasks)))
+        if attempt.kind != "list":  # most listings find nothing new, which is no event
+            told = tx.branches_of(attempt.tasks)
+            tx.put_events(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, told))
     failpoint("after-claim")
     return answer
-
-
-def _begun(attempt: Attempt, driver: str, demanding: Mapping[bytes, Sequence[str]]) -> list[Event]:
-    """For each branch that demands tasks of the attempt."""
-    body = {"attempt": attempt.id, "driver": driver}
-    tasks = by_branch(attempt.tasks, demanding)
-    return [Event(CLAIMED, attempt.dataset, len(theirs), body, branch=branch) for branch, theirs in tasks.items()]
 
 
 def _claim(tx: Tx, attempt: Attempt, lake: str) -> Claim:

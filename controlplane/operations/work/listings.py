@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile import connectors, ids
@@ -25,6 +26,7 @@ from dataplane.contract.results import TaskError
 GUARDED_FROM = 20  # objects from which on a loss can be held for confirmation
 TURN_S = 1.0  # between a dataflow's tasks in the order of the queue, not in time
 AHEAD = 2000  # partitions that are written in one transaction before their listing is there
+Demanding: TypeAlias = Callable[[str], str]
 
 
 def sources(desired: Desired, scope: Iterable[str]) -> list[Source]:
@@ -100,13 +102,13 @@ def is_open(listing: Listing | None) -> bool:
     return listing is not None and listing.is_open
 
 
-def dispatch(tx: Tx, branch: str, nodes: Iterable[Source]) -> int:
+def dispatch(tx: Tx, branch: str, nodes: Iterable[Source], demand: Demanding = demand_of) -> int:
     """Queue the worker tasks of open requests, each once the one before it is over. Components that share a location
     share the task, and what was demanded for an earlier request is demanded no more. What is queued already costs
     nothing but the look. A dataflow's tasks stand in the queue `TURN_S` apart, so that one with many leaves room for
-    the few of another one that are queued later."""
+    the few of another one that are queued later. `demand` names who demands the listing of what a dataset reads."""
     nodes = list(nodes)
-    wanted = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes))
+    wanted = to_queue(tx, branch, nodes, tx.listings(n.listing for n in nodes), demand)
     queued = 0
     for one in wanted:
         tx.put_job(one.task.job, one.job)
@@ -125,7 +127,9 @@ class Wanted:
     turn: int
 
 
-def to_queue(tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes, Listing]) -> list[Wanted]:
+def to_queue(
+    tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes, Listing], demanding: Demanding = demand_of
+) -> list[Wanted]:
     """What `dispatch` would queue, where that much is known of the nodes' listings."""
     by_listing: dict[bytes, list[Source]] = {}
     for node in nodes:
@@ -134,11 +138,11 @@ def to_queue(tx: Tx, branch: str, nodes: Iterable[Source], known: Mapping[bytes,
     later = [known[id] for id in by_listing if known[id].requested > known[id].served + 1]
     begun = _begun(tx, {_key(one.id, one.requested - 1): one.id for one in later}) if later else set()
     groups = {id: sorted(group, key=lambda n: n.dataset) for id, group in by_listing.items() if id not in begun}
-    asked = tx.demanded(branch, [demand_of(group[0].dataset) for group in groups.values()]) if groups else {}
+    asked = tx.demanded(branch, [demanding(group[0].dataset) for group in groups.values()]) if groups else {}
     found, turns = [], Counter[str]()
     for id, group in groups.items():
         task, job = _task(known[id], group)
-        demand, flow = demand_of(task.dataset), task.dataset.partition(".")[0]
+        demand, flow = demanding(task.dataset), task.dataset.partition(".")[0]
         if not _is_under_way(asked.get(demand, {}), task):
             found.append(Wanted(demand, task, job, turns[flow]))
         turns[flow] += 1
@@ -229,9 +233,10 @@ def _write_ahead(store: Store, namespace: str, listing: Listing, found: ListingD
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a finished listing. `is_news`: there may be something to plan, or to list once more."""
+    """What became of a finished listing. `is_news`: there may be something to plan, or to list once more. One that
+    found what was known is no event: beside thousands of them nobody could read the others."""
 
-    event: Event
+    event: Event | None
     is_news: bool = True
 
 
@@ -248,7 +253,8 @@ def take_in(tx: Tx, job: ListJob, request: int, found: Found) -> Taken:
             tx.confirm_listing(listing.id, request)
         else:
             tx.put_listing(replace(served, held=_still_awaited(served) or None))
-        event = _event(job, "listing.done", {"changed": 0}, n=listing.objects)
+        was_wrong = listing.error is not None or "lost" in (listing.held or {})
+        event = _event(job, "listing.done", {"changed": 0}, n=listing.objects) if was_wrong else None
         return Taken(event, is_news=served.is_open or not is_as_before)
     return Taken(_move(tx, job, served, found))
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import assert_never, cast
 
 from controlplane.core.compile.checks import dropped_key
-from controlplane.core.model.events import Event, by_branch
+from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredTransformJob
+from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import anew
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import fold_runs, listings, targets
+from controlplane.operations.work import accounts, fold_runs, listings, targets
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import Encoded
@@ -26,6 +28,7 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
 from dataplane.contract.results import (
     TARGET_GONE,
+    Measures,
     Metrics,
     Output,
     TaskError,
@@ -47,10 +50,21 @@ class Recording:
 
     def __init__(self, tx: Tx, attempt: Attempt, by: By, found: Mapping[str, Found] = MappingProxyType({})) -> None:
         self.tx, self.attempt, self.by, self.found = tx, attempt, by, found
-        self.events: list[Event] = []
+        self._events: list[Event] = []
         self.is_news = attempt.kind != "list"  # whether there may be more to do, for the loop or for a claim
         self._job = tx.jobs([attempt.job]).get(attempt.job)
         self._branches = tx.branches_of(attempt.tasks)  # before anything that is recorded ends a demand
+        self._outcomes: dict[bytes, Outcome] = {}
+        self._taken: list[TaskResult] = []
+        self._error: str | None = None  # the condition of the first task that did not succeed
+
+    @property
+    def events(self) -> list[Event]:
+        """To be told. That a listing began is told with what came of it, if anything did."""
+        if self.attempt.kind != "list" or not self._events:
+            return self._events
+        attempt = self.attempt
+        return [*claimed(attempt.id, attempt.driver, attempt.dataset, attempt.tasks, self._branches), *self._events]
 
     @cached_property
     def tasks(self) -> Mapping[bytes, Task]:
@@ -105,6 +119,8 @@ class Recording:
         kept = [r for r in results if bytes.fromhex(r["task"]) in keys]
         if then:
             kept += self._taken_in({head: of for head, of in then.items() if bytes.fromhex(head) in keys})
+        self._taken = kept
+        self._came_to("done", _keys(kept))
         match KINDS[self.attempt.kind].remembered_as:
             case "trace":
                 self._traces(kept)
@@ -138,10 +154,15 @@ class Recording:
         for result in results:
             request = self._request(bytes.fromhex(result["task"]))
             taken = listings.take_in(self.tx, self._list_job, request, self.found[result["task"]])
-            self.events.append(taken.event)
+            if taken.event is not None:
+                self._tell_listing(taken.event)
+                self._count("task.other", _keys([result]))
             self.is_news |= taken.is_news
         self.is_news |= len(results) < len(self.attempt.tasks)
-        self._count("task.other", _keys(results))
+
+    def _tell_listing(self, event: Event) -> None:
+        """Under the name of the source that was listed; others may share its location."""
+        self._events.append(replace(event, dataset=self.attempt.dataset))
 
     def _traces(self, results: list[TaskResult]) -> None:
         each = [(bytes.fromhex(r["task"]), name, one) for r in results for name, one in output_results(r).items()]
@@ -199,9 +220,10 @@ class Recording:
             self.tx.put_memos({bytes.fromhex(r["task"]): r["result"] for r in results})
 
     def _give_up(self, key: bytes, error: TaskError) -> None:
+        self._came_to("failed", [key], error)
         if self.attempt.kind == "list":
             if self.tx.finish(self.attempt.id, [key]):
-                self.events.append(listings.fail(self.tx, self._list_job, self._request(key), error))
+                self._tell_listing(listings.fail(self.tx, self._list_job, self._request(key), error))
         elif self.tx.fail(self.attempt.id, key, self._here(error)):
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)
@@ -210,6 +232,7 @@ class Recording:
         """Source objects changed under the reader: ask for a new listing. The tasks end without a trace, so that who
         still wants them asks again, naming the objects as they are by then."""
         keys = self.tx.finish(self.attempt.id, [bytes.fromhex(r["task"]) for r in results])
+        self._came_to("retried", keys)
         self._count("source.changed", keys)
         self._count("task.retried", keys, {"message": "a source object changed while it was read"})
         for id in {self._listing(key) for key in keys}:
@@ -223,6 +246,7 @@ class Recording:
                 self.tx.put_target(anew(self.tx, target))
             self.tx.drop_demands(branch, name)
         self.tx.finish(self.attempt.id, [key])
+        self._came_to("retried", [key], error)
         self._count("task.retried", [key], {"message": error["message"]})
 
     def release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
@@ -231,6 +255,7 @@ class Recording:
             if burn and task.failures + 1 >= BUDGET:
                 self._give_up(key, error)
             else:
+                self._came_to("retried", [key], error)
                 disrupted = _disrupted(task)
                 later = self.tx.now() + BACKOFF_S[min(task.failures + disrupted, len(BACKOFF_S) - 1)]
                 told = self._here(error)
@@ -238,6 +263,20 @@ class Recording:
                     told["disrupted"] = disrupted + (not burn)
                 self.tx.release([key], attempt=self.attempt.id, not_before=later, error=told, burn=burn)
                 self._count("task.retried", [key], {"message": error["message"]})
+
+    def _came_to(self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None) -> None:
+        self._outcomes.update(dict.fromkeys(keys, outcome))
+        if error is not None and self._error is None:
+            self._error = error["condition"] or error["kind"]
+
+    def accounts(self, measures: Measures) -> list[PastAttempt]:
+        """What is kept of the attempt, for each branch that demanded its tasks; nothing of a look that found nothing
+        new: there are thousands of them in a day."""
+        if not self.is_news:
+            return []
+        came_to = accounts.CameTo(self.by, self._outcomes, self._taken, self._error)
+        branches = {branch for theirs in self._branches.values() for branch in theirs}
+        return accounts.of(self.attempt, came_to, measures, branches, self.tx.now())
 
     def _here(self, error: TaskError) -> TaskError:
         """With the attempt that it came of, whose driver's log may tell more."""
@@ -253,7 +292,7 @@ class Recording:
 
     def _tell(self, branch: str, kind: str, n: int, body: Mapping[str, object] | None = None) -> None:
         if n:
-            self.events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
+            self._events.append(Event(kind, self.attempt.dataset, n, body or {}, branch=branch))
 
 
 def _keys(results: Iterable[TaskResult]) -> list[bytes]:

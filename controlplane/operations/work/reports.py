@@ -23,7 +23,7 @@ from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import FileEntry, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.results import FileEntry, Measures, TaskError, TaskResult, infrastructure_error
 
 
 class BadReport(HeadgateError):
@@ -60,9 +60,17 @@ class Reported(TypedDict):
     fenced: list[str]
 
 
-def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *, lake: ObjectStore) -> Reported:
-    """Commit what an attempt computed, task by task; `results` are as they were sent. Raises Fenced if the attempt is
-    not live or not this driver's, and BadReport."""
+def report(
+    ctx: Context,
+    driver: str,
+    attempt: str,
+    results: Sequence[object],
+    *,
+    lake: ObjectStore,
+    measures: object = None,
+) -> Reported:
+    """Commit what an attempt computed, task by task; `results` and `measures` are as they were sent. Raises Fenced if
+    the attempt is not live or not this driver's, and BadReport."""
     with ctx.store.read(ctx.namespace) as tx:
         known = tx.attempts([attempt]).get(attempt)
     if known is None or known.driver != driver:
@@ -73,7 +81,8 @@ def report(ctx: Context, driver: str, attempt: str, results: Sequence[object], *
     failpoint("before-commit")
     failpoint(f"before-commit-{known.kind}")
     with _once(attempt):
-        outcome = take_in(ctx, known, decoded.results, lake, by="executed")
+        measured = wire.measures(measures)
+        outcome = take_in(ctx, known, decoded.results, lake, by="executed", measures=measured)
     # A pass for each of thousands of listings that found nothing new would leave time for little else.
     if outcome.is_news:
         ctx.wake()
@@ -93,18 +102,29 @@ def _once(attempt: str) -> Iterator[None]:
         _under_way.discard(attempt)
 
 
-def take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By) -> Outcome:
+def take_in(
+    ctx: Context,
+    attempt: Attempt,
+    results: Sequence[TaskResult],
+    lake: ObjectStore,
+    *,
+    by: By,
+    measures: Measures | None = None,
+) -> Outcome:
     """Verify files (outside the transaction), then record traces, memos, listings, errors in one transaction.
 
     A task without a result goes back to the queue; the attempt ends.
     """
     try:
-        return _take_in(ctx, attempt, results, lake, by)
+        return _take_in(ctx, attempt, results, lake, by=by, measures=measures or {})
     except Damaged as e:  # seen late: objects of a listing are read in the transaction that keeps them
-        return _take_in(ctx, attempt, [_damaged(result, e) for result in results], lake, by)
+        damaged = [_damaged(result, e) for result in results]
+        return _take_in(ctx, attempt, damaged, lake, by=by, measures=measures or {})
 
 
-def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, by: By) -> Outcome:
+def _take_in(
+    ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake: ObjectStore, *, by: By, measures: Measures
+) -> Outcome:
     checked = _verified(lake, attempt, results)
     with _listings(ctx, attempt, checked, lake) as found, ctx.store.begin(ctx.namespace) as tx:
         if attempt.id not in tx.attempts([attempt.id]):
@@ -112,6 +132,7 @@ def _take_in(ctx: Context, attempt: Attempt, results: Sequence[TaskResult], lake
         recording = Recording(tx, attempt, by, found)
         recording.record([r for r in checked if recording.is_own(r)])
         tx.end_attempt(attempt.id)
+        tx.put_past_attempts(recording.accounts(measures))
         tx.put_events(recording.events)
         is_kept = attempt.kind != "list" and bool(tx.referenced_attempts([attempt.id]))
     if (attempt.kind == "list" or KINDS[attempt.kind].has_manifest) and not is_kept:

@@ -46,6 +46,14 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
     return _abandon(ctx, attempt, reason, fault)
 
 
+def abandon_listings(ctx: Context, *, reason: str) -> None:
+    """End the attempts at listings: whoever had them is gone, and their tasks go back to the queue."""
+    with ctx.store.read(ctx.namespace) as tx:
+        left = [attempt for attempt in tx.attempts().values() if attempt.kind == "list"]
+    for attempt in left:
+        _abandon(ctx, attempt, reason, "disrupted")
+
+
 def read_manifest(lake: ObjectStore, attempt: Attempt) -> list[TaskResult]:
     """The results that the attempt's manifest proves; none where there is no manifest, or one that nobody can read."""
     path = f"{attempt.prefix}/{MANIFEST}"
@@ -79,5 +87,6 @@ def _abandon(ctx: Context, attempt: Attempt, reason: str, fault: Fault) -> bool:
         error = infrastructure_error(LOST.get(fault, "driver-lost"), reason)
         recording.release(sorted(attempt.tasks), error, burn=fault != "disrupted")
         tx.end_attempt(attempt.id)
+        tx.put_past_attempts(recording.accounts({}))
         tx.put_events(recording.events)
     return True

@@ -193,6 +193,8 @@ class MemoryQueue(MemoryPart):
             tasks={task.key: task.epoch + 1 for task in batch},
             lease_until=self._now + lease_s,
             at=self._now,
+            queued_at=min(self._now, min(self._space.queued_us[task.key] for task in batch) / 1e6),
+            partition=min(task.partition for task in batch),
         )
         self._space.attempts[attempt] = claimed
         return claimed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -27,10 +27,11 @@ from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
+from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import MemoryQueue, pick
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
-from controlplane.store.rules import NODE_FRESH_S, firsts
+from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
 from dataplane.contract.identity import Content
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
@@ -45,7 +46,7 @@ def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
     return {(branch, name): item for name, item in items.items()}
 
 
-class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
@@ -321,10 +322,11 @@ class MemoryTx(MemoryQueue, MemoryCollected, MemoryLeased, MemorySuperseded):
         told = (e for e in newest_first if e.kind == CLAIMED and e.body.get("attempt") == attempt)
         return next(told, None)
 
-    def count_events(self, branch: str, after: int) -> dict[str, int]:
+    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         sums: dict[str, int] = {}
         for event in self._space.events.values():
-            if event.id > after and event.branch in (NO_BRANCH, branch):
+            is_newer = event.id > after and event.branch in (NO_BRANCH, branch)
+            if is_newer and is_of_flows(event.dataset, flows):
                 sums[event.kind] = sums.get(event.kind, 0) + event.n
         return sums
 

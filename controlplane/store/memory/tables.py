@@ -17,6 +17,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
+from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -102,6 +103,7 @@ class NamespaceTables:
     queued_us: CowDict[bytes, int] = field(default_factory=CowDict)
     demands: CowDict[bytes, frozenset[Named]] = field(default_factory=CowDict)  # task -> who demands it
     attempts: CowDict[str, Attempt] = field(default_factory=CowDict)
+    past_attempts: CowDict[tuple[str, str], PastAttempt] = field(default_factory=CowDict)  # by id and branch
     drivers: CowDict[str, Driver] = field(default_factory=CowDict)
     publications: CowDict[Named, Publication] = field(default_factory=CowDict)
     targets: CowDict[Named, Target] = field(default_factory=CowDict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -13,6 +13,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
+from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
 
@@ -51,11 +52,16 @@ class SqlEvents(Part):
         row = self._row(told.order_by(event.id.desc()).limit(1))
         return row and _event(row)
 
-    def count_events(self, branch: str, after: int) -> dict[str, int]:
+    def count_events(self, branch: str, after: int, flows: Collection[str] | None = None) -> dict[str, int]:
         self._write_events()
         newer = self._told_in(db.events, branch) & (db.events.c.id > after)
-        sums = select(db.events.c.kind, func.sum(db.events.c.n).label("total")).where(newer).group_by(db.events.c.kind)
-        return {row.kind: int(row.total) for row in self._rows(sums)}
+        groups = (db.events.c.kind,) if flows is None else (db.events.c.kind, db.events.c.dataset)
+        rows = self._rows(select(*groups, func.sum(db.events.c.n).label("total")).where(newer).group_by(*groups))
+        sums: dict[str, int] = {}
+        for row in rows:
+            if flows is None or is_of_flows(row.dataset, flows):
+                sums[row.kind] = sums.get(row.kind, 0) + int(row.total)
+        return sums
 
     def drop_events(self, before: float, limit: int) -> int:
         self._write_events()

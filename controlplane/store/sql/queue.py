@@ -213,6 +213,8 @@ class SqlQueue(Part):
             tasks={row.key: row.epoch + 1 for row in batch},
             lease_until=self.now() + lease_s,
             at=self.now(),
+            queued_at=min(self.now(), min(row.queued_us for row in batch) / 1e6),
+            partition=min(row.partition for row in batch),
         )
         self._upsert(db.attempts, [_attempt_row(claimed)])
         return claimed
@@ -220,9 +222,9 @@ class SqlQueue(Part):
     def _due(self) -> Select[Any]:
         """Queued tasks in the order of claims; those that another claim is taking are passed over."""
         task = db.tasks.c
-        columns = (task.key, task.kind, task.job, task.dataset, task.epoch, task.size_bytes)
+        names = ("key", "kind", "job", "dataset", "partition", "epoch", "size_bytes", "queued_us")
         due = self._mine(db.tasks, state="queued") & (task.not_before <= self.now())
-        return select(*columns).where(due).order_by(*ORDER).with_for_update(skip_locked=True)
+        return select(*(task[name] for name in names)).where(due).order_by(*ORDER).with_for_update(skip_locked=True)
 
     # --- attempts
 
@@ -329,6 +331,8 @@ def _attempt_row(attempt: Attempt) -> dict[str, Any]:
         "tasks": dump({key.hex(): epoch for key, epoch in attempt.tasks.items()}),
         "lease_until": attempt.lease_until,
         "at": attempt.at,
+        "queued_at": attempt.queued_at,
+        "partition": attempt.partition,
     }
 
 
@@ -343,4 +347,6 @@ def _attempt(row: Row[Any]) -> Attempt:
         tasks={bytes.fromhex(key): epoch for key, epoch in json.loads(row.tasks).items()},
         lease_until=row.lease_until,
         at=row.at,
+        queued_at=row.at if row.queued_at is None else row.queued_at,
+        partition=row.partition or "",
     )

@@ -20,13 +20,24 @@ from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
 from controlplane.store.sql.packs import SqlPacks
+from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.states import SqlStates
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.upkeep import SqlUpkeep
 
 
 class SqlTx(
-    SqlBlueprints, SqlBranches, SqlListings, SqlStates, SqlTraces, SqlEvents, SqlMarks, SqlUpkeep, SqlLeases, SqlPacks
+    SqlBlueprints,
+    SqlBranches,
+    SqlListings,
+    SqlStates,
+    SqlTraces,
+    SqlPastAttempts,
+    SqlEvents,
+    SqlMarks,
+    SqlUpkeep,
+    SqlLeases,
+    SqlPacks,
 ):
     """All parts over one connection."""
 

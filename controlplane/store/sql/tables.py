@@ -42,8 +42,8 @@ def _digest(name: str, *, nullable: bool = False) -> Column[bytes]:
     return Column(name, Blob(32), nullable=nullable)
 
 
-def _count(name: str) -> Column[int]:
-    return Column(name, BigInteger, nullable=False)
+def _count(name: str, *, nullable: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
 
 
 def _time(name: str, *, nullable: bool = False) -> Column[float]:
@@ -221,7 +221,36 @@ attempts = _table(
     _text("tasks"),
     _time("lease_until"),
     _time("at"),
+    _time("queued_at", nullable=True),  # none of a process of a version before 0008
+    _text("partition", nullable=True),
 )
+past_attempts = _table(
+    "past_attempts",
+    _key("id"),
+    _key("branch"),
+    _text("kind"),
+    _text("dataset"),
+    _text("partition"),
+    _text("driver"),
+    _time("queued_at"),
+    _time("started_at"),
+    _time("ended_at"),
+    _time("seconds", nullable=True),
+    _text("outcome"),
+    _count("tasks"),
+    _count("done"),
+    _count("failed"),
+    _count("rows"),
+    _count("bytes_written"),
+    _count("bytes_read", nullable=True),
+    _count("spark_jobs", nullable=True),
+    _count("spark_stages", nullable=True),
+    _text("spark_ui", nullable=True),
+    _text("event_log", nullable=True),
+    _text("error", nullable=True),
+)
+Index("past_attempts_dataset", *(past_attempts.c[n] for n in ("namespace", "branch", "dataset", "ended_at")))
+Index("past_attempts_ended", past_attempts.c.namespace, past_attempts.c.ended_at)
 drivers = _table(
     "drivers",
     _key("id"),

@@ -160,6 +160,8 @@ def test_answers_are_as_described(place: Place) -> None:
     place.world.put("c.csv", (4, 40))
     assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
     assert called("GET", BRANCH + "/plan")["items"]
+    assert called("POST", BRANCH + "/run", SENT)["revisions"] == {"other": 1}
+    assert not called("GET", BRANCH + "/run")["settled"]
     assert called("POST", BRANCH + "/retry")["retried"]
     assert called("POST", BRANCH + "/pause")["targets"]
     assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]

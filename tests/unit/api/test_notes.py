@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlplane.cli import views
+from controlplane.cli import views, why_views
 from controlplane.cli.output import Lines, View
 from controlplane.client import ApiError, Document, Headgate
 from controlplane.core.model.answers import WhyAnswer
@@ -56,10 +56,10 @@ def test_why_says_so_of_a_dataset_that_waits_for_drivers(world: World, client: H
         tx.put_job(d(0), stored_job(shared={}))
     why = client.why("shop.dear")
     assert why["drivers"] == [], "it waits for its input, not for a driver"
-    assert "driver" not in texts(views.why(why))
+    assert "driver" not in texts(why_views.why(why))
     told: WhyAnswer = {**why, "drivers": [x for x in client.status()["drivers"] if x["reason"]]}
     for line in (f"driver waiting: {QUOTA}", f"driver ended: {ENDS[0]}"):
-        assert line in texts(views.why(told))
+        assert line in texts(why_views.why(told))
 
 
 def test_who_leads_is_told(world: World, client: Headgate) -> None:

@@ -81,6 +81,31 @@ def test_errors_have_one_shape(
     assert "Traceback" not in answer.text
 
 
+@pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("path", ["tokens", "branches/main/refresh", "fsck", "blueprints", "validate"])
+def test_a_body_of_no_or_another_content_type_is_told_which_to_send(world: World, path: str, given: str | None) -> None:
+    headers = {} if given is None else {"Content-Type": given}
+    with world.http() as http:
+        answer = http.post(f"/v1/{path}", content=b'{"name": "ci"}', headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:headgate:invalid-request")
+    said = f"the request says Content-Type: {given}" if given else "the request has no Content-Type"
+    assert f"{said}; send Content-Type: application/json" in answer.json()["detail"]
+
+
+def test_json_of_the_wrong_shape_is_told_its_shape(world: World) -> None:
+    with world.http() as http:
+        answer = http.post("/v1/tokens", content=b"[1]", headers={"Content-Type": "application/json"})
+    assert "Content-Type" not in answer.text
+
+
+def test_a_token_is_revoked_by_a_name_with_odd_characters(world: World) -> None:
+    with world.client() as client:
+        for name in ("a b c", "..", "50%"):
+            client.create_token(name)
+            client.revoke_token(name)
+        assert all(t["revoked"] for t in client.tokens() if t["name"] != "test")
+
+
 @pytest.mark.parametrize(
     "name", ["..", "a/b", "a b", "\u0000", "'; DROP TABLE x", "😀", "A.b.c", "A.b", "x" * 3000, "%2F", "a.b\n"]
 )

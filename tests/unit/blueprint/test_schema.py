@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.blueprint import json_schema
 from tests.unit.blueprint.texts import READ, component, problems_of
 
-COMPONENTS = json_schema()["properties"]["components"]["additionalProperties"]["properties"]
+COMPONENTS = json_schema()["else"]["properties"]["components"]["additionalProperties"]["properties"]
 FIXED: dict[str, Any] = {
     "path": "a",
     "format": "csv",

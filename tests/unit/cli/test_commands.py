@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -56,6 +57,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("URL", "TOKEN", "HOME", "POOL", "DATABASE_URL", "LAKE"):
         monkeypatch.delenv(f"HEADGATE_{name}", raising=False)
     (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1.csv").write_text("1,10\n")
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "binary.yaml").write_bytes(b"a: \xff\n")
     return tmp_path
@@ -81,6 +84,18 @@ def test_what_a_terminal_cannot_show_is_spelled_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, "latin-1", write_through=True))
     assert headgate("validate", "\N{DUCK}.yaml") == 1
     assert out.getvalue().startswith(b"\\U0001f986.yaml:1:11: invalid-name")
+
+
+def test_validate_shows_a_blueprint_written_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shared = GOOD.replace("components:", "defaults: {owner: me}\ncomponents:")
+    (folder / "shared.yaml").write_text(shared)
+    assert headgate("validate", "shared.yaml", "--expand") == 0
+    text = capsys.readouterr().out
+    assert "defaults" not in text
+    assert text.count("    owner: me\n") == 2
+    (folder / "long.yaml").write_text(text)
+    assert headgate("validate", "long.yaml", "--expand", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["expanded"]["long.yaml"] == text
 
 
 def test_validate_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +170,7 @@ def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixtur
     assert headgate("plan", "--detailed-exitcode", "-o", "yaml") == 2
     assert headgate("apply", "good.yaml", "--revision", "7") == 1
     assert headgate("refresh", "shop", "--force") == 0
-    assert "forced" in capsys.readouterr().out
+    assert "shop.orders is computed again" in capsys.readouterr().out
     assert headgate("pause", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
     assert headgate("wait", "-o", "json") == 0
@@ -184,6 +199,30 @@ def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) 
     assert made["token"] not in json.dumps(listed)
 
 
+def test_a_token_is_revoked_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("token", "create", "ci") == 0
+    assert headgate("token", "revoke", "ci") == 0
+    capsys.readouterr()
+    assert headgate("token", "revoke", "ci") == 1
+    assert "not-found: there is no live token with the id or name ci" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert headgate("serve", "--port", str(port)) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"headgate: cannot-listen: port {port} of 127.0.0.1 is in use by another process: end that")
+    assert "--port" in err
+
+
+def test_a_host_of_another_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert headgate("serve", "--host", "192.0.2.1") == 1
+    assert "cannot-listen: 192.0.2.1 is no address of this machine" in capsys.readouterr().err
+
+
 class Elsewhere(BaseHTTPRequestHandler):
     """Something that is no Headgate."""
 
@@ -203,7 +242,10 @@ def test_another_server_than_ours_is_named(capsys: pytest.CaptureFixture[str], m
     with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         threading.Thread(target=server.serve_forever).start()
         try:
-            monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{server.server_port}")
+            port = server.server_port
+            monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{port}")
+            assert headgate("status") == 1
+            assert f"no-token: set HEADGATE_TOKEN to a token of http://127.0.0.1:{port}" in capsys.readouterr().err
             monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
             assert headgate("status") == 1
             assert "unexpected-answer: 127.0.0.1 answered 301, with a way to https://there" in capsys.readouterr().err
@@ -235,8 +277,6 @@ def test_settings_that_cannot_be_meant_are_errors(
     assert capsys.readouterr().err.startswith("headgate: bad-setting: HEADGATE_POOL")
     monkeypatch.delenv("HEADGATE_POOL")
     monkeypatch.setenv("HEADGATE_URL", "http://127.0.0.1:9")
-    assert headgate("status") == 1
-    assert "no-token" in capsys.readouterr().err
     monkeypatch.setenv("HEADGATE_TOKEN", "hg_x")
     assert headgate("status") == 1
     assert "unreachable: http://127.0.0.1:9/v1/branches/main/status" in capsys.readouterr().err
@@ -256,11 +296,10 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
         assert any(b"http://127.0.0.1:" in line for line in service.stderr)  # it waits for the line with the URL
         assert headgate("apply", "good.yaml", "--home", "h") == 0
         capsys.readouterr()
-        assert headgate("run", "good.yaml", "--home", "h", "-o", "json") == 1
-        document = json.loads(capsys.readouterr().out)
-        assert document["type"] == "urn:headgate:home-locked"
-        for part in (str(service.pid), "http://127.0.0.1:", "--home"):
-            assert part in document["detail"]
+        assert headgate("serve", "--home", "h", "--port", "0") == 1
+        refused = capsys.readouterr().err
+        for part in ("home-locked", str(service.pid), "http://127.0.0.1:", "--home"):
+            assert part in refused
         service.send_signal(signal.SIGTERM)
         service.stderr.read()
         assert service.wait() == 0

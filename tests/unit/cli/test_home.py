@@ -44,7 +44,7 @@ def test_a_second_holder_is_told_who_holds_it_and_what_to_do(tmp_path: Path) -> 
     assert not home.is_held()
     with held(home.path) as process:
         assert home.is_held()
-        assert home.holder() == {"url": "http://127.0.0.1:1", "pid": process.pid}
+        assert home.holder() == {"url": "http://127.0.0.1:1", "pid": process.pid, "role": "serve"}
         with pytest.raises(HomeLocked) as caught:
             home.lock()
         for part in (str(process.pid), "http://127.0.0.1:1", "--home", str(home.path)):

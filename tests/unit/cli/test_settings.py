@@ -40,6 +40,9 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         ("SEMANTICS", "x"),
         ("LEASE_S", "1"),
         ("LEASE_S", "x"),
+        ("DRIVER_IDLE", "0"),
+        ("DRIVER_IDLE", "5 minutes"),
+        ("DRIVER_IDLE", "-1s"),
         ("URL", "127.0.0.1:8420"),
         ("URL", "http://[::1"),
         ("URL", "ftp://a"),
@@ -123,3 +126,11 @@ def test_sources_that_cannot_be_meant_are_refused(text: str) -> None:
 def test_sources_are_folders_and_prefixes() -> None:
     assert settings.read(environ={"HEADGATE_SOURCES": "/data, s3://b/in"}).sources == ("/data", "s3://b/in")
     assert settings.read(environ={}).sources is None
+
+
+def test_how_long_a_driver_is_kept_without_work() -> None:
+    found = {
+        text: settings.read(environ={"HEADGATE_DRIVER_IDLE": text}).driver_idle_s for text in ("90", "20s", "5m", "2h")
+    }
+    assert found == {"90": 90.0, "20s": 20.0, "5m": 300.0, "2h": 7200.0}
+    assert settings.read(environ={}).driver_idle_s == 300.0

@@ -58,6 +58,17 @@ def constructs(text: str, *requirements: str, **others: str) -> list[str]:
         ("import time\nx = time.perf_counter_ns()", ["time.perf_counter_ns"]),
         ("from pyspark.sql import functions as F\nx = F.unix_timestamp()", ["unix_timestamp()"]),
         ("x = df.selectExpr('unix_timestamp() AS n')", ["unix_timestamp() in SQL"]),
+        ("import numpy as np\nx = np.random.default_rng().normal()", ["numpy.random"]),
+        ("from numpy.random import RandomState as R\nx = R(None)", ["numpy.random"]),
+        ("import numpy as np\nx = np.random.Generator(np.random.PCG64())", ["numpy.random"]),
+        ("import numpy as np\nnp.random.seed(7)", ["numpy.random"]),
+        ("import pandas as pd\nx = df.toPandas().sample(frac=0.1, random_state=None)", [".sample()"]),
+        ("import pyspark.pandas as ps\nx = ps.DataFrame(df).sample(frac=0.1, random_state=7)", [".sample()"]),
+        ("import pandas as pd\nx = pd.Timestamp.now()", [".now()"]),
+        ("import pandas as pd\nx = pd.read_csv('f.csv')", ["pandas.read_csv"]),
+        ("from pyspark import pandas as ps\nx = ps.read_table('t')", ["pyspark.pandas.read_table"]),
+        ("import pyarrow.parquet as pq\nx = pq.read_table('f')", ["pyarrow.parquet"]),
+        ("import numpy as np\nx = np.load('f')", ["numpy.load"]),
     ],
 )  # fmt: skip
 def test_volatile(text: str, found: list[str]) -> None:
@@ -80,6 +91,12 @@ def test_volatile(text: str, found: list[str]) -> None:
         "import numpy as np\nimport time\nx = np.datetime64('2013-01-01')\ntime.sleep(0)",
         "from pyspark.sql import functions as F\nx = F.unix_timestamp('d')",
         "x = df.now",
+        "import pandas as pd\nx = pd.DataFrame({'a': [1]}).sort_values('a').head(1)",
+        "import pyspark.pandas as ps\nimport pandas, pyarrow as pa, pyarrow.compute\nx = pa.table({'a': [1]})",
+        "import pandas as pd\nx = pd.DataFrame({'a': [1]}).sample(n=1, random_state=7)",
+        "import numpy as np\nx = np.random.default_rng(7).normal()\ny = np.random.Generator(np.random.PCG64(seed=7))",
+        "from numpy.random import default_rng\ndef make(params): return default_rng(params['seed'])",
+        "import pandas as pd\nfrom pyspark.sql.functions import pandas_udf\ny = df.mapInPandas(f, 'a INT')",
     ],
 )
 def test_not_volatile(text: str) -> None:

@@ -42,6 +42,20 @@ def test_each_construct_with_its_place() -> None:
     ]
 
 
+def test_the_hint_names_the_cure() -> None:
+    code = """python: |
+        import numpy as np, random, requests
+        def transform(raw):
+            np.random.rand()
+            return raw.toPandas().sample(3)"""
+    notices = validate([Source("/flow.yaml", FLOW.format(code=code, more=""), {})]).notices
+    cures = [n.hint.partition("; or declare `volatile:")[0] for n in notices]
+    seed = "use numpy.random.default_rng(SEED), with a number, or a value of `params:`, as the seed"
+    package = "add the package of requests to `requirements:`, with its version: requests==1.2.3"
+    assert cures[:3] == [seed, package, seed]
+    assert cures[3].startswith("in pandas pass random_state=NUMBER")
+
+
 def test_in_files_and_modules() -> None:
     code = "file: made.py\n      modules: [lib.py]"
     files = {"made.py": "import lib\ndef transform(raw):\n    return raw\n", "lib.py": "import time\nt = time.time()\n"}

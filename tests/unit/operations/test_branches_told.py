@@ -135,13 +135,14 @@ class TwoBranches(World):
 
 def test_a_run_in_a_branch_counts_and_tells_nothing_in_another(tmp_path: Path) -> None:
     world = TwoBranches(tmp_path)
+    world.put("b.csv", (3, 30))
     world.run_in_dev((HEAD + DOUBLED).format(home=tmp_path, factor=3))
     theirs = {"blueprint.applied", "operator.refresh", "task.claimed", "task.executed", "task.other"}
     assert world.kinds_told("dev") == theirs | {"dataset.committed"}
     assert world.kinds_told(NO_BRANCH) == {"listing.done"}
     assert world.kinds_told("main") == set()
     tasks = {branch: overview.summary(world.ctx, branch, ["shop"], world.last)["tasks"] for branch in ("main", "dev")}
-    assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 1)
+    assert (tasks["main"]["executed"], tasks["dev"]["executed"]) == (0, 3)  # b is read, and both files are tripled
     assert (tasks["main"]["other"], tasks["dev"]["other"]) == (0, 2)  # a listing, and the new query's types
     with world.store.read() as tx:
         assert {change.branch for change in tx.changes("main")} == {"main"}

@@ -673,3 +673,28 @@ def test_a_check_looks_at_what_differs_from_the_rows_that_passed_it() -> None:
     assert decision is not None
     assert in_words(world, decision)[1] == "RunChecks f07"
     assert world.asked < 10
+
+
+TWO_CHECKED = """
+dataflow: f
+components:
+  a:
+    read: {connector: files, path: "/a/*.csv", format: csv, schema: v INT}
+    expect: [{name: positive, check: v > 0, on_fail: fail}]
+  b:
+    read: {connector: files, path: "/b/*.csv", format: csv, schema: v INT}
+    expect: [{name: positive, check: v > 0, on_fail: fail}]
+"""
+
+
+def test_a_check_is_not_under_way_because_one_of_another_dataset_is() -> None:
+    """The tasks of all datasets of a layer are looked up together."""
+    world = Facts()
+    world.apply(TWO_CHECKED)
+    for dataset, file in (("f.a", "x"), ("f.b", "y")):
+        world.list({file: "1"}, dataset)
+        world.carry_out()
+        world.answer(of=dataset)
+        if dataset == "f.a":
+            world.carry_out()  # asks for its check
+    assert {d.dataset: d.status for d in world.plan().decisions} == {"f.a": "building", "f.b": "stale"}

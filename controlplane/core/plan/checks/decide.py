@@ -433,8 +433,9 @@ def _ask_parts(
 def _waiting(rows: _Rows, found: _Found, decision: Decision) -> Deciding[Decision]:
     """Not all has been seen yet: ask for what is missing."""
     known = yield from lookups.tasks(list(found.tasks))
-    failed = [known[key] for key in found.tasks if key in known and known[key].state == "failed"]
-    status: Status = "building" if known else "stale"
+    own = [known[key] for key in found.tasks if key in known]  # others of the same round were looked up with them
+    failed = [task for task in own if task.state == "failed"]
+    status: Status = "building" if own else "stale"
     error = None
     if failed and len(failed) == len(found.tasks):
         status = "failed"

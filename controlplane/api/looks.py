@@ -1,0 +1,53 @@
+"""Requests that wait until workers have looked at sources.
+
+Does not belong here: what is listed, and what is told of it (operations).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, TypeAlias, TypeVar
+
+from anyio import to_thread
+from fastapi import Query
+
+from controlplane.api.calls import Call
+from controlplane.api.services import Services
+from controlplane.core.compile.nodes import Source
+from controlplane.operations.work import listing_requests
+from controlplane.operations.work.listing_requests import ListingRequests
+
+T = TypeVar("T")
+LISTED_S = 60.0  # how long a request waits for listings, where it does not say
+LONGEST_S = 3600.0
+Timeout: TypeAlias = Annotated[float, Query(ge=0, le=LONGEST_S)]
+SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not heard, nor is a listing without news
+
+
+async def waiting(call: Call, work: Callable[[], T], *, may_wait: bool) -> T:
+    """What may wait for workers is done among those that do, so that others find a thread."""
+    threads = call.services.threads
+    return await to_thread.run_sync(work, limiter=threads.connections if may_wait else threads.users)
+
+
+def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> Mapping[str, str]:
+    """Have these sources listed, and wait until that is done. Answers why a dataset's source was not looked at."""
+    return await_listings(call, listing_requests.ask(call.context, branch, nodes), timeout_s)
+
+
+def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:
+    wait_until(call.services, timeout_s, lambda: not listing_requests.open_of(call.context, requests))
+    return listing_requests.end(call.context, requests, timeout_s)
+
+
+def wait_until(services: Services, timeout_s: float, is_done: Callable[[], bool]) -> None:
+    """Look at once, after each notice, and now and then; until it is done, the time is up, or this process ends."""
+    deadline, pause_s = time.monotonic() + timeout_s, SOONEST_S
+    while not services.stopping.is_set():
+        seen = services.wake.count
+        left = deadline - time.monotonic()
+        if is_done() or left <= 0:
+            return
+        services.wake.wait(min(left, pause_s), seen)
+        pause_s = min(2 * pause_s, LATEST_S)

@@ -1,0 +1,49 @@
+"""Runs through a service: begin one, and look how it stands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Called, answer, flows_of
+from controlplane.api.routes.blueprints import Documents
+from controlplane.api.routes.events import EventId
+from controlplane.core.model.answers import RunBegun, RunProgress
+from controlplane.operations.desired import blueprints, runs
+from controlplane.operations.inspect import runs as looking
+
+router = auth.router()
+
+
+class Run(Documents):
+    """Blueprints to store and to bring up to date. `accept_deletes` confirms a loss of source objects."""
+
+    accept_deletes: bool = False
+
+
+@router.post("/v1/branches/{branch}/run")
+def begin(call: Called, branch: Branch, wish: Run) -> Answer[RunBegun]:
+    """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
+    how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,
+    those that are still wanted can be tried again (`retry` with `tasks`)."""
+    sources = tuple(blueprints.Source(d.name, d.text, d.files) for d in wish.blueprints)
+
+    def work() -> Answer[RunBegun]:
+        begun = runs.begin(call.context, branch, sources, accept_deletes=wish.accept_deletes)
+        runs.note(call.context, branch, begun)
+        return answer(begun)
+
+    return call.once(work)
+
+
+@router.get("/v1/branches/{branch}/run")
+def progress(
+    call: Called,
+    branch: Branch,
+    dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    since: EventId = None,
+) -> Answer[RunProgress]:
+    """What was done of dataflows and their upstream since an event (from now on by default), and how they stand."""
+    return answer(looking.progress(call.context, branch, flows_of(dataflow) or (), since))

@@ -1,0 +1,17 @@
+"""Blueprints as `validate --expand` shows them: with defaults, templates, connections and schemas written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from controlplane.cli.session import Session
+from controlplane.core.blueprint import written_out
+
+
+def expansions(session: Session, files: Sequence[Path]) -> dict[str, str]:
+    """By the names that were typed. Of several files each is a document of one YAML stream."""
+    found = {str(text.path): written_out(text.text, file=text.name) for text in session.load(files)}
+    if len(found) == 1:
+        return found
+    return {name: f"--- # {name}\n{text}" for name, text in found.items()}

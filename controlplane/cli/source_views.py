@@ -1,0 +1,60 @@
+"""What has changed at sources, and when they were looked at, as lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from controlplane.cli.output import Lines, View
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import RefreshAnswer, SourceChange
+
+
+def lines(sources: Sequence[SourceChange]) -> list[str]:
+    """What changed, what could not be looked at, and as of when all of it is told."""
+    changed = [line for source in sources for line in _changes(source)]
+    problems = [f"{source['dataset']}: {source['problem']}" for source in sources if source["problem"]]
+    silent = {source["dataset"] for source in sources if source["problem"]}
+    return [*changed, *problems, *times({source["dataset"]: source["as_of"] for source in sources}, silent)]
+
+
+def refreshed(value: RefreshAnswer) -> View:
+    """What was found; where nobody waited for it, what was asked for."""
+    forced = [f"{dataset} is computed again" for dataset in value["forced"]]
+    if "changes" not in value:
+        return [Lines((f"listings asked for: {value['listings']} ({', '.join(value['sources'])})", *forced))]
+    told = lines(value["changes"])
+    is_same = not any(any(_counts(source)) for source in value["changes"])
+    return [Lines((*(["nothing changed since the last listing"] if is_same else []), *told, *forced))]
+
+
+def _changes(source: SourceChange) -> Iterator[str]:
+    """`flow.c: 1.csv changed`, a line for each of the first; the rest is counted."""
+    for found in source["objects"]:
+        yield f"{source['dataset']}: {found['name']} {found['change']}"
+    added, changed, removed = _counts(source)
+    more = added + changed + removed - len(source["objects"])
+    if more > 0:
+        yield f"{source['dataset']}: ... {more:,} more ({added:,} added, {changed:,} changed, {removed:,} removed)"
+
+
+def _counts(source: SourceChange) -> tuple[int, int, int]:
+    counts = source["changed"]
+    return counts["added"], counts["changed"], counts["removed"]
+
+
+def times(as_of: Mapping[str, str | None], silent: Collection[str] = ()) -> Iterator[str]:
+    """When sources were looked at, by dataset: one line for all. `silent`: what is told of in another line."""
+    seen = [at for at in as_of.values() if at]
+    if seen:
+        first, last = _second(min(seen)), _second(max(seen))
+        yield f"sources as of {first}" if first == last else f"sources as of {first} to {last}"
+    never = [dataset for dataset, at in as_of.items() if not at and dataset not in silent]
+    if never:
+        yield f"not looked at yet: {', '.join(never)}"
+
+
+def _second(instant: str) -> str:
+    return datetime.fromisoformat(instant).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,96 @@
+"""From the answer of `why` to lines for people: the cause first, then the way down to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from controlplane.cli.output import Lines, View
+from controlplane.cli.views import PARTITIONS_SHOWN, failure
+
+if TYPE_CHECKING:  # a command that only says what it takes needs none of them
+    from controlplane.core.model.answers import (
+        SourceOrigin,
+        VolatileConstruct,
+        WhyAnswer,
+        WhyHeldUp,
+        WhyNode,
+    )
+
+
+def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
+    """How a dataset stands, its cause, what keeps it from being worked on, and the tree of causes."""
+    lines = [_head(value), *_reasons(value)]
+    if held := value.get("held_up"):
+        lines += _held_up(held, value)
+    lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]
+    if top := value.get("tree"):
+        lines += _tree(top, depth=1)
+    if shows_all:
+        lines += [f"source: {_source(s)}" for s in value["sources"]]
+        lines += [f"reads {name} {mode['mode']}: {mode['reason']}" for name, mode in value["modes"].items()]
+    lines += [f"volatile: {_construct(found)}" for found in value.get("volatile") or ()]
+    lines += [f"logic: {value['logic']}"] if value.get("logic") else []
+    lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
+    return [Lines((*lines, *failure(value.get("error"))))]
+
+
+def _head(value: WhyAnswer) -> str:
+    name = value["dataset"] + (f"/{value['partition']}" if value["partition"] else "")
+    generation = f", generation {value['generation']}" if value["generation"] else ""
+    return f"{name} is {value['state']}{generation}"
+
+
+def _reasons(value: WhyAnswer) -> Iterator[str]:
+    """The cause, and what else is said of it."""
+    if value["sentence"]:
+        yield f"cause: {value['sentence']}"
+    is_told = value["held_up"] is not None or value["reason"].startswith("it is up to date")
+    if value["reason"] and not is_told:
+        yield value["reason"]
+
+
+def _held_up(held: WhyHeldUp, value: WhyAnswer) -> Iterator[str]:
+    """Why nothing is done now. The error of the dataset itself comes last, in whole."""
+    yield f"held up: {held['sentence']}"
+    if held["fix"]:
+        yield f"  to go on: {held['fix']}"
+    if held["dataset"] != value["dataset"]:
+        yield from failure(held["error"], held["dataset"])
+
+
+def _tree(node: WhyNode, depth: int) -> Iterator[str]:
+    """A dataset, and below it the inputs that led to it."""
+    yield f"{'  ' * depth}{_node(node)}"
+    for above in node["inputs"]:
+        yield from _tree(above, depth + 1)
+
+
+def _node(node: WhyNode) -> str:
+    dataset, sentence = node["dataset"], node["sentence"]
+    parts = [sentence if sentence.startswith(f"{dataset} ") else f"{dataset}: {sentence}"]
+    if any(node["partitions"]):
+        parts.append(f"in {_partitions(node)}")
+    if node["repeated"]:
+        parts.append("see above")
+    elif node["at"] and not node["pending"]:
+        parts.append(f"generation {node['generation']} at {node['at'][:19].replace('T', ' ')}Z")
+    return "; ".join(parts)
+
+
+def _partitions(node: WhyNode) -> str:
+    """The first of them, and how many more there are."""
+    shown = node["partitions"][:PARTITIONS_SHOWN]
+    names = ", ".join(key or "(whole)" for key in shown)
+    rest = max(node["count"], len(node["partitions"])) - len(shown)
+    return names + (f", ... {rest} more" if rest > 0 else "")
+
+
+def _construct(found: VolatileConstruct) -> str:
+    place = f"line {found['line']}" + (f" of {found['file']}" if found.get("file") else "")
+    return f"{found['construct']} at {place}"
+
+
+def _source(source: SourceOrigin) -> str:
+    objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
+    return f"{source['dataset']} of {source['location']}{objects}"

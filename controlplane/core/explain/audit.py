@@ -1,0 +1,45 @@
+"""Who applied a revision, forced a dataset, or paused it: read off the newest audited changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from controlplane.core.compile.nodes import paused_by
+from controlplane.core.model.revisions import Change, Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """`changes`: the newest ones, newest first; `revisions`: the live ones, by dataflow."""
+
+    changes: tuple[Change, ...] = ()
+    revisions: Mapping[str, Revision] = field(default_factory=dict)
+
+    def applied_by(self, dataflow: str, number: int) -> str:
+        """Empty where it is too long ago."""
+        live = self.revisions.get(dataflow)
+        if live is not None and live.number == number:
+            return live.actor
+        applied = self._of("apply", {dataflow})
+        return next((change.actor for change in applied if change.after == number), "")
+
+    def forced(self, dataset: str, by: float) -> Change | None:
+        """The last wish before this time that all of the dataset is made anew."""
+        wishes = self._of("refresh", _names(dataset))
+        return next((change for change in wishes if change.at <= by and _is_forcing(change)), None)
+
+    def paused(self, names: Iterable[str]) -> Change | None:
+        """The last pause of one of these names."""
+        return next(iter(self._of("pause", set(names))), None)
+
+    def _of(self, action: str, targets: set[str]) -> Iterable[Change]:
+        return (change for change in self.changes if change.action == action and change.target in targets)
+
+
+def _names(dataset: str) -> set[str]:
+    return {*paused_by(dataset), "*"}
+
+
+def _is_forcing(change: Change) -> bool:
+    return isinstance(change.after, Mapping) and bool(change.after.get("force"))

@@ -1,0 +1,275 @@
+"""The tree of causes: what changed, or is to change, in a dataset, and in each input that led to it.
+
+    pending    the plan has work on the dataset: what differs between its state and what there is now
+    settled    it went from one state to another one: what differs between these two
+
+An input is explained by the same two: by what is pending of it, else by the step that the dataset saw of it. Inputs
+that did not change are left out, or told as unchanged. Does not belong here: what keeps work from being done (held_up).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.core.compile.nodes import Desired, Sink, Slot, Source, Transform
+from controlplane.core.explain import words
+from controlplane.core.explain.audit import Audit
+from controlplane.core.explain.steps import (
+    Partitions,
+    StatesOf,
+    Step,
+    changed_keys,
+    differences,
+    last_step,
+    own_cause,
+    read_of,
+    step_between,
+)
+from controlplane.core.model.states import Cause, Consumed, State
+from controlplane.core.plan import Because, Decision, Item, Snapshot
+
+OBJECTS = "objects"  # the input of a read component: its listing
+UNKNOWN = "its states before that are not kept any more"
+
+
+@dataclass(frozen=True, slots=True)
+class CauseNode:
+    """One dataset in the tree of causes. `roots`: causes that begin here or above it, in words.
+
+    `cause` is None where it has not changed. One that stands elsewhere in the tree is `repeated`, without its inputs.
+    """
+
+    dataset: str
+    cause: Cause | None
+    sentence: str
+    items: tuple[Item, ...] = ()
+    generation: int | None = None
+    at: float | None = None
+    is_pending: bool = False
+    is_repeated: bool = False
+    roots: tuple[str, ...] = ()
+    inputs: tuple[CauseNode, ...] = ()
+
+
+@dataclass(slots=True)
+class Explaining:
+    """What is known of a branch. `shows_all`: unchanged inputs, too."""
+
+    world: Snapshot
+    desired: Desired
+    decisions: dict[str, Decision]
+    states: StatesOf
+    audit: Audit
+    now: float
+    shows_all: bool = False
+    seen: dict[str, CauseNode] = field(default_factory=dict)
+
+    # --- one dataset ------------------------------------------------------------------------------
+
+    def of(self, dataset: str, partition: str | None) -> CauseNode | None:
+        """Why there is work on a dataset, or on one partition; else how it came to be as it is."""
+        node, partitions = self.desired.nodes[dataset], None if partition is None else (partition,)
+        if self.work_on(dataset, partitions):
+            return self.pending(dataset, partitions)
+        if isinstance(node, Sink):
+            above = self.of(node.source, partition)
+            return above and CauseNode(
+                dataset, "sync", f"it follows {node.source}", roots=above.roots, at=above.at, inputs=(above,)
+            )
+        step = last_step(self.world.nodes, self.states(dataset), partition)
+        return None if step is None else self.settled(node, step, partitions)
+
+    def work_on(self, dataset: str, partitions: Partitions) -> tuple[Item, ...]:
+        decision = self.decisions.get(dataset)
+        return touching(decision, partitions) if decision else ()
+
+    # --- work that is left ------------------------------------------------------------------------
+
+    def pending(self, dataset: str, partitions: Partitions) -> CauseNode:
+        items, state = self.work_on(dataset, partitions), self.world.state(dataset)
+        found = CauseNode(
+            dataset, items[0].cause, "", items, generation=state.generation if state else None, is_pending=True
+        )
+        if repeated := self._repeated(found):
+            return repeated
+        match self.desired.nodes[dataset]:
+            case Source() as node:
+                return self._keep(self._pending_source(node, found, state, partitions))
+            case Transform() as node:
+                above = list(self._pending_inputs(node, state, partitions))
+                cause = items[0].cause if state else "missing"
+                return self._keep(_with_inputs(found, self._pending_own(node, cause), above, is_new=state is None))
+            case Sink(source=source):
+                above = [self.pending(source, partitions)] if self.work_on(source, partitions) else []
+                own = "" if above else f"{source} has rows that the copy lacks"
+                return self._keep(_with_inputs(found, own, above))
+
+    def _pending_own(self, node: Source | Transform, cause: Cause) -> str:
+        if cause in ("input", "removed"):
+            return ""
+        return words.of_own(node, cause, self.audit, revision=node.revision, at=self.now)
+
+    def _pending_source(self, node: Source, found: CauseNode, state: State | None, partitions: Partitions) -> CauseNode:
+        own, listing = self._pending_own(node, found.items[0].cause), self.world.listing(node.listing)
+        if listing is None or listing.root is None:
+            return _leaf(found, f"{node.dataset} was not listed yet")
+        if own or state is None:
+            return _leaf(found, own)
+        before = state.inputs[OBJECTS].root
+        if before == listing.root:
+            return replace(found, sentence="it is to be listed")  # which may come to nothing
+        objects = differences(self.world.nodes, before, listing.root, partitions, by_key=False)
+        return _leaf(found, words.of_objects(node, objects))
+
+    def _pending_inputs(self, node: Transform, state: State | None, partitions: Partitions) -> Iterator[CauseNode]:
+        for slot in node.slots:
+            read = read_of(self.world.nodes, state, slot, partitions) if state else None
+            if self.work_on(slot.dataset, read):
+                yield self.pending(slot.dataset, read)
+                continue
+            now, used = self.world.state(slot.dataset), state.inputs.get(slot.name) if state else None
+            if now is None or used is None:
+                continue
+            after = replace(used, root=now.root)
+            yield from self._input(slot, used, after, at=self.now, partitions=read)
+
+    # --- steps that were made ---------------------------------------------------------------------
+
+    def settled(self, node: Source | Transform, step: Step, partitions: Partitions) -> CauseNode:
+        """How a dataset went from one state to another one."""
+        newer = step.newer
+        found = CauseNode(node.dataset, newer.cause, "", generation=newer.generation, at=newer.at)
+        if repeated := self._repeated(found):
+            return repeated
+        keys = changed_keys(self.world.nodes, step, partitions)
+        because = tuple(_because(node, step))
+        item = Item(node.dataset, "compute", newer.cause, certain=True, tasks=0, keys=keys, because=because)
+        found = replace(found, items=(item,))
+        cause = own_cause(node, step)
+        own = ""
+        if cause is not None:
+            own = words.of_own(node, cause, self.audit, revision=newer.revision, at=newer.at)
+        elif not step.is_known:
+            own = f"{node.dataset} changed at {words.instant(newer.at)}; {UNKNOWN}"
+        if isinstance(node, Source):
+            return self._keep(self._settled_source(node, found, step, own, partitions))
+        above = list(self._settled_inputs(node, step, partitions))
+        return self._keep(_with_inputs(found, own, above, is_new=step.is_first))
+
+    def _settled_source(
+        self, node: Source, found: CauseNode, step: Step, own: str, partitions: Partitions
+    ) -> CauseNode:
+        """Its keys are those of its listings, which are not kept as long as what was made of them."""
+        if step.older is None and not step.is_first:
+            return _leaf(found, own)
+        is_remade = bool(own)
+        objects = differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=is_remade)
+        told = words.of_objects(node, objects)
+        if step.is_first and partitions is None:
+            return replace(_leaf(found, own), sentence=told or own)
+        if step.is_first:
+            return _leaf(found, told)
+        return _leaf(found, words.and_list([part for part in (own, told) if part]))
+
+    def _settled_inputs(self, node: Transform, step: Step, partitions: Partitions) -> Iterator[CauseNode]:
+        if not step.is_known:
+            return
+        older = step.older.inputs if step.older else {}
+        for slot in node.slots:
+            after = step.newer.inputs.get(slot.name)
+            if after is not None:
+                read = read_of(self.world.nodes, step.newer, slot, partitions)
+                yield from self._input(slot, older.get(slot.name), after, at=step.newer.at, partitions=read)
+
+    def _input(
+        self, slot: Slot, before: Consumed | None, after: Consumed, at: float, partitions: Partitions
+    ) -> Iterator[CauseNode]:
+        """An input that a dataset has seen in two states, or first in the second one."""
+        node = self.desired.nodes[slot.dataset]
+        if isinstance(node, Sink):
+            return
+        step = None
+        if before is None or before.root != after.root:
+            step = step_between(self.states(slot.dataset), before.root if before else None, after.root, at)
+        if step is None or not self._is_cause(step, before, partitions):
+            if self.shows_all:
+                yield CauseNode(slot.dataset, None, "unchanged")
+            return
+        yield self.settled(node, step, partitions)
+
+    def _is_cause(self, step: Step, before: Consumed | None, partitions: Partitions) -> bool:
+        """What was there before a dataset first read it is no cause of that."""
+        if before is None and not step.is_first:
+            return False
+        if partitions is None or step.older is None:
+            return True
+        return bool(differences(self.world.nodes, step.before, step.newer.root, partitions, by_key=False).keys)
+
+    # --- each once --------------------------------------------------------------------------------
+
+    def _repeated(self, found: CauseNode) -> CauseNode | None:
+        before = self.seen.get(found.dataset)
+        if before is None:
+            self.seen[found.dataset] = found
+            return None
+        return replace(before, inputs=(), items=(), is_repeated=True)
+
+    def _keep(self, found: CauseNode) -> CauseNode:
+        self.seen[found.dataset] = found
+        return found
+
+
+def touching(decision: Decision, partitions: Partitions) -> tuple[Item, ...]:
+    """The work on a dataset that may be about one of these partitions."""
+    if partitions is None:
+        return decision.items
+    return tuple(item for item in decision.items if _touches(item, partitions))
+
+
+def _touches(item: Item, partitions: Sequence[str]) -> bool:
+    if item.keys.trees or not item.keys.count:
+        return True
+    return any(key in item.keys.listed for key in partitions)
+
+
+def _leaf(found: CauseNode, sentence: str) -> CauseNode:
+    return replace(found, sentence=sentence, roots=(sentence,) if sentence else ())
+
+
+def _with_inputs(found: CauseNode, own: str, above: Sequence[CauseNode], *, is_new: bool = False) -> CauseNode:
+    """With the inputs that changed. A cause of its own comes first; what had never been there needs no other one."""
+    changed = [node for node in above if node.cause is not None]
+    if is_new:
+        return replace(found, sentence=own, roots=(own,), inputs=tuple(above))
+    parts = [own] if own else []
+    roots = [own] if own else []
+    certain = [node for node in changed if node.roots]
+    for node in certain:
+        roots += node.roots
+    if certain:
+        parts.append(words.of_inputs([node.dataset for node in certain]))
+    elif not own:
+        parts.append(words.of_possible([node.dataset for node in changed]))
+    return replace(found, sentence=words.and_list(parts), roots=tuple(dict.fromkeys(roots)), inputs=tuple(above))
+
+
+def _because(node: Source | Transform, step: Step) -> Iterator[Because]:
+    older = step.older.inputs if step.older else {}
+    for name, consumed in step.newer.inputs.items():
+        used = older.get(name)
+        if "/" in name:  # the index of an input, which follows it
+            continue
+        if used is None or used.root != consumed.root:
+            origin = node.location if isinstance(node, Source) else consumed.dataset
+            yield Because(origin, used.root if used else None, consumed.root)
+
+
+def nearest_first(top: CauseNode | None) -> tuple[CauseNode, ...]:
+    """All nodes that changed, each dataset once."""
+    found: list[CauseNode] = []
+    layer = [top] if top is not None else []
+    while layer:
+        found += [node for node in layer if node.cause is not None and not node.is_repeated]
+        layer = [above for node in layer for above in node.inputs]
+    return tuple(found)

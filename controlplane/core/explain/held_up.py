@@ -1,0 +1,96 @@
+"""What keeps work from being done: a pause, something that is waited for, a dataset upstream that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from controlplane.core.compile.nodes import Desired, Node, paused_by
+from controlplane.core.explain import words
+from controlplane.core.explain.audit import Audit
+from controlplane.core.explain.lineage import upstream
+from controlplane.core.plan import Decision
+
+LOOKED_AT = 1_000  # datasets, nearest first
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """`dataset`: where it begins. `fix`: what ends it; empty where nothing has to be done."""
+
+    dataset: str
+    sentence: str
+    fix: str = ""
+
+
+def held_up(
+    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
+) -> HeldUp | None:
+    """Of a dataset that is paused, blocked, waiting or failed, or that reads one which is paused; None of others."""
+    decision = decisions[dataset]
+    match decision.status:
+        case "paused":
+            return _paused(desired.nodes[dataset], audit, paused)
+        case "blocked":
+            return _blocked(desired, decisions, audit, decision, paused)
+        case "waiting":
+            return _waiting(decision)
+        case "failed":
+            return _failed(decision)
+        case _:
+            return _paused_above(desired, decisions, audit, dataset, paused)
+
+
+def _paused_above(
+    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
+) -> HeldUp | None:
+    """The nearest dataset upstream that is paused: what comes after it follows nothing new."""
+    for name in islice(upstream(desired, dataset), LOOKED_AT):
+        if name in decisions and decisions[name].status == "paused":
+            return _paused(desired.nodes[name], audit, paused)
+    return None
+
+
+def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:
+    if node.component.paused:
+        place = node.component.place
+        fix = "remove `paused: true`, and apply the blueprint"
+        return HeldUp(node.dataset, f"paused in its blueprint ({place.file}:{place.line})", fix)
+    names = sorted(paused_by(node.dataset) & paused)
+    fix = " && ".join(f"headgate resume {name}" for name in names)
+    change = audit.paused(names)
+    if change is None:
+        return HeldUp(node.dataset, "paused by an operator", fix)
+    return HeldUp(node.dataset, f"{change.target} was paused by {change.actor} at {words.instant(change.at)}", fix)
+
+
+def _blocked(
+    desired: Desired, decisions: Mapping[str, Decision], audit: Audit, decision: Decision, paused: frozenset[str]
+) -> HeldUp:
+    """By the first one upstream that is not blocked itself."""
+    blocker, seen = decision, set[str]()
+    while blocker.status == "blocked" and blocker.blocked_by in decisions and blocker.dataset not in seen:
+        seen.add(blocker.dataset)
+        blocker = decisions[blocker.blocked_by]
+    above = held_up(desired, decisions, audit, blocker.dataset, paused) if blocker.status != "blocked" else None
+    if above is None:
+        return HeldUp(blocker.dataset, f"{blocker.dataset} is {blocker.status}")
+    return HeldUp(above.dataset, f"{above.dataset} is {blocker.status}: {above.sentence}", above.fix)
+
+
+def _waiting(decision: Decision) -> HeldUp:
+    is_loss = "--accept-deletes" in decision.reason
+    fix = f"headgate refresh {decision.dataset} --accept-deletes" if is_loss else ""
+    return HeldUp(decision.dataset, decision.reason, fix)
+
+
+def _failed(decision: Decision) -> HeldUp:
+    error = decision.error
+    first = error["message"].strip().splitlines()[:1] if error else []
+    sentence = ": ".join(part for part in (decision.reason, *first) if part)
+    if error is None:
+        return HeldUp(decision.dataset, sentence)
+    again = f"headgate retry {decision.dataset}"
+    fix = f"correct it and apply; or `{again}`" if error["kind"] == "user" else again
+    return HeldUp(decision.dataset, sentence, fix)

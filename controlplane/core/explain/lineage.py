@@ -1,0 +1,89 @@
+"""What is upstream of a dataset, the source objects behind it, and why a fold reached a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from controlplane.core import tree
+from controlplane.core.compile import fold
+from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.errors import CorruptNode
+from controlplane.core.explain.steps import differs
+from controlplane.core.model.answers import SourceOrigin
+from controlplane.core.model.states import State
+from controlplane.core.plan import Snapshot
+
+SHOWN_OBJECTS = 20
+
+
+def upstream(desired: Desired, dataset: str) -> Iterator[str]:
+    """The dataset and everything it is computed from, nearest first, each once."""
+    seen, queue = {dataset}, [dataset]
+    while queue:
+        current = queue.pop(0)
+        yield current
+        for above in _inputs(desired, current):
+            if above not in seen:
+                seen.add(above)
+                queue.append(above)
+
+
+def _inputs(desired: Desired, dataset: str) -> Sequence[str]:
+    match desired.nodes[dataset]:
+        case Transform(slots=slots):
+            return [s.dataset for s in slots]
+        case Sink(source=source):
+            return [source]
+        case _:
+            return []
+
+
+def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | None = None) -> list[SourceOrigin]:
+    """Source objects behind a dataset; with a partition, those of that key where every step keeps partitions."""
+    found: list[SourceOrigin] = []
+    for name in upstream(desired, dataset):
+        node, state = desired.nodes[name], world.state(name)
+        if not isinstance(node, Source) or state is None:
+            continue
+        keys = [partition] if partition is not None and _kept(desired, dataset, name) else []
+        there = tree.lookup(world.nodes, state.inputs["objects"].root, keys)
+        parts = world.source_partitions({node.listing: list(there)})[node.listing]
+        objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
+        found.append({"dataset": name, "location": node.location, "objects": list(objects)})
+    return found
+
+
+def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | None) -> str:
+    """In words, why the newest change of a fold reached a partition whose inputs are the same; else nothing."""
+    node = desired.nodes[dataset]
+    if partition is None or not isinstance(node, Transform) or node.fold is None:
+        return ""
+    steps = ((a, b) for a, b in pairwise(world.history(dataset)) if a.root != b.root)
+    newer, older = next(steps, (None, None))
+    if newer is None or older is None or not differs(world.nodes, newer.root, older.root, partition):
+        return ""
+    if _is_input_changed(world, node, newer, older, partition):
+        return ""
+    before = tree.before(world.nodes, newer.root, partition)
+    return fold.in_words(node.fold, partition, before.key if before else None)
+
+
+def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: State, partition: str) -> bool:
+    """True also where that is not known any more."""
+    each = [s.name for s in node.slots if s.mode == "each" and s.name in older.inputs]
+    pairs = [(newer.inputs[name].root, older.inputs[name].root) for name in each]
+    try:
+        return any(differs(world.nodes, now, then, partition) for now, then in pairs)
+    except CorruptNode:  # a tree that only an older state has read may have been collected
+        return True
+
+
+def _kept(desired: Desired, dataset: str, source: str) -> bool:
+    """Every step from the source to the dataset reads through `each`."""
+    if dataset == source:
+        return True
+    node = desired.nodes[dataset]
+    if not isinstance(node, Transform):
+        return False
+    return any(s.mode == "each" and _kept(desired, s.dataset, source) for s in node.slots)

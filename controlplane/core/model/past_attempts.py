@@ -1,0 +1,105 @@
+"""Attempts that are over: what each took, and what came of it; and what a task costs by them.
+
+Does not belong here: attempts that run (`tasks.Attempt`), and how these are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal, TypeAlias
+
+from dataplane.contract.kinds import Kind
+
+Outcome: TypeAlias = Literal["done", "failed", "retried"]
+"""What became of an attempt: all of its tasks are done; one failed; or none failed and one goes back to the queue."""
+
+COST_ATTEMPTS = 200  # the newest ones of a dataset, by which its cost is told
+COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")  # kinds whose cost a plan asks for
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """An attempt that is over, as one branch sees it. One whose tasks several branches demand is there for each.
+
+    `tasks` counts what was claimed, `done` what was taken in: with tasks of a fold that nobody had claimed.
+    None: it is not known, as of a driver that ended without a report.
+    """
+
+    id: str
+    branch: str  # empty: no branch demanded its tasks any more
+    kind: Kind
+    dataset: str
+    partition: str  # the first of those that were claimed
+    driver: str
+    queued_at: float  # of the first of its tasks
+    started_at: float
+    ended_at: float
+    seconds: float | None  # that its driver or worker was at it
+    outcome: Outcome
+    tasks: int
+    done: int
+    failed: int
+    rows: int  # written
+    bytes_written: int
+    bytes_read: int | None
+    spark_jobs: int | None
+    spark_stages: int | None
+    spark_ui: str | None  # the address of Spark's pages; they end with the driver
+    event_log: str | None  # where Spark's event log lies
+    error: str | None  # the condition of the first task that did not succeed
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one task of a dataset took, by its last attempts that succeeded: each attempt's share for one of its tasks.
+
+    Seconds are those of the 10th, 50th and 90th percentile; `rows` and `bytes` are what a task wrote, by the median.
+    """
+
+    seconds_p10: float
+    seconds: float
+    seconds_p90: float
+    rows: float
+    bytes: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One attempt's share for one of its tasks."""
+
+    seconds: float
+    rows: float
+    bytes: float
+
+
+def share(seconds: float, done: int, rows: int, bytes_written: int) -> Share:
+    return Share(seconds / done, rows / done, bytes_written / done)
+
+
+def is_measured(attempt: PastAttempt) -> bool:
+    """Whether it says what a task costs."""
+    if attempt.kind not in COMPUTING or attempt.outcome != "done":
+        return False
+    return attempt.seconds is not None and attempt.done > 0
+
+
+def cost(shares: Iterable[Share]) -> Cost:
+    """Of at least one share."""
+    known = list(shares)
+    seconds = sorted(one.seconds for one in known)
+    return Cost(
+        seconds_p10=quantile(seconds, 0.1),
+        seconds=median(seconds),
+        seconds_p90=quantile(seconds, 0.9),
+        rows=median(one.rows for one in known),
+        bytes=median(one.bytes for one in known),
+        attempts=len(known),
+    )
+
+
+def quantile(ascending: Sequence[float], part: float) -> float:
+    """The value that this part of the others does not exceed (the nearest rank)."""
+    return ascending[round(part * (len(ascending) - 1))]

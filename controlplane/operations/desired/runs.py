@@ -1,0 +1,50 @@
+"""Beginning a run: store blueprints, and ask for a listing of all that they read.
+
+Does not belong here: working on it (the loop), and how it stands (`inspect.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.core.model.answers import RunBegun
+from controlplane.core.model.events import Event
+from controlplane.core.model.revisions import Change
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints, controls
+from controlplane.operations.desired.blueprints import Source
+
+
+def begin(ctx: Context, branch: str, sources: Sequence[Source], *, accept_deletes: bool = False) -> RunBegun:
+    """Store these dataflows and list every source of theirs and of their upstream, whatever `refresh` says.
+
+    What had failed before is told and not yet tried again: the new listings may replace it. Raises what
+    `blueprints.apply` raises, and then nothing was stored.
+    """
+    with ctx.store.read(ctx.namespace) as tx:
+        since = tx.last_event()
+    revisions = blueprints.apply(ctx, branch, sources)["revisions"]
+    for flow in revisions:
+        controls.refresh(ctx, branch, flow, accept_deletes=accept_deletes)
+    stuck = {flow: controls.failed(ctx, branch, flow) for flow in revisions}
+    failed = {flow: sorted(key.hex() for key in keys) for flow, keys in stuck.items() if keys}
+    return {"since": since, "revisions": revisions, "failed": failed}
+
+
+def note(ctx: Context, branch: str, begun: RunBegun) -> None:
+    """In the audit and the events: who ran what."""
+    flows = list(begun["revisions"])
+    with ctx.store.begin(ctx.namespace) as tx:
+        tx.put_change(
+            Change(
+                ctx.actor,
+                ctx.request_id,
+                "run",
+                target=", ".join(flows),
+                before=None,
+                after={"dataflows": flows},
+                at=tx.now(),
+                branch=branch,
+            )
+        )
+        tx.put_events([Event("operator.run", flow, 1, {"actor": ctx.actor}, branch=branch) for flow in flows])

@@ -1,0 +1,44 @@
+"""How a run stands that a service works on. Changes nothing.
+
+Does not belong here: beginning one (`desired.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controlplane.core.model.answers import DatasetStatus, RunProgress, TargetStatus
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import overview
+from controlplane.ports.store import Tx
+
+MOVING = ("stale", "building")  # states that the loop has yet to do something about
+
+
+def progress(ctx: Context, branch: str, flows: Sequence[str], since: int | None = None) -> RunProgress:
+    """What was done of these dataflows and their upstream after an event, and how they stand; of all if none is named.
+    `since` is the newest event by default. Raises NotFound for a dataflow that is not declared."""
+    with ctx.store.read(ctx.namespace) as tx:
+        newest = tx.last_event()
+        start = newest if since is None else since
+        under_way = sum(tx.backlog().values())
+        began = _began(tx, branch, start)
+        spark = [driver for driver in tx.drivers() if driver.kind == "driver"]
+    found = overview.summary(ctx, branch, flows, start, is_shared=True)
+    return {
+        **found,
+        "since": start,
+        "settled": not is_moving([*found["datasets"], *found["targets"]]),
+        "under_way": under_way,
+        "spark_started": began is not None and any(driver.at >= began for driver in spark),
+    }
+
+
+def is_moving(things: Iterable[DatasetStatus | TargetStatus]) -> bool:
+    return any(thing["state"] in MOVING for thing in things)
+
+
+def _began(tx: Tx, branch: str, since: int) -> float | None:
+    """When the first event after `since` was told; None if nothing has happened."""
+    first = tx.events(branch, since, 1)
+    return first[0].at if first else None

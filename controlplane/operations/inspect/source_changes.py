@@ -1,0 +1,143 @@
+"""What sources hold that datasets do not: counts and first names, from trees of listings.
+
+Does not belong here: having them listed (`work.listing_requests`), and what follows from it (`core.plan`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.answers import SourceChange, SourceCounts, SourceObjectChange
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.plan import Plan
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import views
+from controlplane.operations.planning.snapshot import StoreSnapshot
+from controlplane.operations.work.listing_requests import ListingRequests
+from controlplane.ports.store import Tx
+
+SHOWN = 10  # objects of a source
+Change: TypeAlias = Literal["added", "changed", "removed"]
+ALL_SEEN: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """How a listing differs from a root. `first` are the first keys."""
+
+    counts: SourceCounts
+    first: Sequence[tuple[str, Change]]
+
+
+NONE = _Difference({"added": 0, "changed": 0, "removed": 0}, ())
+
+
+def of_plan(plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
+    """Of the sources of a plan: how they differ from what their datasets were made of."""
+    nodes = [n for d in plan.decisions if isinstance(n := facts.desired.nodes[d.dataset], Source) and not n.output]
+    return _told(facts.tx, facts.nodes, nodes, {n.dataset: _consumed(facts, n) for n in nodes}, unseen)
+
+
+def of_requests(ctx: Context, requests: ListingRequests, unseen: Mapping[str, str] = ALL_SEEN) -> list[SourceChange]:
+    """Of sources that were listed just now: how they differ from what was known before."""
+    roots = {node.dataset: _root(requests.before.get(node.listing)) for node in requests.nodes}
+    with ctx.store.read(ctx.namespace) as tx:
+        return _told(tx, tx, requests.nodes, roots, unseen)
+
+
+def as_of(listing: Listing | None) -> str | None:
+    """When the location was last looked at; None where that was never, or failed the last time."""
+    return None if listing is None or listing.error is not None else views.when(listing.at)
+
+
+def _consumed(facts: StoreSnapshot, node: Source) -> bytes:
+    """The root of the listing that the dataset was made of."""
+    state = facts.state(node.dataset)
+    if state is None or "objects" not in state.inputs:
+        return tree.EMPTY_ROOT
+    return state.inputs["objects"].root
+
+
+def _root(listing: Listing | None) -> bytes:
+    return tree.EMPTY_ROOT if listing is None or listing.root is None else listing.root
+
+
+def _told(
+    tx: Tx, nodes: tree.NodeStore, sources: Sequence[Source], before: Mapping[str, bytes], unseen: Mapping[str, str]
+) -> list[SourceChange]:
+    known = tx.listings({node.listing for node in sources})  # what a planner keeps does not say when it was confirmed
+    found = {n.dataset: _difference(nodes, before[n.dataset], known.get(n.listing)) for n in sources}
+    names = _names(tx, sources, found)
+    return [
+        {
+            "dataset": node.dataset,
+            "location": node.location,
+            "as_of": as_of(known.get(node.listing)),
+            "changed": found[node.dataset].counts,
+            "objects": names[node.dataset],
+            "problem": unseen.get(node.dataset) or _problem(known.get(node.listing)),
+        }
+        for node in sources
+    ]
+
+
+def _problem(listing: Listing | None) -> str | None:
+    if listing is None or listing.is_awaited:
+        return None
+    if listing.error is not None:
+        return f"the listing failed: {listing.error['message']}"
+    if listing.held and "lost" in listing.held:
+        lost, before = listing.held["lost"], listing.held["before"]
+        return f"the listing lost {lost} of {before} partitions and waits for `headgate refresh --accept-deletes`"
+    return None
+
+
+# --- differences ------------------------------------------------------------------------------------
+
+
+def _difference(nodes: tree.NodeStore, before: bytes, listing: Listing | None) -> _Difference:
+    """Of a source that was never listed nothing is known to have changed."""
+    if listing is None or listing.root is None or listing.root == before:
+        return NONE
+    if before == tree.EMPTY_ROOT:
+        return _all_added(nodes, listing.root)
+    counts, first = Counter[Change](), list[tuple[str, Change]]()
+    for change in tree.diff(nodes, before, listing.root):
+        kind: Change = "added" if change.before is None else "removed" if change.after is None else "changed"
+        counts[kind] += 1
+        if len(first) < SHOWN:
+            first.append((change.key, kind))
+    told: SourceCounts = {"added": counts["added"], "changed": counts["changed"], "removed": counts["removed"]}
+    return _Difference(told, first)
+
+
+def _all_added(nodes: tree.NodeStore, root: bytes) -> _Difference:
+    """Without a look at each of them."""
+    count = tree.totals(nodes, root).partitions
+    first: list[tuple[str, Change]] = [(entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)]
+    return _Difference({"added": count, "changed": 0, "removed": 0}, first)
+
+
+def _names(tx: Tx, sources: Iterable[Source], found: Mapping[str, _Difference]) -> dict[str, list[SourceObjectChange]]:
+    """By dataset. What is gone has its partition key only."""
+    keys: dict[bytes, list[str]] = {}
+    for node in sources:
+        present = [key for key, kind in found[node.dataset].first if kind != "removed"]
+        if present:
+            keys.setdefault(node.listing, []).extend(present)
+    parts = tx.partitions_of(keys) if keys else {}
+    return {n.dataset: list(_objects(found[n.dataset].first, parts.get(n.listing, {}))) for n in sources}
+
+
+def _objects(first: Iterable[tuple[str, Change]], parts: Mapping[str, SourcePartition]) -> Iterator[SourceObjectChange]:
+    for key, kind in first:
+        part = parts.get(key)
+        objects = part.objects if part is not None else ()
+        yield {"name": objects[0]["name"] if len(objects) == 1 else key, "change": kind}

@@ -1,0 +1,89 @@
+"""What is kept of an attempt that is over: how long it took, what it wrote, what became of its tasks.
+
+Does not belong here: what its results change (`recording`), and what is made of many attempts (`inspect`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.past_attempts import Outcome, PastAttempt
+from controlplane.core.model.tasks import Attempt, By
+from dataplane.contract.results import Measures, Output, TaskResult, WriteAnswer, output_results
+
+
+@dataclass(frozen=True, slots=True)
+class CameTo:
+    """What an attempt came to: what became of each task, and the results that were taken in."""
+
+    by: By
+    outcomes: Mapping[bytes, Outcome]
+    taken: Sequence[TaskResult]
+    error: str | None
+
+
+def of(
+    attempt: Attempt, came_to: CameTo, measures: Measures, branches: Collection[str], now: float
+) -> list[PastAttempt]:
+    """One for each of the branches; of no branch, where none demands its tasks any more."""
+    counts = Counter(came_to.outcomes.values())
+    rows, size = _written(attempt, came_to.taken)
+    return [
+        PastAttempt(
+            id=attempt.id,
+            branch=branch,
+            kind=attempt.kind,
+            dataset=attempt.dataset,
+            partition=attempt.partition,
+            driver=attempt.driver,
+            queued_at=attempt.queued_at,
+            started_at=attempt.at,
+            ended_at=now,
+            seconds=_seconds(attempt, came_to, measures, now),
+            outcome=_outcome(counts),
+            tasks=len(attempt.tasks),
+            done=counts["done"],
+            failed=counts["failed"],
+            rows=rows,
+            bytes_written=size,
+            bytes_read=measures.get("bytes_read"),
+            spark_jobs=measures.get("spark_jobs"),
+            spark_stages=measures.get("spark_stages"),
+            spark_ui=measures.get("spark_ui"),
+            event_log=measures.get("event_log"),
+            error=came_to.error,
+        )
+        for branch in sorted(branches) or [NO_BRANCH]
+    ]
+
+
+def _outcome(counts: Mapping[Outcome, int]) -> Outcome:
+    if counts["failed"]:
+        return "failed"
+    return "retried" if counts["retried"] else "done"
+
+
+def _seconds(attempt: Attempt, came_to: CameTo, measures: Measures, now: float) -> float | None:
+    """Its driver knows best. A driver of an earlier version says nothing: then it is the time from claim to report. Of
+    one that ended without a report nothing is known, as it may have been gone for long."""
+    told = measures.get("seconds")
+    if told is not None:
+        return told
+    return now - attempt.at if came_to.by == "executed" else None
+
+
+def _written(attempt: Attempt, taken: Sequence[TaskResult]) -> tuple[int, int]:
+    """Rows and bytes that were written."""
+    if attempt.kind == "write":
+        answers = [cast("WriteAnswer", one["result"]) for one in taken if one.get("result")]
+        return sum(a.get("rows", 0) for a in answers), sum(a.get("bytes", 0) for a in answers)
+    files = [file for one in taken for output in _outputs(one) for file in output["files"]]
+    return sum(file["rows"] for file in files), sum(file["size"] for file in files)
+
+
+def _outputs(result: TaskResult) -> list[TaskResult | Output]:
+    return list(output_results(result).values()) if "files" in result else []

@@ -1,0 +1,113 @@
+"""Listings that somebody asks for and waits for: of sources that are declared, or only proposed.
+
+What a proposed source lists is stored under the id of its listing, as any listing is: the dataflow itself is not.
+Does not belong here: waiting (api), and what a plan says of the sources (`inspect.source_changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.core.compile.nodes import Source, is_paused
+from controlplane.core.model.leases import LOOP
+from controlplane.core.model.sources import Listing
+from controlplane.operations.context import Context
+from controlplane.operations.work import listings
+from controlplane.ports.store import Tx
+
+PAUSED = "not looked at: it is paused"
+ON_REQUEST = (
+    "not looked at: its `refresh` is manual, and a service would compute what is found (`headgate refresh` asks)"
+)
+UNSEEN = "not looked at: no worker was through with it in {timeout_s:g} s; it is told as it was before"
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequests:
+    """One look at some sources. `numbers`: of each listing the request that has to be served. `before`: what was known
+    of them. `unseen`: why a dataset's source is not looked at."""
+
+    branch: str
+    nodes: tuple[Source, ...]
+    numbers: Mapping[bytes, int]
+    before: Mapping[bytes, Listing]
+    unseen: Mapping[str, str]
+
+
+def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
+    """Have workers list these sources, each location once. Plans go on with what is known meanwhile. What is paused is
+    left alone, and so is what a service lists on request only: it would compute what is found."""
+    sources = [node for node in nodes if not node.output]
+    with ctx.store.begin(ctx.namespace) as tx:
+        unseen = _unseen(tx, branch, sources)
+        chosen = [node for node in sources if node.dataset not in unseen]
+        before = tx.listings(node.listing for node in chosen)
+        listings.request(tx, chosen)
+        requests = _asked(tx, branch, chosen, before, unseen)
+        listings.dispatch(tx, branch, chosen, demand_of)
+    ctx.wake()
+    return requests
+
+
+def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool = False) -> ListingRequests:
+    """An operator asks for new listings of just these sources: plans wait for what is found."""
+    sources = [node for node in nodes if not node.output]
+    before = tx.listings(node.listing for node in sources)
+    listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
+    paused = tx.paused(branch)
+    unseen = {node.dataset: PAUSED for node in sources if is_paused(node, paused)}
+    chosen = [node for node in sources if node.dataset not in unseen]
+    return _asked(tx, branch, chosen, before, unseen)
+
+
+def _asked(
+    tx: Tx, branch: str, nodes: Sequence[Source], before: Mapping[bytes, Listing], unseen: Mapping[str, str]
+) -> ListingRequests:
+    numbers = {id: listing.requested for id, listing in tx.listings(n.listing for n in nodes).items()}
+    return ListingRequests(branch, tuple(nodes), numbers, before, unseen)
+
+
+def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
+    paused = tx.paused(branch)
+    lease = tx.lease(LOOP)
+    is_led = lease is not None and lease.until > tx.now()
+    found: dict[str, str] = {}
+    for node in sources:
+        if is_paused(node, paused):
+            found[node.dataset] = PAUSED
+        elif node.read.refresh_s is None and is_led:
+            found[node.dataset] = ON_REQUEST
+    return found
+
+
+def open_of(ctx: Context, requests: ListingRequests) -> frozenset[bytes]:
+    """The listings that are still waited for. What is not queued yet, since a worker was at an earlier request, is
+    queued once that is over."""
+    with ctx.store.read(ctx.namespace) as tx:
+        known = tx.listings(requests.numbers)
+        late = frozenset(id for id, number in requests.numbers.items() if known[id].served < number)
+        waiting = [node for node in requests.nodes if node.listing in late]
+        to_queue = listings.to_queue(tx, requests.branch, waiting, known, demand_of)
+    if to_queue:
+        with ctx.store.begin(ctx.namespace) as tx:
+            listings.dispatch(tx, requests.branch, waiting, demand_of)
+        ctx.wake()
+    return late
+
+
+def end(ctx: Context, requests: ListingRequests, timeout_s: float) -> dict[str, str]:
+    """Nobody waits any more: what only we demanded, and nobody has begun, is demanded no more. Answers why a dataset's
+    source was not looked at."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        known = tx.listings(requests.numbers)
+        for node in requests.nodes:
+            tx.drop_demands(requests.branch, demand_of(node.dataset))
+    late = {id for id, number in requests.numbers.items() if known[id].served < number}
+    told = {node.dataset: UNSEEN.format(timeout_s=timeout_s) for node in requests.nodes if node.listing in late}
+    return {**requests.unseen, **told}
+
+
+def demand_of(dataset: str) -> str:
+    """Another name than the loop's: it ends its own demands for itself."""
+    return dataset + "#look"

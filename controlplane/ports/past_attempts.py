@@ -1,0 +1,39 @@
+"""The part of a transaction that is about attempts that are over.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from controlplane.core.model.past_attempts import Cost, PastAttempt
+
+
+class PastAttempts(Protocol):
+    """Of one namespace."""
+
+    def put_past_attempts(self, attempts: Sequence[PastAttempt]) -> None:
+        """Insert them; what is there already, by id and branch, is left alone."""
+
+    def past_attempts(
+        self,
+        branch: str,
+        datasets: Iterable[str] | None = None,
+        *,
+        ended: tuple[float, float] | None = None,
+        limit: int = 1000,
+    ) -> tuple[PastAttempt, ...]:
+        """Those of a branch that ended last come first; of these datasets, or of all. `ended`: after the first of the
+        two times, and not after the second."""
+
+    def find_past_attempts(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
+        """By id, of whichever branch."""
+
+    def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
+        """What a task of these datasets cost, by the last attempts of the branch or of main; in one statement. A
+        dataset of which no attempt is known is left out."""
+
+    def drop_past_attempts(self, before: float, limit: int) -> int:
+        """Those that ended before this time; how many went."""

@@ -1,0 +1,88 @@
+"""Idle costs nothing: a local driver without work ends, and the next work starts another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.model.drivers import Driver
+from controlplane.drivers.local import WORKER_REST_S
+from controlplane.operations.context import Context
+from controlplane.reconciler.fleet import Fleet
+from controlplane.store.memory.store import MemoryStore
+from tests.property.engine import MemoryLake
+from tests.store.examples import task
+from tests.unit.drivers.test_local import World, wait_for_end
+
+IDLE_S = 300.0
+
+
+class Place:
+    """A fleet over a pool of real processes, which share a clock that stands still."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world, self.store = World(folder), MemoryStore()
+        self.pool = self.world.pool("stay", driver_idle_s=IDLE_S)
+        context = Context(self.store)
+        self.fleet = Fleet(context, MemoryLake(), self.pool, monotonic=lambda: self.world.now)
+
+    def look(self) -> list[Driver]:
+        """One pass; the drivers with Spark that go on."""
+        self.fleet.look_after()
+        self.fleet.scale()
+        with self.store.read() as tx:
+            return [d for d in tx.drivers() if d.kind == "driver"]
+
+    def queue(self, number: int) -> None:
+        with self.store.begin() as tx:
+            tx.enqueue("main", "flights.daily", [task(number)])
+
+    def done(self) -> None:
+        """Nobody wants it any more."""
+        with self.store.begin() as tx:
+            tx.drop_demands("main", "flights.daily")
+
+    def pid(self, kind: str) -> int:
+        """Of the next child to come."""
+        seen = self.world.report()
+        assert seen["kind"] == kind
+        return int(seen["pids"][0])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    place.world.close()
+
+
+def test_a_driver_without_work_ends_and_the_next_work_starts_another(place: Place) -> None:
+    assert place.look() == []
+    place.pid("worker")
+    place.queue(1)
+    place.look()
+    first = place.pid("driver")
+    place.world.now += 10 * IDLE_S
+    assert len(place.look()) == 1  # there is work
+
+    place.done()
+    place.world.now += IDLE_S
+    assert len(place.look()) == 1  # not for longer than that
+    place.world.now += 1.0
+    place.look()
+    assert not place.fleet.has_warm_drivers
+    wait_for_end(first)
+    assert place.look() == []
+
+    place.queue(2)
+    place.look()
+    assert place.pid("driver") != first
+    assert len(place.look()) == 1
+
+
+def test_a_worker_is_told_when_to_make_room_for_a_fresh_one(place: Place) -> None:
+    place.look()
+    environment = place.world.report()["environment"]
+    assert float(environment["HEADGATE_WORKER_REST_S"]) == WORKER_REST_S
