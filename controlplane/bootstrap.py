@@ -31,6 +31,7 @@ from controlplane.settings import BadSetting, Settings, secrets_in
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
+    from controlplane.core.model.alerts import Channel
     from controlplane.core.model.drivers import Driver
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
@@ -196,6 +197,13 @@ class Server:
             self._ended.set()
 
     @cached_property
+    def notify(self) -> tuple[Channel, ...]:
+        """The installation's channels for alerts. BadSetting where the file cannot be used."""
+        if self.settings.notify is None:
+            return ()
+        return _channels(self.settings.notify, self.settings.pool)
+
+    @cached_property
     def wake(self) -> Wake:
         from controlplane.reconciler.wake import Wake
 
@@ -276,6 +284,7 @@ class Server:
             wake=self.wake.notify,
             lake=self.settings.lake,
             troubles=self.troubles,
+            notify=self.notify,
         )
 
     def settle(
@@ -304,7 +313,7 @@ class Server:
         context = Context(store, actor="reconciler", wake=self.wake.notify)
         silent_s = max(0.0, self.settings.silent_s - LEASE_S)
         fleet = Fleet(context, open_lake(self.settings.lake), pool, self.troubles, silent_s)
-        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, **options)
+        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, notify=self.notify, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -330,6 +339,7 @@ class Server:
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
+            notify=self.notify,
             kinds=LOOKS if self.role == "list" else None,
         )
 
@@ -462,6 +472,21 @@ class ExternalPool:
 
     def close(self) -> None:
         """Not ours to end."""
+
+
+def _channels(path: Path, pool: str) -> tuple[Channel, ...]:
+    from controlplane.core.blueprint.notify import parse_channels
+    from controlplane.core.errors import InvalidBlueprint
+
+    try:
+        found = parse_channels(path.read_bytes(), file=str(path))
+    except OSError as e:
+        raise BadSetting(f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}") from e
+    except InvalidBlueprint as e:
+        raise BadSetting("; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)) from e
+    if pool != "local" and any(channel.to == "command" for channel in found):
+        raise BadSetting(f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}")
+    return found
 
 
 def _start_worker(pool: DriverPool) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from controlplane.cli import source_views, work_views
+from controlplane.cli import plan_views, source_views, work_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
+from controlplane.cli.status_notes import notes
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers import (
@@ -82,6 +83,8 @@ def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus]) 
         found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets for line in _late_lines(d)]:
         found.append(Lines(tuple(late)))
+    if told := tuple(notes(datasets)):
+        found.append(Lines(told))
     if targets:
         found.append(_table("", TARGET_COLUMNS, targets))
     if reasons := _reasons([*datasets, *targets]):
@@ -134,7 +137,8 @@ def plan(value: PlanAnswer) -> View:
         for i in value["items"]
     )
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
-    return [Table("", columns, rows), Lines((total, *sources, *problem_lines(value.get("notices") or ())))]
+    told = [total, *plan_views.cost_lines(value), *sources, *problem_lines(value.get("notices") or ())]
+    return [Table("", columns, rows), Lines(tuple(told))]
 
 
 def _yes(is_so: bool) -> str:
@@ -149,7 +153,7 @@ def _keys(item: PlanItem) -> str:
 
 def applied(value: ApplyAnswer) -> View:
     revisions = tuple(f"{name} is at revision {number}" for name, number in value["revisions"].items())
-    return [Lines(revisions), *plan(value["plan"])]
+    return [Lines(revisions), *plan_views.changes(value["plan"]), *plan(value["plan"])]
 
 
 def connection(found: ConnectionEntry) -> str:

@@ -79,11 +79,11 @@ def test_a_pull_request_shows_what_it_would_do_and_a_merge_does_it(checkout: Che
     assert checkout.step("plan", "Validate").returncode == 0
     planned = checkout.step("plan", "Plan")
     assert planned.returncode == 0, planned.stderr
-    assert checkout.outputs.read_text() == "changes=true\n"
+    assert checkout.outputs.read_text() == "comment=true\n"
     plan = (checkout.folder / "plan.md").read_text()
     assert plan == checkout.summary.read_text()
-    assert plan.startswith("| dataset | action | cause |")
-    assert "| shop.orders |" in plan
+    assert plan.startswith("### Headgate: ✅ 2 edits, columns stay as they are; 0 tasks certain")
+    assert "| `shop.orders` | new | neutral |" in plan
     with service.client() as client:
         assert client.dataflows() == [], "a plan stores nothing"
     applied = checkout.step("apply", "Apply")
@@ -101,7 +101,22 @@ def test_a_pull_request_with_a_mistake_fails_and_says_where(checkout: Checkout) 
         refused = checkout.step("plan", name)
         assert refused.returncode == 1
         assert "blueprints/shop.yaml:6:" in refused.stdout + refused.stderr
-    assert not checkout.outputs.exists()
+    assert checkout.outputs.read_text() == "comment=false\n"
+
+
+def test_a_pull_request_that_breaks_a_reader_fails_with_a_comment(checkout: Checkout, service: Service) -> None:
+    shop = SHOP.replace("schema: id BIGINT", "schema_change: fail, schema: 'id BIGINT, price INT'").replace(
+        "SELECT id FROM", "SELECT id, price FROM"
+    )
+    checkout.write(shop + "  spent: {transform: {sql: SELECT sum(price) AS price FROM dear}}\n")
+    assert checkout.step("apply", "Apply").returncode == 0
+    checkout.write((checkout.folder / "blueprints" / "shop.yaml").read_text().replace("SELECT id, price", "SELECT id"))
+    planned = checkout.step("plan", "Plan")
+    assert planned.returncode == 1
+    assert checkout.outputs.read_text() == "comment=true\n"
+    plan = (checkout.folder / "plan.md").read_text()
+    assert plan.startswith("### Headgate: ❌ breaks 1 component; ")
+    assert "- `blueprints/shop.yaml:7:36` shop.spent reads sum(price) of shop.dear, which has it no more" in plan
 
 
 def test_a_service_that_is_away_fails_a_plan(checkout: Checkout) -> None:

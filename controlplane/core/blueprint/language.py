@@ -27,6 +27,7 @@ from controlplane.core.blueprint.kinds import (
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.nodes import Entries, Node, Scalar, holds_broken
+from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
@@ -201,8 +202,8 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
-        tests=fields[TESTS],
         sort_places=fields.item_places(SORT_BY),
+        tests=fields[TESTS],
         use=reading.uses.get(key.text),
     )
 
@@ -280,4 +281,4 @@ SPARK = Key(
 )
 NO_COMPONENTS = DeclaredComponents((), frozenset())
 COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, COMPONENTS))
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, NOTIFY, COMPONENTS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
 from dataplane.contract.jobs import Mode, OnBadRecord
 
@@ -105,7 +106,7 @@ class KeyColumn:
     """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
 
     column: str
-    granule: str = ""  # hour | day | month | year
+    granule: str = ""  # hour | day | week | month | quarter | year
     buckets: int = 0
     place: Position | None = field(default=None, compare=False)
 
@@ -230,8 +231,8 @@ class Component:
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
-    tests: tuple[Example, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
+    tests: tuple[Example, ...] = ()
     use: Use | None = field(default=None, compare=False)
 
     @property
@@ -249,3 +250,4 @@ class Blueprint:
     spark: SparkSettings
     components: tuple[Component, ...]
     file: str
+    notify: tuple[Channel, ...] = ()

@@ -18,7 +18,9 @@ READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required
 WRITE_CONNECTOR = Key("connector", WRITERS, "files", "What is written to.", is_required=True)
 OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.")
 SCHEMA: Key[str | None] = Key("schema", Columns(), None, "Columns as DDL: year INT, name STRING. Else inferred.")
-REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
+REFRESH: Key[float | None] = Key(
+    "refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.", written="1m"
+)
 SCHEMA_CHANGE = Key(
     "schema_change",
     Choice(("fail", "append", "sync")),

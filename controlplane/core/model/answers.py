@@ -102,6 +102,70 @@ class PlanItem(TypedDict):
     bytes: int
     modes: dict[str, InputMode]
     because: RootChange | None
+    cost: NotRequired[PlanCost | None]
+
+
+class Spread(TypedDict):
+    """What half of the past attempts took at most, and what a tenth and nine tenths of them did."""
+
+    low: float
+    median: float
+    high: float
+
+
+class PlanCost(TypedDict):
+    """What work is thought to take, by past attempts: seconds of drivers, and what is written. `unknown` names datasets
+    of which no attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
+
+    seconds: Spread | None
+    bytes: int
+    rows: int
+    unknown: list[str]
+
+
+class RetypedColumn(TypedDict):
+    """A column with another type, as DDL. `wider`: each value of the old type is one of the new type."""
+
+    name: str
+    before: str
+    after: str
+    wider: bool
+
+
+class ColumnsChange(TypedDict):
+    """How the columns of a dataset differ."""
+
+    added: list[str]
+    removed: list[str]
+    retyped: list[RetypedColumn]
+
+
+class PlanBreak(ProblemDetail):
+    """What does not work any more: the `component`, by a change of the dataset `by`."""
+
+    component: str
+    what: Literal["itself", "reader", "target", "check"]
+    by: str
+
+
+class ComponentChange(TypedDict):
+    """What an edit changes in one component.
+
+    `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited. `logic` names the parts of
+    the logic that differ. `impact` is that of the columns on readers. `schema_from`: who says which columns there are;
+    `unknown` has its reason in `schema_unknown`.
+    """
+
+    component: str
+    kind: Literal["added", "removed", "logic", "text", "columns"]
+    impact: Literal["breaking", "widening", "neutral", "unknown"]
+    text_diff: str
+    logic_changed: bool
+    logic: list[str]
+    columns: ColumnsChange
+    schema_from: Literal["spark", "declared", "sqlglot", "unknown"]
+    schema_unknown: str | None
+    breaks: list[PlanBreak]
 
 
 class SourceCounts(TypedDict):
@@ -131,8 +195,32 @@ class SourceChange(TypedDict):
     problem: str | None
 
 
+class DatasetBasis(TypedDict):
+    """Where a dataset stood: zeros and no root where it had not been made. `commit` counts its states."""
+
+    generation: int
+    commit: int
+    root: str | None
+
+
+class PlanBasis(TypedDict):
+    """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints and of the work
+    on each dataset, revisions (0: none), roots of listings, and where datasets stood."""
+
+    dataflows: list[str]
+    blueprints: str
+    revisions: dict[str, int]
+    sources: dict[str, str | None]
+    datasets: dict[str, DatasetBasis]
+    work: dict[str, str]
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page."""
+    """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
+    to what was applied have no basis.
+
+    `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
+    """
 
     branch: str
     state: Literal["work", "nothing"]
@@ -141,7 +229,11 @@ class PlanAnswer(TypedDict):
     certain: int
     possible: int
     items: list[PlanItem]
+    cost: PlanCost
+    changes: list[ComponentChange]
+    breaks: list[PlanBreak]
     notices: list[ProblemDetail]
+    basis: NotRequired[PlanBasis]
     next: str | None
 
 
@@ -184,7 +276,8 @@ class DatasetTimes(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was asked for."""
+    `listing` are there for sources, `times` where it was asked for. `wider`: where an inferred schema is wider than the
+    source objects, in sentences."""
 
     name: str
     state: State
@@ -199,6 +292,7 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    wider: NotRequired[list[str]]
     times: NotRequired[DatasetTimes]
 
 
@@ -419,6 +513,79 @@ class TasksAnswer(TypedDict):
     next: str | None
 
 
+# --- branches ---------------------------------------------------------------------------------------
+
+
+class BranchAnswer(TypedDict):
+    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own."""
+
+    name: str
+    source: str
+    created_at: str
+    actor: str
+    expires_at: str | None
+    protected: bool
+    dataflows: list[str]
+    datasets: int
+
+
+class BranchesAnswer(TypedDict):
+    """All branches beside main, in order of their names."""
+
+    items: list[BranchAnswer]
+    next: None
+
+
+class DropBranchAnswer(TypedDict):
+    """The branch that was ended."""
+
+    deleted: str
+
+
+class MergeAnswer(TypedDict):
+    """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that ended, components that
+    were taken, and what is to be done there afterwards. `tasks`: what has to be computed; `adopted`: what has not."""
+
+    source: str
+    into: str
+    dry_run: bool
+    revisions: dict[str, int]
+    ended: list[str]
+    taken: list[str]
+    plan: PlanAnswer
+
+
+class DatasetDifference(TypedDict):
+    """How one dataset differs between two branches. Partitions and rows count from the first to the second."""
+
+    dataset: str
+    state: Literal["added", "removed", "changed", "equal"]
+    added: int
+    removed: int
+    changed: int
+    rows: int
+    partitions: list[str]
+
+
+class ComponentDifference(TypedDict):
+    """How the text of one component differs between two branches. `component` is empty for the text around them."""
+
+    dataflow: str
+    component: str
+    state: Literal["added", "removed", "changed"]
+    diff: list[str]
+
+
+class BranchDifference(TypedDict):
+    """How two branches differ. `shared` counts the datasets that both have from main."""
+
+    one: str
+    other: str
+    components: list[ComponentDifference]
+    datasets: list[DatasetDifference]
+    shared: int
+
+
 # --- dataflows --------------------------------------------------------------------------------------
 
 
@@ -471,6 +638,22 @@ class ConnectionsAnswer(TypedDict):
     items: list[ConnectionEntry]
 
 
+class NotifyEntry(TypedDict):
+    """A channel that was sent a test message. `dataflow`: None for the installation's. No `error`: it took it."""
+
+    dataflow: str | None
+    to: str
+    place: str
+    error: ConnectionFault | None
+
+
+class NotifyAnswer(TypedDict):
+    """What came of a test message to each channel."""
+
+    sent: bool
+    items: list[NotifyEntry]
+
+
 class DataflowEntry(TypedDict):
     """A declared dataflow, and who applied its revision."""
 
@@ -508,13 +691,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again. `changes`: what was
-    found, where the request waited for it."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    schemas: list[str]
     changes: NotRequired[list[SourceChange]]
 
 

@@ -57,7 +57,7 @@ def _no_state(planning: Planning, node: Sink) -> Decision:
     above = planning.decisions.get(node.source)
     if above is not None and above.status in (*UNRELIABLE, "paused"):
         return blocked(node.dataset, node.source, above)
-    return _waits(node)
+    return _waits(planning, node)
 
 
 def _synced(planning: Planning, node: Sink) -> Decision:
@@ -68,12 +68,17 @@ def _synced(planning: Planning, node: Sink) -> Decision:
     if above.status in UNRELIABLE:
         return blocked(node.dataset, node.source, above)
     if above.items:
-        return _waits(node)
+        return _waits(planning, node)
     return Decision(node.dataset, "up_to_date")
 
 
-def _waits(node: Sink) -> Decision:
-    possible = Item(node.dataset, "sync", "sync", False, 0, Keys())
+def _waits(planning: Planning, node: Sink) -> Decision:
+    """For what its dataset comes to: at most each of the partitions that may change there is written."""
+    reason = f"if rows of {node.source} differ"
+    above = planning.decisions.get(node.source)
+    keys = above.pending if above is not None and above.pending is not None else Keys()
+    tasks = min(keys.count, 1) if connectors.is_whole(node.write) else keys.count
+    possible = Item(node.dataset, "sync", "sync", certain=False, tasks=tasks, keys=keys, reason=reason)
     return Decision(node.dataset, "stale", items=(possible,), reason=f"waits for {node.source}")
 
 
@@ -231,6 +236,8 @@ def _job(node: Sink, state: State) -> WriteJob:
     }
     if not connectors.is_files(node.write):
         job["keyed"] = list(node.keyed)
+    elif node.by_columns:
+        job["by_columns"] = True
     return job
 
 

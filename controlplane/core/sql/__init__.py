@@ -14,11 +14,12 @@ from controlplane.core.sql.predicate import Predicate, predicate
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
 from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [
-    "PARTS", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "OutputColumn", "OutputColumns", "Predicate", "Query",
-    "Split", "SqlProblem", "TableRef", "Unproven", "Verdict", "VolatileCall", "analyse", "apply_edits",
-    "original_offset", "predicate",
+    "PARTS", "UNKNOWN", "ColumnUse", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "OutputColumn", "OutputColumns",
+    "Predicate", "Query", "Split", "SqlProblem", "TableRef", "Unproven", "Verdict", "VolatileCall", "analyse",
+    "apply_edits", "original_offset", "predicate",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
 
-from controlplane.core.sql import clock, columns, edits, modes, references
+from controlplane.core.sql import clock, columns, edits, modes, references, resolution
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
@@ -27,6 +27,7 @@ from controlplane.core.sql.paths import has_path, without_paths
 from controlplane.core.sql.problems import SqlProblem, line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
+from controlplane.core.sql.resolution import ColumnUse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.syntax import check_brackets, syntax_problem
@@ -99,6 +100,28 @@ class Query:
         """From a new tree: those of thousands of queries would not fit in memory."""
         tree = _parse(self.text, self._lexemes)
         return Analysis(self.text, self._lexemes, tree, self.references, self.volatile, self._shape)
+
+    def column_uses(self, inputs: resolution.InputTypes) -> tuple[ColumnUse, ...]:
+        """Where it names columns of these inputs, as far as sqlglot can tell."""
+        tree = _parse(self.text, self._lexemes)
+        return () if tree is None else resolution.column_uses(self.text, tree, self.references, inputs)
+
+    def output_types(self, inputs: resolution.InputTypes) -> resolution.OutputTypes | None:
+        """The output's columns with their types under these inputs, as far as sqlglot can tell."""
+        tree = _parse(self.text, self._lexemes)
+        if tree is None:
+            return None
+        found = resolution.output_types(tree, self.references, inputs)
+        names = self.outputs({name: tuple(columns) for name, columns in inputs.items()})
+        # Where our own reading gives other names, sqlglot has misread the query.
+        if found is None or (names is not None and names != tuple(name for name, _ in found)):
+            return None
+        return found
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tokens that its identity is made of."""
+        return tuple(lexeme.folded for lexeme in self._lexemes)
 
     def mode(self, name: str) -> Mode:
         """How the dataset of this name is proven to be readable by the text alone, and why."""

@@ -35,6 +35,9 @@ from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
+from controlplane.core.review import NOTHING_CHANGED, Review
+from controlplane.operations.inspect import review_views
+from controlplane.operations.planning import costs
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.results import TaskError
 
@@ -51,7 +54,12 @@ def when(at: float | None) -> str | None:
     return None if at is None else instant(at)
 
 
-def plan(branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange]) -> PlanAnswer:
+def plan(
+    branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChange], edit: Review = NOTHING_CHANGED
+) -> PlanAnswer:
+    """With what an edit changes, where it is a plan for one."""
+    changes = [review_views.change(one) for one in edit.changes]
+    known = costs.known(facts.tx, branch, plan.items)
     return {
         "branch": branch,
         "state": "work" if plan.items else "nothing",
@@ -59,7 +67,13 @@ def plan(branch: str, plan: Plan, facts: StoreSnapshot, sources: list[SourceChan
         "sources": sources,
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
-        "items": items(plan.items, facts),
+        "items": [
+            {**shown, "cost": costs.of_item(item, known)}
+            for item, shown in zip(plan.items, items(plan.items, facts), strict=True)
+        ],
+        "cost": costs.total(costs.of_item(item, known) for item in plan.items),
+        "changes": changes,
+        "breaks": [one for change in changes for one in change["breaks"]],
         "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
         "next": None,
     }
@@ -133,7 +147,7 @@ def dataset(
 ) -> DatasetStatus:
     table = (
         f"{lake.rstrip('/')}/{table_path(namespace, publication.branch, decision.dataset)}"
-        if publication and publication.version >= 0
+        if publication and publication.version >= 0 and state is not None and state.branch == publication.branch
         else None
     )
     return {

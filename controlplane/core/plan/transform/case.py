@@ -6,7 +6,7 @@ Does not belong here: deciding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
@@ -136,6 +136,14 @@ def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
         because=tuple(reasons(case)),
         reason=reason,
     )
+
+
+NOT_LOOKED_UP = "less those that memory has: so many are not looked up for a plan"
+
+
+def uncertain(item: Item, reason: str) -> Item:
+    """The same as an upper bound. `reason` says what is not known, unless something else was to be said."""
+    return replace(item, certain=False, reason=item.reason or reason)
 
 
 def state_after(case: Case, root: bytes, schema: Schema) -> State:

@@ -28,7 +28,7 @@ from controlplane.core.plan import windows
 from controlplane.core.plan.keys import Keys, listed, minus, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform import merges, partials
-from controlplane.core.plan.transform.case import Case, half_built, item_of, pin_fault
+from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, pin_fault, uncertain
 from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.inputs import possible
@@ -87,7 +87,7 @@ def _schema_error(case: Case, schema: Schema | None) -> TaskError | None:
 
 def _only_counted(case: Case, extent: Extent) -> Decision:
     pending = _with_pending(case, extent.keys_summary)
-    item = replace(item_of(case, "compute", pending.count, pending), certain=False)
+    item = uncertain(item_of(case, "compute", pending.count, pending), NOT_LOOKED_UP)
     return Decision(case.node.dataset, "stale", items=(item,), pending=pending)
 
 
@@ -160,7 +160,7 @@ def _compute(
     if removed.count:
         items.append(item_of(case, "remove", 0, removed))
     if later.count:
-        items.append(possible(case.node, later))
+        items.append(possible(case.planning, case.node, later))
     decision = Decision(case.node.dataset, "stale", items=tuple(items), pending=pending)
     return windows.computing(decision, window, job, building)
 
@@ -168,4 +168,4 @@ def _compute(
 def _computed_item(case: Case, window: windows.Window, keys: Keys) -> Item:
     if window.is_whole:
         return item_of(case, "compute", len(window.tasks), keys)
-    return replace(item_of(case, "compute", keys.count, keys), certain=False)
+    return uncertain(item_of(case, "compute", keys.count, keys), NOT_LOOKED_UP)

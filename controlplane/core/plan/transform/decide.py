@@ -37,7 +37,7 @@ from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform import compute, fold, partials
-from controlplane.core.plan.transform.case import Case, cause_of, cut, half_built, is_current, item_of, state_after
+from controlplane.core.plan.transform.case import Case, cut, half_built, is_current, item_of, state_after, uncertain
 from controlplane.core.plan.transform.extent import still_right
 from controlplane.core.plan.transform.inputs import Input, after, consistent, not_ready, offers, read
 from controlplane.core.plan.transform.jobs import logic_job
@@ -146,7 +146,7 @@ def _next_step(case: Case) -> Deciding[Decision]:
 
     yield from lookups.nodes([(root, ()) for root in _roots(case)])
     if analysis not in memos:
-        return (yield from _analyse(case, analysis))
+        return (yield from _analyse(case, analysis, build))
     if lagging is not None:
         return (yield from _index(case, lagging))
 
@@ -211,23 +211,36 @@ def _adopt(case: Case, root: bytes, schema: Schema, build: bytes) -> Deciding[De
 # --- analysis -------------------------------------------------------------------------------------
 
 
-def _analyse(case: Case, key: bytes) -> Deciding[Decision]:
+def _analyse(case: Case, key: bytes, build: bytes | None) -> Deciding[Decision]:
     """Ask Spark's analyzer for the schema of the output under these read schemas."""
-    dataset, keys = case.node.dataset, _possible_keys(case)
-    job = logic_job(case.node, case.schemas)
+    dataset, job = case.node.dataset, logic_job(case.node, case.schemas)
     task = Task(key, "analyse", case.node.maker, "", ids.job_id(job), {})
     known = yield from lookups.tasks([key])
     status, error = windows.learning(task, known)
-    item = Item(dataset, "compute", cause_of(case), False, keys.count, keys)
-    step = Learn(task, job)
-    return Decision(dataset, status, step, (item,), "analysis", error=error, pending=keys)
+    items = yield from _work_after(case, build)
+    pending = union(item.keys for item in items)
+    return Decision(dataset, status, Learn(task, job), items, "analysis", error=error, pending=pending)
+
+
+def _work_after(case: Case, build: bytes | None) -> Deciding[tuple[Item, ...]]:
+    """What there is to compute once the columns are known. The tasks are named without them, so they are certain."""
+    # How far an index is may change without a mark as long as only the analysis is asked for.
+    is_by_key = any(i.slot.mode == "by" for i in case.inputs)
+    if build is None or is_by_key or case.node.fold is not None:
+        return (_analysed_first(case),)
+    decision = yield from compute.decide(case, None, build)
+    return decision.items or (_analysed_first(case),)
+
+
+def _analysed_first(case: Case) -> Item:
+    keys = _possible_keys(case)
+    return uncertain(item_of(case, "compute", keys.count, keys), "once Spark has analysed the code")
 
 
 def _possible_keys(case: Case) -> Keys:
     """Every partition that the output may have."""
     nodes = case.planning.world.nodes
-    # Of an output by key, those that it has. How far an index is may change without a mark as long as only the
-    # analysis is asked for.
+    # Of an output by key, those that it has.
     if any(i.slot.mode == "by" for i in case.inputs):
         return _or_whole(lacking(nodes, case.root))
     if not case.parted:
@@ -268,7 +281,7 @@ def _index(case: Case, lagging: IndexFollowing) -> Deciding[Decision]:
     known = union([lacking(nodes, root) for root in (case.root, *(i.root for i in case.parted))])
     keys = _or_whole(known)
     tasks = len(window.tasks) if window.is_whole else lagging.count
-    item = replace(item_of(case, "compute", tasks, keys), certain=False)
+    item = uncertain(item_of(case, "compute", tasks, keys), "once it is known which keys the changed partitions have")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=keys)
     if windows.limit(case.planning, lagging.count) == 0:
         return decision  # the tasks are only counted

@@ -41,7 +41,7 @@ from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform import extent as extents
 from controlplane.core.plan.transform import tasks
-from controlplane.core.plan.transform.case import Case, half_built, item_of
+from controlplane.core.plan.transform.case import Case, half_built, item_of, uncertain
 from controlplane.core.plan.transform.commit import commit
 from controlplane.core.plan.transform.extent import Extent
 from controlplane.core.plan.values import ROW_COST, Because, Decision, Item
@@ -430,7 +430,7 @@ def _ask(chain: _Chain, walk: _Walk, frontier: str) -> Deciding[Decision]:
         possible = union([at_frontier, rest])  # it was not looked up in this pass
     if possible.count:
         item = item_of(case, "compute", possible.count, possible)
-        items.append(replace(item, certain=False))
+        items.append(uncertain(item, "if the partition before, which each of them reads, differs"))
     if removed.count:
         items.append(item_of(case, "remove", 0, removed))
     pending = union([listed(sorted({frontier, *walk.removed})), rest])

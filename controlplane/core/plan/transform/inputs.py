@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink, Slot, Transform
-from controlplane.core.model.states import Consumed, PartialState, State
+from controlplane.core.model.states import Cause, Consumed, PartialState, State
 from controlplane.core.plan import salts
 from controlplane.core.plan.keys import Keys, lacking, listed, union
 from controlplane.core.plan.transform.key_index import Index
@@ -150,12 +150,12 @@ def not_ready(planning: Planning, node: Transform, slot: Slot) -> Decision:
     above = planning.decisions.get(slot.dataset)
     if above is not None and above.status in (*UNRELIABLE, "paused"):
         return blocked(node.dataset, slot.dataset, above)
-    keys = bound(planning, node)
-    return _waits(node, keys or listed(("",)), f"waits for {slot.dataset}")
+    keys = bound(planning, node) or listed(("",))
+    return _waits(planning, node, keys, f"waits for {slot.dataset}")
 
 
-def _waits(node: Transform, keys: Keys, reason: str) -> Decision:
-    return Decision(node.dataset, "stale", items=(possible(node, keys),), reason=reason, pending=keys)
+def _waits(planning: Planning, node: Transform, keys: Keys, reason: str) -> Decision:
+    return Decision(node.dataset, "stale", items=(possible(planning, node, keys),), reason=reason, pending=keys)
 
 
 def blocked(dataset: str, by: str, above: Decision) -> Decision:
@@ -211,8 +211,27 @@ def everything(planning: Planning, dataset: str) -> Keys:
     return lacking(planning.world.nodes, state.root)
 
 
-def possible(node: Transform, keys: Keys) -> Item:
-    return Item(node.dataset, "compute", "input", False, keys.count, keys)
+def possible(planning: Planning, node: Transform, keys: Keys) -> Item:
+    """Work that follows from inputs that are at work, at most on these partitions."""
+    cause, reason = _possible_because(planning, node)
+    return Item(node.dataset, "compute", cause, certain=False, tasks=keys.count, keys=keys, reason=reason)
+
+
+def _possible_because(planning: Planning, node: Transform) -> tuple[Cause, str]:
+    """Why there may be work, and what decides whether there is."""
+    state = planning.state(node.dataset)
+    inputs = " or ".join(_inputs_at_work(planning, node))
+    if state is None:
+        return "missing", f"once rows of {inputs} are known"
+    if state.logic != node.logic:
+        return "logic", f"once rows of {inputs} are known"
+    return "input", f"if rows of {inputs} differ"
+
+
+def _inputs_at_work(planning: Planning, node: Transform) -> list[str]:
+    """The inputs that may still change; where none is known to, all of them."""
+    at_work = [slot.dataset for slot, _ in _pending_inputs(planning, node)]
+    return list(dict.fromkeys(at_work or [slot.dataset for slot in node.slots]))
 
 
 def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
@@ -226,7 +245,7 @@ def after(planning: Planning, node: Transform, decision: Decision) -> Decision:
         return replace(decision, pending=keys)
     if keys is None:
         return decision
-    return _waits(node, keys, "an input is being computed")
+    return _waits(planning, node, keys, "an input is being computed")
 
 
 # --- consistency ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import salts, windows
 from controlplane.core.plan.keys import listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.transform.case import item_of
+from controlplane.core.plan.transform.case import item_of, uncertain
 from controlplane.core.plan.transform.jobs import between_job, cost_of
 from controlplane.core.plan.transform.partials import PartialsFollowing
 from controlplane.core.plan.values import Decision
@@ -169,6 +169,7 @@ def _with_parts(merging: Merging) -> dict[str, Task]:
 def compute(merging: Merging) -> Decision:
     """Ask for what is missing; levels above, and the task of the whole, come after."""
     case = merging.found.case
-    item = replace(item_of(case, "compute", len(merging.window.tasks) + 1, listed(("",))), certain=False)
+    item = item_of(case, "compute", len(merging.window.tasks) + 1, listed(("",)))
+    item = uncertain(item, "further merges follow from what these give")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
     return windows.computing(decision, merging.window, merging.job)

@@ -31,7 +31,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.keys import lacking, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.transform.case import Case, half_built, item_of
+from controlplane.core.plan.transform.case import NOT_LOOKED_UP, Case, half_built, item_of, uncertain
 from controlplane.core.plan.transform.inputs import Input
 from controlplane.core.plan.transform.jobs import Divided, column_types, cost_of, divided, part_job, whole_job
 from controlplane.core.plan.values import Decision, Learn
@@ -260,7 +260,10 @@ def compute(found: PartialsFollowing) -> Decision:
     is_merged_at_once = parts <= case.planning.widest
     missing = len(window.tasks) if window.is_whole else found.count
     item = item_of(case, "compute", missing + 1, listed(("",)))
-    item = replace(item, certain=window.is_whole and is_merged_at_once)
+    if not window.is_whole:
+        item = uncertain(item, NOT_LOOKED_UP)
+    elif not is_merged_at_once:
+        item = uncertain(item, "parts are merged in steps, and equal steps are one")
     decision = Decision(case.node.dataset, "stale", items=(item,), pending=item.keys)
     if windows.limit(case.planning, found.count) == 0:
         return decision  # the tasks are only counted

@@ -1,0 +1,268 @@
+"""A plan for people: what an edit changes and breaks, what will run, what it is thought to take.
+
+`lines` is for a terminal, `comment` for a pull request. Does not belong here: what is found out (the API's answer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from controlplane.cli.output import Lines, Table, View, printable, problem_lines
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import ComponentChange, PlanAnswer, PlanBreak, PlanCost, PlanItem
+
+LONGEST_DIFF = 20_000  # characters of one component's difference in a comment; GitHub takes 65,536 in all
+LONGEST_DIFFS = 45_000
+ITEMS_SHOWN = 50
+KINDS = {
+    "added": "new",
+    "removed": "removed",
+    "logic": "logic edited",
+    "text": "text only",
+    "columns": "follows its inputs",
+}
+ORIGINS = {"sqlglot": "columns by sqlglot, not by Spark", "unknown": "columns unknown"}
+
+
+def with_names(value: PlanAnswer, names: Mapping[str, str]) -> PlanAnswer:
+    """With files as the user typed them. `names`: by the absolute name."""
+
+    def renamed(problems: Iterable[Any]) -> list[Any]:
+        return [one | {"file": names.get(one["file"], one["file"])} for one in problems]
+
+    changes = [_with_names(change, names) for change in value.get("changes") or ()]
+    for change in changes:
+        change["breaks"] = renamed(change["breaks"])
+    named = {
+        "changes": changes,
+        "breaks": renamed(value.get("breaks") or ()),
+        "notices": renamed(value.get("notices") or ()),
+    }
+    return cast("PlanAnswer", {**value, **named})
+
+
+def _with_names(change: ComponentChange, names: Mapping[str, str]) -> ComponentChange:
+    text = change["text_diff"]
+    for absolute, typed in names.items():
+        for mark in ("--- ", "+++ "):
+            text = text.replace(f"{mark}{absolute}\n", f"{mark}{typed}\n")
+    return {**change, "text_diff": text}
+
+
+# --- in a terminal ---------------------------------------------------------------------------------
+
+
+def changes(value: PlanAnswer) -> View:
+    """What an edit breaks, then what it changes; empty where nothing was edited."""
+    parts: list[Table | Lines] = []
+    if broken := value.get("breaks"):
+        parts.append(Lines(tuple(problem_lines(broken))))
+    found = value.get("changes") or []
+    if found:
+        columns = ("component", "change", "impact", "columns", "what differs")
+        parts.append(Table("", columns, tuple(_row(change) for change in found)))
+    return parts
+
+
+def _row(change: ComponentChange) -> tuple[str, str, str, str, str]:
+    told = "; ".join([*change["logic"], *_origin(change)])
+    return change["component"], KINDS[change["kind"]], change["impact"], _columns(change), told
+
+
+def _origin(change: ComponentChange) -> Iterator[str]:
+    """Who tells the columns, where it is not Spark or the blueprint."""
+    if change["kind"] in ("removed", "text"):
+        return
+    origin = ORIGINS.get(change["schema_from"])
+    if origin is not None and not (change["impact"] == "neutral" and change["schema_from"] == "unknown"):
+        yield f"{origin}: {change['schema_unknown']}" if change["schema_unknown"] else origin
+
+
+def _columns(change: ComponentChange) -> str:
+    columns = change["columns"]
+    parts = [f"-{name}" for name in columns["removed"]]
+    parts += [f"+{name}" for name in columns["added"]]
+    parts += [f"{one['name']}: {one['before']} -> {one['after']}" for one in columns["retyped"]]
+    return ", ".join(parts)
+
+
+def cost_lines(value: PlanAnswer) -> list[str]:
+    """What the work is thought to take."""
+    cost = value.get("cost")
+    return [f"cost: {in_words(cost)}"] if cost is not None and value["items"] else []
+
+
+def in_words(cost: PlanCost) -> str:
+    """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b`."""
+    spread = cost["seconds"]
+    if spread is None:
+        return "unknown, no past attempt of this work" if cost["unknown"] else "nothing to compute"
+    span = f"{_duration(spread['low'])} to {_duration(spread['high'])}"
+    told = f"about {_duration(spread['median'])} of drivers ({span}), {cost['rows']:,} rows, {_size(cost['bytes'])}"
+    unknown = f"; unknown for {', '.join(cost['unknown'])}" if cost["unknown"] else ""
+    return told + unknown
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+# --- in a pull request ------------------------------------------------------------------------------
+
+
+def comment(value: PlanAnswer) -> str:
+    """Markdown that a reviewer understands at a glance: one line, what breaks, a table, and the rest folded away."""
+    parts = [_headline(value)]
+    parts += _broken(value.get("breaks") or [])
+    parts += _change_table(value.get("changes") or [])
+    parts += _work(value)
+    parts += _differences(value.get("changes") or [])
+    parts += _notices(value)
+    parts.append(f"<sub>Planned from what was known at {value['as_of']}.</sub>\n")
+    return "\n".join(parts)
+
+
+def _headline(value: PlanAnswer) -> str:
+    found, broken = value.get("changes") or [], value.get("breaks") or []
+    verdict = _verdict(found, broken)
+    work = _work_in_words(value)
+    return f"### Headgate: {verdict}; {work}\n"
+
+
+def _verdict(found: list[ComponentChange], broken: list[PlanBreak]) -> str:
+    if broken:
+        return f"❌ breaks {_counted(len({b['component'] for b in broken}), 'component')}"
+    if not found:
+        return "no component is edited"
+    impacts = {change["impact"] for change in found}
+    edited = _counted(sum(change["kind"] != "columns" for change in found), "edit")
+    for impact, told in (("breaking", "⚠️ breaking"), ("unknown", "❔ columns not all known"), ("widening", "widening")):
+        if impact in impacts:
+            return f"{edited}, {told}"
+    return f"✅ {edited}, columns stay as they are"
+
+
+def _work_in_words(value: PlanAnswer) -> str:
+    if not value["items"]:
+        return "nothing to do"
+    possible = f" and up to {value['possible']:,} possible" if value["possible"] else ""
+    cost = value.get("cost")
+    spread = cost["seconds"] if cost else None
+    about = f", about {_duration(spread['median'])} of drivers" if spread else ", time unknown"
+    return f"{_counted(value['certain'], 'task')} certain{possible}{about}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _broken(broken: list[PlanBreak]) -> list[str]:
+    if not broken:
+        return []
+    lines = [f"- `{_place(one)}` {_escaped(one['message'])}{_hint(one)}" for one in broken]
+    return ["**Breaks**\n", *lines, ""]
+
+
+def _place(one: PlanBreak) -> str:
+    return f"{one['file']}:{one['line']}:{one['column']}"
+
+
+def _hint(one: PlanBreak) -> str:
+    return f" — {_escaped(one['hint'])}" if one["hint"] else ""
+
+
+def _change_table(found: list[ComponentChange]) -> list[str]:
+    if not found:
+        return []
+    rows = ["| component | change | impact | columns | what differs |", "| --- | --- | --- | --- | --- |"]
+    for change in found:
+        impact = f"**{change['impact']}**" if change["impact"] == "breaking" else change["impact"]
+        name, kind, _, columns, told = _row(change)
+        rows.append(f"| `{name}` | {kind} | {impact} | {_escaped(columns)} | {_escaped(told)} |")
+    return [*rows, ""]
+
+
+def _work(value: PlanAnswer) -> list[str]:
+    items = value["items"]
+    if not items:
+        return []
+    rows = ["| dataset | work | tasks | why | time |", "| --- | --- | ---: | --- | --- |"]
+    rows += [_work_row(item) for item in items[:ITEMS_SHOWN]]
+    if len(items) > ITEMS_SHOWN:
+        rows.append(f"| ... | | | {len(items) - ITEMS_SHOWN} more | |")
+    return _folded(f"What runs: {_work_in_words(value)}", rows)
+
+
+def _work_row(item: PlanItem) -> str:
+    tasks = f"{item['tasks']:,}" if item["certain"] else f"up to {item['tasks']:,}"
+    why = _escaped(item.get("reason") or item["cause"])
+    return f"| `{item['dataset']}` | {item['action']} | {tasks} | {why} | {_time(item)} |"
+
+
+def _time(item: PlanItem) -> str:
+    cost = item.get("cost")
+    if cost is None:
+        return ""
+    spread = cost["seconds"]
+    if spread is None:
+        return "unknown"
+    return f"{_duration(spread['median'])} ({_duration(spread['low'])} to {_duration(spread['high'])})"
+
+
+def _differences(found: list[ComponentChange]) -> list[str]:
+    parts: list[str] = []
+    left = LONGEST_DIFFS
+    for change in found:
+        text = change["text_diff"]
+        if not text:
+            continue
+        shown = text[: min(LONGEST_DIFF, left)]
+        if not shown:
+            return [*parts, "More texts differ than fit into a comment.\n"]
+        left -= len(shown)
+        more = "" if shown == text else "\n(cut here)"
+        fence = _fence(shown)
+        parts += _folded(f"Text of {change['component']}", [f"{fence}diff", shown + more, fence])
+    return parts
+
+
+def _fence(text: str) -> str:
+    """Longer than any fence in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence
+
+
+def _folded(title: str, lines: list[str]) -> list[str]:
+    return [f"<details><summary>{_escaped(title)}</summary>\n", *lines, "\n</details>\n"]
+
+
+def _notices(value: PlanAnswer) -> list[str]:
+    notices = value.get("notices") or []
+    return _folded("Notices", [f"- {_escaped(line)}" for line in problem_lines(notices)]) if notices else []
+
+
+def _escaped(text: str) -> str:
+    """Text of unknown origin within a line of Markdown."""
+    plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for mark in ("\\", "|", "*", "_", "`", "[", "]", "~"):
+        plain = plain.replace(mark, f"\\{mark}")
+    return plain

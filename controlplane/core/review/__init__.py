@@ -1,0 +1,21 @@
+"""What an edit of blueprints changes for those who read the data, before anything is computed.
+
+A review compares the nodes before an edit with those after it: texts, logic, columns, and what breaks. Pure. Does not
+belong here: which tasks will run (plan), where facts come from (operations.planning.review).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.review.review import review
+from controlplane.core.review.values import (
+    NOTHING_CHANGED,
+    Break,
+    Change,
+    ColumnChanges,
+    KnownFacts,
+    Retyped,
+    Review,
+    Wish,
+)
+
+__all__ = ["NOTHING_CHANGED", "Break", "Change", "ColumnChanges", "KnownFacts", "Retyped", "Review", "Wish", "review"]

@@ -1,0 +1,236 @@
+"""What does not work any more after an edit: the edit itself, readers, targets, checks; each with its place.
+
+Where Spark has analysed a reader under the new columns, its answer counts. Else each mention of a column that is gone
+counts, as sqlglot resolves it. Does not belong here: which columns are gone (schemas, columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.blueprint import Position, PythonTransform, SqlTransform
+from controlplane.core.compile import checks as expectations
+from controlplane.core.compile.checks import Check
+from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
+from controlplane.core.errors import Problem
+from controlplane.core.plan.transform.key_index import output_error
+from controlplane.core.review.columns import as_ddl, fold
+from controlplane.core.review.schemas import Schemas
+from controlplane.core.review.values import Break, BreakKind, ColumnChanges, Retyped
+from controlplane.core.sql import ColumnUse
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Schema
+
+CODES: Mapping[BreakKind, str] = {
+    "itself": "edit-breaks-itself",
+    "reader": "edit-breaks-reader",
+    "target": "edit-breaks-target",
+    "check": "edit-breaks-check",
+}
+FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(("TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"), "number"),
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"), "time"),
+}
+
+
+def of_node(node: Node, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Iterator[Break]:
+    """What is wrong with one node. `changes`: how the columns of datasets differ, of those that do."""
+    match node:
+        case Transform():
+            yield from _of_transform(node, schemas, changes, is_edited=is_edited)
+            yield from _of_checks(node, changes)
+        case Source():
+            yield from _of_checks(node, changes)
+        case Sink():
+            yield from _of_sink(node, changes)
+
+
+# --- transforms -----------------------------------------------------------------------------------
+
+
+def _of_transform(
+    node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges], *, is_edited: bool
+) -> Iterator[Break]:
+    known = schemas.of(node.dataset)
+    error = schemas.errors.get(node.dataset)
+    mentions = [] if known.origin == "spark" else list(_mentions(node, schemas, changes))
+    yield from mentions
+    if error is not None and not mentions:
+        yield _refused(node, error, changes, is_edited=is_edited)
+    if known.is_exact and known.schema is not None:
+        yield from _of_key(node, known.schema)
+
+
+def _refused(node: Transform, error: TaskError, changes: Mapping[str, ColumnChanges], *, is_edited: bool) -> Break:
+    """What Spark's analyzer says."""
+    changed = [slot.dataset for slot in node.slots if slot.dataset in changes]
+    what: BreakKind = "reader" if changed and not is_edited else "itself"
+    by = changed[0] if what == "reader" else node.dataset
+    condition = f" [{error['condition']}]" if error["condition"] else ""
+    message = f"{node.dataset}: Spark refuses it{condition}: {_first_line(error['message'])}"
+    return _break(by, node, what, _place_of(node, error), message, "" if is_edited else _hint(by, node))
+
+
+def _first_line(message: str) -> str:
+    return next((line.strip() for line in message.splitlines() if line.strip()), "")
+
+
+def _place_of(node: Transform, error: TaskError) -> Position:
+    line, column, body = error["line"], error["column"], node.component.body
+    at = expectations.place_of(node.component, error["file"], line, column)
+    if at is not None:
+        return Position(*at)
+    if line is None:
+        return node.component.place
+    is_own = isinstance(body, SqlTransform) or (
+        isinstance(body, PythonTransform) and error["file"] in (None, body.main)
+    )
+    if is_own and isinstance(body, SqlTransform | PythonTransform):
+        return body.text.at(line, column or 1)
+    return Position(error["file"] or node.component.place.file, line, column or 1)
+
+
+def _of_key(node: Transform, schema: Schema) -> Iterator[Break]:
+    """Its own keys and order, which are made of columns of its output."""
+    fault = output_error(node, schema)
+    if fault is not None:
+        yield _break(node.dataset, node, "itself", node.component.place, f"{node.dataset}: {fault['message']}", "")
+
+
+def _mentions(node: Transform, schemas: Schemas, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
+    """Mentions of columns that its inputs do not have any more, or have with a type of another kind."""
+    touched = [slot for slot in node.slots if slot.dataset in changes]
+    if node.query is None or not touched or schemas.earlier is None:
+        return
+    inputs = _columns_before(node, schemas.earlier)
+    for use in node.query.column_uses(inputs):
+        slot = next((s for s in touched if s.name.lower() == use.input.lower()), None)
+        if slot is not None:
+            yield from _of_use(node, slot, use, changes[slot.dataset])
+
+
+def _columns_before(node: Transform, earlier: Schemas) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for slot in node.slots:
+        schema = earlier.of(slot.dataset).schema
+        if schema is not None:
+            found[slot.name] = as_ddl(schema)
+    return found
+
+
+def _of_use(node: Transform, slot: Slot, use: ColumnUse, changes: ColumnChanges) -> Iterator[Break]:
+    assert isinstance(node.body, SqlTransform)
+    place = node.body.text.at(use.line, use.column)
+    is_exact = node.is_case_sensitive
+    removed = _named(changes.removed, use.name, case_sensitive=is_exact)
+    if removed is not None:
+        message = f"{node.dataset} reads {_in_call(use, removed)} of {slot.dataset}, which has it no more"
+        yield _break(slot.dataset, node, "reader", place, message, _hint(slot.dataset, node))
+    for one in changes.narrowed:
+        is_meant = fold(one.name, case_sensitive=is_exact) == fold(use.name, case_sensitive=is_exact)
+        if is_meant and _is_other_kind(one):
+            message = f"{node.dataset} reads {_in_call(use, one.name)} of {slot.dataset}, which becomes {one.after}"
+            yield _break(
+                slot.dataset, node, "reader", place, f"{message} (was {one.before})", _hint(slot.dataset, node)
+            )
+
+
+def _in_call(use: ColumnUse, name: str) -> str:
+    if not use.call or use.call == "USING":
+        return name
+    return f"{use.call}({name})"
+
+
+def _named(names: tuple[str, ...], name: str, *, case_sensitive: bool) -> str | None:
+    wanted = fold(name, case_sensitive=case_sensitive)
+    return next((n for n in names if fold(n, case_sensitive=case_sensitive) == wanted), None)
+
+
+def _is_other_kind(one: Retyped) -> bool:
+    """A number that becomes a text, for example. Between numbers Spark converts."""
+    return _family(one.before) != _family(one.after)
+
+
+def _family(ddl: str) -> str:
+    name = ddl.partition("(")[0].partition("<")[0]
+    return FAMILIES.get(name, name)
+
+
+# --- checks and targets -----------------------------------------------------------------------------
+
+
+def _of_checks(node: Source | Transform, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
+    """What is expected of columns that the dataset itself does not have any more."""
+    gone = changes[node.dataset].removed if node.dataset in changes else ()
+    if node.output:
+        return
+    for check in node.checks:
+        for name in _looked_at(check, gone):
+            message = f"the check {check.name!r} of {node.dataset} looks at {name}, which is no column any more"
+            place = _place_in(check, name)
+            yield _break(node.dataset, node, "check", place, message, "keep the column, or change the check")
+
+
+def _looked_at(check: Check, names: tuple[str, ...]) -> tuple[str, ...]:
+    if check.predicate is not None:
+        return check.predicate.named_columns(names) or ()
+    wanted = {name.casefold() for name in check.of.unique}
+    return tuple(name for name in names if name.casefold() in wanted)
+
+
+def _place_in(check: Check, name: str) -> Position:
+    if check.predicate is None:
+        return check.of.place
+    line, column = check.predicate.place_of(name)
+    return check.of.text.at(line, column)
+
+
+def _of_sink(node: Sink, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:
+    """A table that people made, or that has to be kept, does not take other columns."""
+    found = changes.get(node.source)
+    if found is None:
+        return
+    lost = _lost_key(node, found)
+    if lost is not None:
+        message = f"{node.dataset} tells rows apart by {lost} of {node.source}, which has it no more"
+        yield _break(node.source, node, "target", node.component.place, message, _hint(node.source, node))
+        return
+    policy = dict(node.write.settings).get("schema_change")
+    refused = _not_taken(found, str(policy)) if policy is not None else ""
+    if refused:
+        message = f"{node.dataset} does not take what {node.source} becomes: {refused}; schema_change is {policy}"
+        hint = "`schema_change: recreate` makes the table anew"
+        yield _break(node.source, node, "target", node.component.place, message, hint)
+
+
+def _lost_key(node: Sink, changes: ColumnChanges) -> str | None:
+    own = dict(node.write.settings).get("key") or ()
+    names = (own,) if isinstance(own, str) else own if isinstance(own, tuple) else ()
+    for name in (*node.keyed, *names):
+        lost = _named(changes.removed, name, case_sensitive=False)
+        if lost is not None:
+            return lost
+    return None
+
+
+def _not_taken(changes: ColumnChanges, policy: str) -> str:
+    """In words; empty where the table can follow."""
+    if policy not in ("fail", "alter"):
+        return ""
+    parts = [f"without {name}" for name in changes.removed]
+    parts += [f"{one.name} as {one.after}" for one in changes.retyped]
+    if policy == "fail":
+        parts += [f"with {name}" for name in changes.added]
+    return ", ".join(parts)
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def _hint(by: str, node: Node) -> str:
+    return f"keep the column in {by}, or change {node.dataset} in the same edit"
+
+
+def _break(by: str, node: Node, what: BreakKind, place: Position, message: str, hint: str) -> Break:
+    problem = Problem(place.file, place.line, place.column, CODES[what], message, hint)
+    return Break(by, node.dataset, what, problem)

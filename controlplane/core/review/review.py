@@ -1,0 +1,169 @@
+"""From the nodes before an edit and those after it to all that changes.
+
+Does not belong here: how columns are known (schemas), and what breaks (breaks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.compile.nodes import Desired, Node, Sink, Transform
+from controlplane.core.review import breaks
+from controlplane.core.review.columns import NO_CHANGES, compare, impact_of
+from controlplane.core.review.logic import logic_diff
+from controlplane.core.review.schemas import Schemas
+from controlplane.core.review.texts import NO_TEXTS, component_texts, text_diff
+from controlplane.core.review.values import (
+    Break,
+    Change,
+    ChangeKind,
+    ColumnChanges,
+    Impact,
+    KnownFacts,
+    KnownSchema,
+    Review,
+)
+
+NO_SCHEMA = KnownSchema(None, "unknown")
+
+
+def review(before: Desired, after: Desired, facts: KnownFacts) -> Review:
+    """What differs, and what breaks by it, in all dataflows that these nodes are of."""
+    earlier = Schemas(before, facts)
+    later = Schemas(after, facts, earlier)
+    changed = _changed_columns(before, after, earlier, later)
+    broken = _breaks(before, after, later, changed)
+    found = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
+    return Review(tuple(change for change in found if change is not None), tuple(later.wishes.values()))
+
+
+def _names(before: Desired, after: Desired) -> Iterator[str]:
+    """Of components, in the order of what reads what; those that are gone come last."""
+    yield from (dataset for dataset in after.order if not _is_second(after.nodes[dataset]))
+    yield from (
+        dataset for dataset in before.order if dataset not in after.nodes and not _is_second(before.nodes[dataset])
+    )
+
+
+def _is_second(node: Node) -> bool:
+    """A second output of tasks is told with the first."""
+    return not isinstance(node, Sink) and bool(node.output)
+
+
+def _is_touched(before: Node | None, after: Node) -> bool:
+    """Its columns may be others: its code, or something upstream of it, was edited."""
+    if before is None:
+        return True
+    if isinstance(before, Sink) or isinstance(after, Sink):
+        return before != after
+    return before.lineage != after.lineage
+
+
+def _changed_columns(before: Desired, after: Desired, earlier: Schemas, later: Schemas) -> dict[str, ColumnChanges]:
+    """How the columns of datasets differ, of those that do."""
+    found: dict[str, ColumnChanges] = {}
+    for dataset in after.order:
+        node, old = after.nodes[dataset], before.nodes.get(dataset)
+        if isinstance(node, Sink) or not _is_touched(old, node):
+            continue
+        new = later.of(dataset).schema
+        had = earlier.of(dataset).schema if old is not None else None
+        if had is None or new is None:
+            continue
+        is_exact = isinstance(node, Transform) and node.is_case_sensitive
+        changes = compare(had, new, case_sensitive=is_exact)
+        if not changes.is_empty:
+            found[dataset] = changes
+    return found
+
+
+def _breaks(
+    before: Desired, after: Desired, later: Schemas, changed: dict[str, ColumnChanges]
+) -> dict[str, list[Break]]:
+    """By the dataset whose change breaks something."""
+    found: dict[str, list[Break]] = {}
+    for dataset in after.order:
+        node, old = after.nodes[dataset], before.nodes.get(dataset)
+        if not _may_break(node, old, changed):
+            continue
+        is_edited = old is None or bool(logic_diff(old, node))
+        for one in breaks.of_node(node, later, changed, is_edited=is_edited):
+            found.setdefault(one.by, []).append(one)
+    return found
+
+
+def _may_break(node: Node, old: Node | None, changed: Mapping[str, ColumnChanges]) -> bool:
+    if isinstance(node, Sink):
+        return node.source in changed
+    return _is_touched(old, node) and not node.output
+
+
+def _change(
+    dataset: str,
+    before: Desired,
+    after: Desired,
+    schemas: tuple[Schemas, Schemas],
+    changed: Mapping[str, ColumnChanges],
+    broken: Mapping[str, list[Break]],
+) -> Change | None:
+    """None where the component is as it was."""
+    old, new = before.nodes.get(dataset), after.nodes.get(dataset)
+    if _is_same_text(dataset, before, after) and dataset not in changed and dataset not in broken:
+        return None
+    difference = text_diff(_texts(before, dataset), _texts(after, dataset))
+    logic = logic_diff(old, new) if old is not None and new is not None else ()
+    kind = _kind(old, new, difference, logic, is_other=dataset in changed or dataset in broken)
+    if kind is None:
+        return None
+    columns = changed.get(dataset, NO_CHANGES)
+    is_dataset = not isinstance(new or old, Sink)
+    has = schemas[1].of(dataset) if new is not None and is_dataset else NO_SCHEMA
+    had = schemas[0].of(dataset) if old is not None and is_dataset else NO_SCHEMA
+    return Change(
+        dataset=dataset,
+        kind=kind,
+        impact=_impact(kind, columns, had, has) if is_dataset else "neutral",
+        text_diff=difference if kind != "columns" else "",
+        logic=logic,
+        columns=columns,
+        origin=has.origin,
+        why_unknown=has.why if has.schema is None else "",
+        breaks=tuple(sorted(broken.get(dataset, ()))),
+    )
+
+
+def _is_same_text(dataset: str, before: Desired, after: Desired) -> bool:
+    """Its dataflow was not sent, or was sent as it is stored."""
+    flow = dataset.partition(".")[0]
+    old, new = before.texts.get(flow), after.texts.get(flow)
+    if old is None or new is None:
+        return old is new
+    return (old.revision.text, old.revision.files) == (new.revision.text, new.revision.files)
+
+
+def _texts(desired: Desired, dataset: str) -> dict[str, tuple[int, str]]:
+    return dict(component_texts(desired, dataset) if dataset in desired.nodes else NO_TEXTS)
+
+
+def _kind(
+    old: Node | None, new: Node | None, difference: str, logic: tuple[str, ...], *, is_other: bool
+) -> ChangeKind | None:
+    if old is None:
+        return "added"
+    if new is None:
+        return "removed"
+    if logic:
+        return "logic"
+    if difference:
+        return "text"
+    return "columns" if is_other else None
+
+
+def _impact(kind: ChangeKind, columns: ColumnChanges, had: KnownSchema, has: KnownSchema) -> Impact:
+    match kind:
+        case "added" | "text":
+            return "neutral"
+        case "removed":
+            return "breaking"
+        case "logic" | "columns":
+            return impact_of(columns, had, has)

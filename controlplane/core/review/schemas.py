@@ -1,0 +1,198 @@
+"""The columns of each dataset of some nodes, as far as they are known before anything is computed.
+
+    a state of the same lineage     -> its schema, which Spark gave
+      |
+    a source: pinned or declared    -> that, with the columns that are appended to it
+      |
+    a transform: Spark was asked    -> its answer is remembered
+      | it was not: a wish
+    the same code over the same     -> the schema of the state
+      |
+    SQL                             -> what sqlglot says
+      |
+                                    -> unknown
+
+Does not belong here: comparing them (columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Desired, Sink, Source, Transform, settings_id
+from controlplane.core.model.memos import schema_in
+from controlplane.core.model.sources import Listing
+from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Task
+from controlplane.core.plan.transform.jobs import logic_job
+from controlplane.core.review.columns import NOT_TOLD, as_ddl, fold, from_ddl
+from controlplane.core.review.values import KnownFacts, KnownSchema, SchemaOrigin, Wish
+from controlplane.core.schema.schemas import struct, types
+from dataplane.contract.identity import schema_id
+from dataplane.contract.listings import NESTED
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Schema, Type
+
+ANALYSES_FIRST = 1_000  # the priority of questions that a person waits for
+
+
+@dataclass(slots=True)
+class Schemas:
+    """Of the nodes before an edit, or after it; then `earlier` are those before."""
+
+    desired: Desired
+    facts: KnownFacts
+    earlier: Schemas | None = None
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    errors: dict[str, TaskError] = field(default_factory=dict)  # what Spark says against a transform
+    _known: dict[str, KnownSchema] = field(default_factory=dict)
+
+    def of(self, dataset: str) -> KnownSchema:
+        """Inputs have to be asked for first, which `Desired.order` does."""
+        if dataset not in self._known:
+            self._known[dataset] = self._found(dataset)
+        return self._known[dataset]
+
+    def reads(self, node: Transform) -> dict[str, KnownSchema]:
+        """What each input is read with, by its name in the text."""
+        found: dict[str, KnownSchema] = {}
+        for slot in node.slots:
+            of = self.of(slot.dataset)
+            schema = None if of.schema is None else node.read_schema(slot, of.schema)
+            found[slot.name] = KnownSchema(schema, of.origin, of.why)
+        return found
+
+    def _found(self, dataset: str) -> KnownSchema:
+        node = self.desired.nodes.get(dataset)
+        if node is None or isinstance(node, Sink):
+            return KnownSchema(None, "unknown", "there is no such dataset")
+        state = self.facts.state(dataset)
+        if state is not None and state.lineage == node.lineage:
+            return KnownSchema(state.schema, "spark")
+        if isinstance(node, Source):
+            return _of_source(self.facts, node, state)
+        return self._of_transform(node, state)
+
+    # --- transforms -------------------------------------------------------------------------------
+
+    def _of_transform(self, node: Transform, state: State | None) -> KnownSchema:
+        if node.fold is not None:
+            return KnownSchema(node.with_reason(node.fold.schema), "declared")
+        reads = self.reads(node)
+        exact = {name: one.schema for name, one in reads.items() if one.is_exact and one.schema is not None}
+        if len(exact) == len(reads):
+            known = self._by_spark(node, state, exact)
+            if known is not None:
+                return known
+        return self._by_sqlglot(node, reads)
+
+    def _by_spark(self, node: Transform, state: State | None, reads: Mapping[str, Schema]) -> KnownSchema | None:
+        """What Spark has said, or would say."""
+        if state is not None and _is_made_by(state, node, reads):
+            return KnownSchema(state.schema, "spark")
+        key = ids.analysis_key(node.code_logic, reads)
+        memo = self.facts.answers((key,)).get(key)
+        if memo is not None:
+            schema = node.with_reason(schema_in(memo))
+            return KnownSchema(schema, "spark" if schema else "unknown", "" if schema else "its code looks at data")
+        asked = self.facts.tasks((key,)).get(key)
+        if asked is not None and asked.error is not None and asked.state == "failed":
+            self.errors[node.dataset] = asked.error
+            return KnownSchema(None, "unknown", "Spark refuses it")
+        self.wishes[node.dataset] = _wish(node, key, reads)
+        return None
+
+    def _by_sqlglot(self, node: Transform, reads: Mapping[str, KnownSchema]) -> KnownSchema:
+        if node.query is None:
+            return KnownSchema(None, "unknown", "the columns of Python code are known once Spark has run it")
+        for name, read in reads.items():
+            if read.schema is None:
+                return KnownSchema(None, "unknown", f"the columns of {name} are not known: {read.why}")
+        found = _inferred(node, reads)
+        if found is None:
+            return KnownSchema(None, "unknown", "only Spark can tell the columns of this query")
+        return KnownSchema(node.with_reason(self._corrected(node, found)), "sqlglot")
+
+    def _corrected(self, node: Transform, found: Schema) -> Schema:
+        """With the types that Spark gave before, for columns of which sqlglot says the same before and after."""
+        before = self._before(node.dataset)
+        if before is None:
+            return found
+        guessed, real = before
+        corrected: list[tuple[str, Type]] = []
+        for name, kind in types(found).items():
+            key = fold(name, case_sensitive=False)
+            is_same = key in real and guessed.get(key) == kind
+            corrected.append(real[key] if is_same else (name, kind))
+        return struct(corrected)
+
+    def _before(self, dataset: str) -> tuple[dict[str, Type], dict[str, tuple[str, Type]]] | None:
+        """What sqlglot says of the query before the edit, and what Spark said; both by folded name."""
+        earlier = self.earlier
+        node = earlier.desired.nodes.get(dataset) if earlier else None
+        if earlier is None or not isinstance(node, Transform) or node.query is None:
+            return None
+        known = earlier.of(dataset)
+        guessed = _inferred(node, earlier.reads(node))
+        if guessed is None or known.schema is None or known.origin != "spark":
+            return None
+        by_name = {fold(name, case_sensitive=False): kind for name, kind in types(guessed).items()}
+        real = {fold(name, case_sensitive=False): (name, kind) for name, kind in types(known.schema).items()}
+        return by_name, real
+
+
+def _is_made_by(state: State, node: Transform, reads: Mapping[str, Schema]) -> bool:
+    """The state was made by this code from inputs with these columns."""
+    if state.logic != node.logic:
+        return False
+    for name, schema in reads.items():
+        used = state.inputs.get(name)
+        if used is None or used.schema != schema_id(schema):
+            return False
+    return True
+
+
+def _wish(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> Wish:
+    job = logic_job(node, reads)
+    task = Task(key, "analyse", node.maker, "", ids.job_id(job), {}, priority=ANALYSES_FIRST)
+    return Wish(task, job)
+
+
+def _inferred(node: Transform, reads: Mapping[str, KnownSchema]) -> Schema | None:
+    """Of a query, by sqlglot."""
+    assert node.query is not None
+    inputs = {name: as_ddl(one.schema) for name, one in reads.items() if one.schema is not None}
+    found = node.query.output_types(inputs)
+    return None if found is None else from_ddl(dict(found))
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _of_source(facts: KnownFacts, node: Source, state: State | None) -> KnownSchema:
+    pinned = facts.pinned(node.maker)
+    if pinned is not None and pinned.settings == settings_id(node):
+        return KnownSchema(node.with_metadata(pinned.schema), "spark")
+    if node.declared is None:
+        return KnownSchema(None, "unknown", "its columns are inferred from data when it is read")
+    appended = _appended(node, facts.listing(node.listing), state)
+    whole = struct([*types(node.declared).items(), *appended.items()])
+    origin: SchemaOrigin = "sqlglot" if appended else "declared"
+    return KnownSchema(node.with_metadata(whole), origin)
+
+
+def _appended(node: Source, listing: Listing | None, state: State | None) -> dict[str, Type]:
+    """Columns that the objects have and the declared schema lacks, which reading appends. Their types are those that
+    they had; else they are not known before they are read."""
+    if listing is None or node.read.schema_change == "fail" or node.positional:
+        return {}
+    declared = types(node.declared or struct(()))
+    had = types(state.schema) if state is not None else {}
+    found: dict[str, Type] = {}
+    for columns in listing.columns:
+        for name in columns or ():
+            if name not in declared and NESTED not in name:
+                found[name] = had.get(name, NOT_TOLD)
+    return found

@@ -1,0 +1,88 @@
+"""What differs in the text of one component: its lines of the blueprint, and the Python files that it names.
+
+Does not belong here: what the text means.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from controlplane.core.blueprint import Component, PythonTransform
+from controlplane.core.compile.nodes import Desired
+
+NO_TEXTS: Mapping[str, tuple[int, str]] = {}
+_HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
+
+
+def component_texts(desired: Desired, dataset: str) -> Mapping[str, tuple[int, str]]:
+    """Each file's part of a component, by file: the first line of the part, and the part. Empty if there is none."""
+    node = desired.nodes.get(dataset)
+    of = desired.texts.get(dataset.partition(".")[0])
+    if node is None or of is None:
+        return NO_TEXTS
+    component = node.component
+    first = component.place.line
+    found = {component.place.file: (first, _block(of.revision.text, first))}
+    for path, text in _modules(component).items():
+        found[path] = (1, text)
+    return found
+
+
+def _modules(component: Component) -> dict[str, str]:
+    body = component.body
+    if not isinstance(body, PythonTransform):
+        return {}
+    return {path: text for path, text in body.modules if not (body.is_inline and path == body.main)}
+
+
+def _block(text: str, first: int) -> str:
+    """The lines from the component's name on that are indented deeper than the name is."""
+    lines = _lines(text)
+    if first > len(lines):
+        return ""
+    indent = _indent(lines[first - 1])
+    end = first
+    for number in range(first, len(lines)):
+        line = lines[number]
+        if not line.strip():
+            continue
+        if _indent(line) <= indent:
+            break
+        end = number + 1
+    return "\n".join(lines[first - 1 : end])
+
+
+@lru_cache(maxsize=16)
+def _lines(text: str) -> tuple[str, ...]:
+    """Of a blueprint, for each of its components."""
+    return tuple(text.splitlines())
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def text_diff(before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]) -> str:
+    """A unified diff over all files, with the line numbers of the files; empty if nothing differs."""
+    parts: list[str] = []
+    for file in sorted({*before, *after}):
+        parts += _diff(file, before.get(file, (1, "")), after.get(file, (1, "")))
+    return "\n".join(parts)
+
+
+def _diff(file: str, before: tuple[int, str], after: tuple[int, str]) -> list[str]:
+    old, new = before[1].splitlines(), after[1].splitlines()
+    lines = difflib.unified_diff(old, new, file, file, lineterm="")
+    return [_moved(line, before[0] - 1, after[0] - 1) for line in lines]
+
+
+def _moved(line: str, old: int, new: int) -> str:
+    """A hunk's heading with line numbers of the whole file."""
+    found = _HUNK.match(line)
+    if found is None:
+        return line
+    start, size, begin, length = found.groups()
+    return f"@@ -{int(start) + old}{size or ''} +{int(begin) + new}{length or ''} @@"
