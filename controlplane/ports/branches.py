@@ -23,7 +23,7 @@ class Branches(Protocol):
 
     def create_branch(self, branch: Branch) -> None:
         """It points to what its source has: main, or what another branch has of its own. One row, if the source is
-        main. BranchExists if the name is taken."""
+        main. BranchExists if the name is taken or is that of the source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
         """Replace what is said of one that is there."""

@@ -57,6 +57,7 @@ class Branching:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
+        main.follows_branches = True
         self._store, self._namespace, self._main, self._troubles = store, namespace, main, troubles
         self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
         self._lines: dict[str, _Line] = {}

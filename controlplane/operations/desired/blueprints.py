@@ -189,7 +189,8 @@ def edit_of(
     if any(d.problems for d in found):
         _refuse(live, _looked_at(found, sources), found, ctx.namespace)
     revisions = [
-        _next(ctx, tx, branch, d, s, live, uids.get(d.dataflow, {})) for d, s in zip(found, sources, strict=True)
+        _next(ctx, tx, branch, d, s, live=live, brought=uids.get(d.dataflow, {}))
+        for d, s in zip(found, sources, strict=True)
     ]
     together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
     proposed = _proposed(live, together, ctx.namespace, found)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import change_marks
-from controlplane.core.model.branches import MAIN, Branch
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Plan, RunChecks, plan, salts
 from controlplane.core.tree import NodeCache
@@ -64,6 +64,7 @@ class Planner:
         self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
         self.cache = cache or NodeCache(CACHE_BYTES)
         self._memory: Memory | None = None
+        self.follows_branches = False  # as the planner of main has to, in a process that looks after others
         self.only: frozenset[str] | None = None  # datasets that are carried out, where that is not all
         self.lock = threading.Lock()
 
@@ -138,7 +139,7 @@ class Planner:
         memory = Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = compile_live(memory.revisions.values(), self._namespace)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
-        memory.branches = tx.branches() if self._branch == MAIN else {}
+        memory.branches = tx.branches() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
         self._fetch(tx, memory, None)
@@ -163,7 +164,7 @@ class Planner:
             memory.known.paused, before = tx.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
-        if change_marks.BRANCHES in marked and self._branch == MAIN:
+        if change_marks.BRANCHES in marked and self.follows_branches:
             memory.branches = tx.branches()
         if change_marks.FORCED in marked:
             memory.known.forces = tx.forces(self._branch)

@@ -23,13 +23,20 @@ class MemoryBranches(MemoryQueue):
         return dict(self._space.branches)
 
     def create_branch(self, branch: Branch) -> None:
-        known = (*self._space.branches, *(b for b, _ in self._space.dataflows), *(b for b, _ in self._space.states))
-        if branch.name == MAIN or branch.name in known:
+        if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
             raise BranchExists(branch.name)
+        if branch.source != MAIN and branch.source not in self._space.branches:
+            raise NotFound(f"there is no branch {branch.source}")
         self._space.branches[branch.name] = branch
         if branch.source != MAIN:
             self._copy(branch.source, branch.name)
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def _is_known(self, name: str) -> bool:
+        """Something is left of a branch of that name."""
+        of = self._space
+        shelves: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.states, of.pins, of.forces, of.pauses]
+        return name in of.branches or any(branch == name for shelf in shelves for branch, _ in shelf)
 
     def _copy(self, source: str, target: str) -> None:
         of = self._space
@@ -60,7 +67,15 @@ class MemoryBranches(MemoryQueue):
             for key in [key for key in shelf if key[0] == name]:
                 del shelf[key]
         self._drop_texts(name)
+        self._drop_alerts(name)
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def _drop_alerts(self, branch: str) -> None:
+        of = self._space
+        for key in [key for key in of.alerts if key[0] == branch]:
+            del of.alerts[key]
+        for id in [id for id, message in of.messages.items() if message.branch == branch]:
+            del of.messages[id]
 
     def _drop_texts(self, branch: str, dataflow: str | None = None) -> None:
         of = self._space.texts

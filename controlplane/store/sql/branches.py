@@ -18,7 +18,7 @@ from controlplane.store.sql.queue import SqlQueue
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
 BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces)
-OTHERS = (db.pauses, db.targets, db.wishes, db.marks)
+OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages)
 COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.pauses)  # to a branch of a branch
 
 
@@ -29,18 +29,23 @@ class SqlBranches(SqlQueue):
         return {row.name: _branch(row) for row in self._rows(self._select(db.branches))}
 
     def create_branch(self, branch: Branch) -> None:
-        if branch.name == MAIN or self._is_known(branch.name):
+        if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
             raise BranchExists(branch.name)
         if not self._insert_one(db.branches, **_branch_row(branch)):
             raise BranchExists(branch.name)
         if branch.source != MAIN:
+            self._require(branch.source)
             for table in COPIED:
                 self._copy(table, branch.source, branch.name)
         self._mark(MAIN, change_marks.BRANCHES)
 
+    def _require(self, name: str) -> None:
+        if self._row(self._select(db.branches, name=name)) is None:
+            raise NotFound(f"there is no branch {name}")
+
     def _is_known(self, name: str) -> bool:
         """Something is left of a branch of that name."""
-        there = (exists().where(self._mine(table, branch=name)) for table in (db.dataflows, db.heads))
+        there = (exists().where(self._mine(table, branch=name)) for table in COPIED)
         return bool(self._connection.execute(select(or_(*there))).scalar_one())
 
     def _copy(self, table: Table, source: str, target: str) -> None:

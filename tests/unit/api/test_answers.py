@@ -52,6 +52,7 @@ BLUEPRINT = (
     "dataflow: other\ncomponents:\n  x: {read: {connector: files, path: /data/*.csv, format: csv, schema: 'k INT'}}\n"
 )
 SENT = {"blueprints": [{"name": "/other.yaml", "text": BLUEPRINT}]}
+EDITED = {"blueprints": [{"name": "/other.yaml", "text": BLUEPRINT.replace("k INT", "k BIGINT")}]}
 BAD = {"blueprints": [{"name": "/bad.yaml", "text": "dataflow: bad\ncomponents: {x: {reed: 1}}\n"}]}
 
 
@@ -95,7 +96,7 @@ class Place:
 
 def _filled(path: str, query: dict[str, str]) -> str:
     """The path, with its names taken out of the query."""
-    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1"}
+    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1", "other": "dev"}
     for name, value in names.items():
         if "{" + name + "}" in path:
             path = path.replace("{" + name + "}", query.pop(name, value))
@@ -176,6 +177,15 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", BRANCH + "/pause")["targets"]
     assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]
     assert called("POST", BRANCH + "/resume")["still_paused"]
+
+    assert called("POST", "/v1/branches", {"name": "dev"})["expires_at"]
+    assert called("GET", "/v1/branches")["items"]
+    assert called("POST", "/v1/blueprints", EDITED, branch="dev")["revisions"] == {"other": 2}
+    assert called("GET", BRANCH, branch="dev")["dataflows"] == ["other"]
+    assert called("GET", BRANCH + "/diff/{other}", other="dev")["components"]
+    assert called("POST", BRANCH + "/merge", {"dry_run": True}, branch="dev")["taken"] == ["other.x"]
+    assert called("PUT", BRANCH + "/protection", {"protected": False}, branch="dev")["name"] == "dev"
+    assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]

@@ -237,11 +237,11 @@ def test_a_dry_run_stores_nothing(world: World) -> None:
 
 @pytest.mark.parametrize("branch", ["dev", "", "A/B", "\0"])
 @pytest.mark.parametrize("dry", ["true", "false"])
-def test_other_branches_than_main_are_not_there_yet(world: World, branch: str, dry: str) -> None:
+def test_a_branch_that_is_not_there_takes_no_blueprint(world: World, branch: str, dry: str) -> None:
     with world.http() as http:
         query = {"branch": branch, "dry_run": dry}
         answer = http.post("/v1/blueprints", params=query, json={"blueprints": [{"text": BLUEPRINT}]})
-        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "not-supported")
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:headgate:not-found")
         assert http.get("/v1/branches/main/dataflows").json()["items"] == []
 
 

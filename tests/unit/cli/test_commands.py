@@ -183,7 +183,7 @@ def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixtur
     assert "no-service" in capsys.readouterr().err
     for command in ("apply", "run"):
         assert headgate(command, "good.yaml", "--branch", "dev") == 1
-        assert "not-supported" in capsys.readouterr().err
+        assert "there is no branch 'dev'" in capsys.readouterr().err
     assert headgate("delete", "shop", "--revision", "1", "-o", "md") == 0
     assert not Home(folder / ".headgate").is_held()
 

@@ -34,7 +34,7 @@ def test_checking_exits_by_what_it_finds(capsys: pytest.CaptureFixture[str], fol
     assert headgate("fsck", "--files") == 0
     assert capsys.readouterr().out == "nothing is wrong\n"
     with sqlite3.connect(folder / ".headgate" / "metadata.db") as db:
-        db.execute("INSERT INTO heads VALUES ('default', 'main', 'flights.daily', 3)")
+        db.execute("INSERT INTO heads VALUES ('default', 'main', 'flights.daily', 3, 0)")
     db.close()
     assert headgate("fsck") == 1
     (head, finding) = capsys.readouterr().out.splitlines()

@@ -15,18 +15,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.create_table(
-        "branches",
-        sa.Column("namespace", sa.Text, nullable=False),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("source", sa.Text, nullable=False),
-        sa.Column("at", sa.Double, nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("expires", sa.Double, nullable=True),
-        sa.Column("protected", sa.Boolean, nullable=False),
-        sa.PrimaryKeyConstraint("namespace", "name", name="branches_pkey"),
-        sqlite_with_rowid=False,
-    )
+    keys = [sa.Column(name, sa.Text, nullable=False) for name in ("namespace", "name")]
+    texts = [sa.Column(name, sa.Text, nullable=False) for name in ("source", "actor")]
+    at, expires = sa.Column("at", sa.Double, nullable=False), sa.Column("expires", sa.Double, nullable=True)
+    protected = sa.Column("protected", sa.Boolean, nullable=False)
+    primary = sa.PrimaryKeyConstraint(*(key.name for key in keys), name="branches_pkey")
+    op.create_table("branches", *keys, *texts, at, expires, protected, primary, sqlite_with_rowid=False)
     op.add_column("dataflows", sa.Column("fork", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("heads", sa.Column("fork", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("pauses", sa.Column("lifted", sa.Boolean, nullable=False, server_default=sa.false()))
