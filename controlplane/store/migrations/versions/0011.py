@@ -5,6 +5,8 @@ The defaults are for processes of the version before, which leave the columns ou
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -14,13 +16,21 @@ branch_labels = None
 depends_on = None
 
 
+def _text(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, nullable=False)
+
+
 def upgrade() -> None:
-    keys = [sa.Column(name, sa.Text, nullable=False) for name in ("namespace", "name")]
-    texts = [sa.Column(name, sa.Text, nullable=False) for name in ("source", "actor")]
-    at, expires = sa.Column("at", sa.Double, nullable=False), sa.Column("expires", sa.Double, nullable=True)
-    protected = sa.Column("protected", sa.Boolean, nullable=False)
-    primary = sa.PrimaryKeyConstraint(*(key.name for key in keys), name="branches_pkey")
-    op.create_table("branches", *keys, *texts, at, expires, protected, primary, sqlite_with_rowid=False)
+    keys = [_text("namespace"), _text("name")]
+    columns = [
+        _text("source"),
+        sa.Column("at", sa.Double, nullable=False),
+        _text("actor"),
+        sa.Column("expires", sa.Double, nullable=True),
+        sa.Column("protected", sa.Boolean, nullable=False),
+    ]
+    primary = sa.PrimaryKeyConstraint("namespace", "name", name="branches_pkey")
+    op.create_table("branches", *keys, *columns, primary, sqlite_with_rowid=False)
     op.add_column("dataflows", sa.Column("fork", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("heads", sa.Column("fork", sa.BigInteger, nullable=False, server_default="0"))
     op.add_column("pauses", sa.Column("lifted", sa.Boolean, nullable=False, server_default=sa.false()))
