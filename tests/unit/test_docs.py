@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from controlplane.core.blueprint import json_schema
+from controlplane.operations.desired import blueprints
 from dataplane.contract.schemas import Json
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +60,10 @@ def _anchors(page: Path) -> set[str]:
         anchors.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
         seen[anchor] += 1
     return anchors
+
+
+def test_the_blueprint_of_the_tutorial_has_no_problems() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    first, *more = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    text = first + "".join(more)
+    assert blueprints.validate([blueprints.Source("/data/shop.yaml", text, {})]).problems == ()
