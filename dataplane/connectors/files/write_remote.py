@@ -133,10 +133,11 @@ class RemoteTarget:
         return known == partition if known is not None else place == self._path(encode_key(partition))
 
     def _marker(self, place: str) -> Json:
-        try:
-            return self._read(f"{place}/{MARKER}")[0]
-        except FileNotFoundError:
-            return {}
+        """What the marker at a place says; nothing where there is none."""
+        path = f"{place}/{MARKER}"
+        with telling(uri_of(self.root, path)):
+            is_there = self._is_there(path)
+        return self._read(path)[0] if is_there else {}
 
     # objects
 
