@@ -99,12 +99,20 @@ def _plain(node: Node) -> Plain:
 
 NO_OPTIONS: tuple[tuple[str, str], ...] | None = None
 ROWS = Key("rows", Rows(), NO_ROWS, "Rows of the input; columns that a row does not name are NULL.")
-FILE = Key("file", Text((checks.path, checks.no_glob)), "", "A file of rows, relative to the blueprint.")
+FILE = Key(
+    "file",
+    Text((checks.path, checks.no_glob)),
+    "",
+    "A file of rows, relative to the blueprint.",
+    example="transforms/scores.py",
+)
 FORMAT: Key[str | None] = Key(
     "format", Choice(("csv", "json", "parquet", "orc", "text")), None, "Format of the file; else that of the input."
 )
-OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader; else those of the input.")
-SCHEMA = Key("schema", Columns(), "", "Columns as DDL; else those of the input.")
+OPTIONS = Key(
+    "options", Options(), NO_OPTIONS, "Options of Spark's reader; else those of the input.", example={"header": True}
+)
+SCHEMA = Key("schema", Columns(), "", "Columns as DDL; else those of the input.", example="year INT, name STRING")
 _OF_FILES = (FORMAT, OPTIONS)
 
 
@@ -171,7 +179,13 @@ ORDER = Key("order", Choice(("any", "exact")), "any", "Whether the order of the 
 TOLERANCE_KEY = Key(
     "tolerance", Tolerance(), TOLERANCE, "By how much floats may differ, of the larger of 1 and the value."
 )
-CHECK = Key("check", SourceText("SQL"), NO_TEXT, "A condition that every row of the result meets.")
+CHECK = Key(
+    "check",
+    SourceText("SQL"),
+    NO_TEXT,
+    "A condition that every row of the result meets.",
+    example="carrier IS NOT NULL",
+)
 ERROR = Key("error", Text(), "", "A part of the message of an error.")
 
 
@@ -224,12 +238,35 @@ def _time_fault(text: str) -> Fault | None:
 NO_GIVEN: tuple[Given, ...] = ()
 NO_PARAMS: tuple[tuple[str, ParamValue], ...] = ()
 NO_EXPECTED: Expected = ExpectedRows((), False, TOLERANCE)
-NAME = Key("name", Text(), "", "What the test is called in results.", is_required=True)
-GIVEN = Key("given", Inputs(), NO_GIVEN, "Rows of the inputs; an input that is not named has none.")
-PARAMS = Key("params", Params(Text()), NO_PARAMS, "Parameters in place of those of the transform.")
-PARTITION: Key[str | None] = Key("partition", Text(), None, "The key of the task, of inputs that are read by key.")
-AS_OF = Key("as_of", Text((_time_fault,)), "", "The time that SQL reads as the clock: 2013-07-04 12:00:00.")
-EXPECT = Key("expect", Expectation(), NO_EXPECTED, "Rows, a check, or an error.", is_required=True)
+NAME = Key("name", Text(), "", "What the test is called in results.", is_required=True, example="known carrier")
+GIVEN = Key(
+    "given",
+    Inputs(),
+    NO_GIVEN,
+    "Rows of the inputs; an input that is not named has none.",
+    example={"flights": [{"carrier": "UA"}]},
+)
+PARAMS = Key(
+    "params", Params(Text()), NO_PARAMS, "Parameters in place of those of the transform.", example={"minimum": 0}
+)
+PARTITION: Key[str | None] = Key(
+    "partition", Text(), None, "The key of the task, of inputs that are read by key.", example="{month}.csv"
+)
+AS_OF = Key(
+    "as_of",
+    Text((_time_fault,)),
+    "",
+    "The time that SQL reads as the clock: 2013-07-04 12:00:00.",
+    example="2013-07-04 12:00:00",
+)
+EXPECT = Key(
+    "expect",
+    Expectation(),
+    NO_EXPECTED,
+    "Rows, a check, or an error.",
+    is_required=True,
+    example=[{"carrier": "UA", "n": 2}],
+)
 
 
 def _example(fields: Fields, _: Reading) -> Example:
@@ -275,4 +312,10 @@ class Examples:
 
 
 NO_EXAMPLES: tuple[Example, ...] = ()
-TESTS = Key("tests", Examples(), NO_EXAMPLES, "Tests of the transform: rows given, and what is expected.")
+TESTS = Key(
+    "tests",
+    Examples(),
+    NO_EXAMPLES,
+    "Tests of the transform: rows given, and what is expected.",
+    example=[{"name": "one", "given": {"flights": [{"carrier": "UA"}]}, "expect": [{"n": 1}]}],
+)

@@ -50,15 +50,33 @@ def _address(text: str) -> Fault | None:
 
 
 KINDS: tuple[ChannelKind, ...] = ("webhook", "slack", "email")
-ON = Key("on", ListOf(Choice(OCCASIONS)), OCCASIONS, "What is told; everything by default.")
-AFTER: Key[float | None] = Key("after", Refresh(), AFTER_S, "How long something is late or blocked first: 10m.")
-URL = Key("url", Text((_url,)), "", "Address of a webhook or of Slack; it may be a secret.")
-SECRET = Key("secret", Text((_secret,)), "", "What a webhook's messages are signed with.")
-ADDRESS = Key("address", ListOf(Text((_address,))), NO_TEXTS, "Who gets e-mail.")
-SENDER = Key("from", Text((_address,)), "", "The sender of e-mail.")
-SERVER = Key("server", Text((_server,)), "", "The mail server: smtp://host:587 or smtps://host:465.")
-USER = Key("user", Text(), "", "The user of the mail server.")
-PASSWORD = Key("password", Text((_secret,)), "", "The password of the mail server.")
+ON = Key(
+    "on", ListOf(Choice(OCCASIONS)), OCCASIONS, "What is told; everything by default.", example=["failed", "recovered"]
+)
+AFTER: Key[float | None] = Key(
+    "after", Refresh(), AFTER_S, "How long something is late or blocked first.", example="30m", written="10m"
+)
+URL = Key(
+    "url",
+    Text((_url,)),
+    "",
+    "Address of a webhook or of Slack; it may be a secret.",
+    example="jdbc:postgresql://host:5432/shop",
+)
+SECRET = Key(
+    "secret", Text((_secret,)), "", "What a webhook's messages are signed with.", example="secret://alerts/key"
+)
+ADDRESS = Key("address", ListOf(Text((_address,))), NO_TEXTS, "Who gets e-mail.", example=["data@example.com"])
+SENDER = Key("from", Text((_address,)), "", "The sender of e-mail.", example="headgate@example.com")
+SERVER = Key(
+    "server",
+    Text((_server,)),
+    "",
+    "The mail server: smtp://host:587 or smtps://host:465.",
+    example="smtp://mail.example.com:587",
+)
+USER = Key("user", Text(), "", "The user of the mail server.", example="headgate")
+PASSWORD = Key("password", Text((_secret,)), "", "The password of the mail server.", example="secret://mail/password")
 COMMAND = Key("command", ListOf(Text()), NO_TEXTS, "A program with its arguments.")
 
 OWN = (URL, SECRET, ADDRESS, SENDER, SERVER, USER, PASSWORD)
@@ -94,7 +112,13 @@ def _kind(kinds: tuple[ChannelKind, ...], more: tuple[Key[object], ...] = ()) ->
 
 
 NO_CHANNELS: tuple[Channel, ...] = ()
-NOTIFY = Key("notify", ListOf(_kind(KINDS)), NO_CHANNELS, "Who is told when something fails, is late or blocked.")
+NOTIFY = Key(
+    "notify",
+    ListOf(_kind(KINDS)),
+    NO_CHANNELS,
+    "Who is told when something fails, is late or blocked.",
+    example=[{"to": "slack", "url": "secret://slack/url"}],
+)
 
 _INSTALLATION = Key(
     "notify",
