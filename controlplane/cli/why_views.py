@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     """How a dataset stands, its cause, what keeps it from being worked on, and the tree of causes."""
     lines = [_head(value), *_reasons(value), *took(value.get("work"))]
+    if (fresh := value.get("freshness")) and fresh["late"]:
+        lines.append(f"late: {fresh['reason']}")
     if held := value.get("held_up"):
         lines += _held_up(held, value)
     lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]
