@@ -107,6 +107,10 @@ def test_late_and_fresh_are_told_once_each_without_any_channel(place: Place) -> 
 def test_a_commit_that_changed_nothing_makes_no_data_newer(place: Place) -> None:
     place.world.apply(FRESHNESS)
     place.world.settle()
+    place.world.put("a.csv", (1, 10))
+    place.world.settle()
+    place.world.put("a.csv", (1, 20))
+    place.world.settle()
     before = place.state()
     place.later(20 * HOUR)
     (place.world.home / "orders" / "a.csv").write_text("k,v\n1,20")  # other bytes, and the same rows
@@ -119,10 +123,15 @@ def test_a_commit_that_changed_nothing_makes_no_data_newer(place: Place) -> None
     assert place.world.now - after.at < 26 * HOUR < place.world.now - before.at
 
 
-def test_many_commits_that_changed_nothing_are_looked_through(place: Place) -> None:
+@pytest.mark.parametrize("has_past", [False, True])
+def test_many_commits_that_changed_nothing_are_looked_through(place: Place, has_past: bool) -> None:
     place.world.apply(FRESHNESS)
     place.world.settle()
+    if has_past:
+        place.world.put("a.csv", (1, 10))
+        place.world.settle()
     first = place.state()
+    assert first.generation == 1 + has_past
     for number in range(1, freshness.STATES_FIRST + 3):
         place.world.now += 60.0
         with place.world.store.begin() as tx:
