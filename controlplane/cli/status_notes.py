@@ -13,3 +13,5 @@ def notes(datasets: Iterable[DatasetStatus]) -> Iterator[str]:
     for dataset in datasets:
         for sentence in dataset.get("wider", ()):
             yield f"schema: {dataset['name']}: {sentence}"
+        if (fresh := dataset.get("freshness")) and fresh["late"]:
+            yield f"late: {dataset['name']}: {fresh['reason']}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     """How a dataset stands, its cause, what keeps it from being worked on, and the tree of causes."""
-    lines = [_head(value), *_reasons(value), *took(value.get("work"))]
+    lines = [_head(value), *_late(value), *_reasons(value), *took(value.get("work"))]
     if held := value.get("held_up"):
         lines += _held_up(held, value)
     lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]
@@ -40,6 +40,13 @@ def _head(value: WhyAnswer) -> str:
     name = value["dataset"] + (f"/{value['partition']}" if value["partition"] else "")
     generation = f", generation {value['generation']}" if value["generation"] else ""
     return f"{name} is {value['state']}{generation}"
+
+
+def _late(value: WhyAnswer) -> Iterator[str]:
+    """That its data is older than it expects."""
+    fresh = value.get("freshness")
+    if fresh is not None and fresh["late"]:
+        yield f"late: {fresh['reason']}"
 
 
 def _reasons(value: WhyAnswer) -> Iterator[str]:

@@ -29,7 +29,7 @@ DELAYS_S = (
     3600.0,
 )  # before a message that was not taken is sent again; the last one for ever
 MOST_ITEMS = 1_000  # of one message
-LASTING: tuple[Condition, ...] = ("late", "blocked")  # told after a while only
+LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # told after a while only
 
 Key: TypeAlias = tuple[str, Condition]  # of a dataset
 Seen: TypeAlias = Mapping[Key, str]  # conditions that hold now, with more in words
@@ -81,13 +81,13 @@ def _told(alert: Alert, text: str, channels: Channels, now: float, news: News) -
     told = list(alert.told)
     for id, channel in channels.items():
         if id not in told and _is_due(alert, channel, now):
-            news.tell(id, _item(alert, alert.condition, text))
+            news.tell(id, _item(alert, alert.occasion, text))
             told.append(id)
     return replace(alert, told=tuple(told))
 
 
 def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
-    if alert.condition not in channel.on:
+    if alert.occasion not in channel.on:
         return False
     return alert.condition not in LASTING or now - alert.since >= channel.after_s
 
@@ -101,7 +101,7 @@ def _away(alert: Alert, channels: Channels, now: float, news: News) -> None:
     elif now - alert.ended >= AWAY_S:
         for id in alert.told:
             if id in channels and "recovered" in channels[id].on:
-                news.tell(id, _item(alert, "recovered", f"it was {alert.condition}: {alert.text}", alert.ended))
+                news.tell(id, _item(alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended))
         news.forgotten.append(alert)
 
 

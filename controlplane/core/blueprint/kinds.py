@@ -23,6 +23,15 @@ JsonSchema: TypeAlias = dict[str, Any]  # its keys are those of JSON Schema
 
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION = "[0-9]{1,6}[smhd]"  # as JSON Schema has it
+
+
+def seconds(text: str) -> float | None:
+    """Of a duration such as 30s, 5m, 1h or 1d; None where it is none, or no time at all."""
+    match = _DURATION.fullmatch(text)
+    if match is None or int(match[1]) == 0:
+        return None
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +274,14 @@ class Refresh:
         if text == "continuous" or text.startswith("cron:"):
             message = f"refresh {shown(text)} comes with a later release"
             raise reading.refuse(node, "not-supported", message, f"use {wanted}")
-        match = _DURATION.fullmatch(text)
-        if not match or int(match[1]) == 0:
+        found = seconds(text)
+        if found is None:
             raise reading.refuse(node, "invalid-duration", f"expected {wanted}, found {described(node)}")
-        return int(match[1]) * _SECONDS[match[2]]
+        return found
 
     def schema(self) -> JsonSchema:
         more = "" if self.continuous_s is None else "|continuous"
-        return {"type": "string", "pattern": f"^([0-9]{{1,6}}[smhd]|manual{more})$"}
+        return {"type": "string", "pattern": f"^({DURATION}|manual{more})$"}
 
 
 @dataclass(frozen=True, slots=True)

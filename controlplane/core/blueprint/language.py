@@ -13,6 +13,7 @@ from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.examples import TESTS
 from controlplane.core.blueprint.expectations import EXPECT
+from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.kinds import (
     Choice,
     Flag,
@@ -179,6 +180,7 @@ COMPONENT = Section(
         RESOURCES,
         PUBLISH,
         EXPECT,
+        FRESHNESS,
         VOLATILE,
         PIN,
         SORT_BY,
@@ -198,6 +200,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
+    report_freshness(fields, body, reading)
     report_misplaced(fields, body, reading)
     for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
@@ -217,6 +220,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         resources=cast("Size", fields[RESOURCES]),
         retention=fields[RETENTION],
         expect=fields[EXPECT],
+        freshness_s=fields[FRESHNESS],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         sort_by=fields[SORT_BY],

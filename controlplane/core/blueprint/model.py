@@ -228,6 +228,7 @@ class Component:
     resources: Size = "standard"
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
+    freshness_s: float | None = None  # how old the newest data may be
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()

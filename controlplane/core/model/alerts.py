@@ -5,15 +5,23 @@ Does not belong here: when to tell (`core.alerts`), how a channel is written dow
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dataplane.contract.jobs import AlertItem, ChannelKind
 from dataplane.contract.results import TaskError
 
-Condition: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes"]
+Condition: TypeAlias = Literal["failed", "late", "old", "blocked", "accept-deletes"]
 Occasion: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes", "recovered"]
 OCCASIONS: tuple[Occasion, ...] = ("failed", "late", "blocked", "accept-deletes", "recovered")
+OCCASION_OF: Mapping[Condition, Occasion] = {  # as which it is told
+    "failed": "failed",
+    "late": "late",  # its listing is behind
+    "old": "late",  # its newest data is older than `freshness` allows
+    "blocked": "blocked",
+    "accept-deletes": "accept-deletes",
+}
 AFTER_S = 600.0  # for which a dataset is late or blocked before it is told, by default
 
 
@@ -52,6 +60,11 @@ class Alert:
     @property
     def key(self) -> tuple[str, str]:
         return self.dataset, self.condition
+
+    @property
+    def occasion(self) -> Occasion:
+        """As which it is told."""
+        return OCCASION_OF[self.condition]
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,10 +274,23 @@ class DatasetTimes(TypedDict):
     running: RunningWork | None
 
 
+class DatasetFreshness(TypedDict):
+    """How old the newest data of a dataset is, and may be. `at`, `age_s`: None where there is no data yet.
+
+    `reason`: why the dataset is late, in words.
+    """
+
+    limit_s: float
+    age_s: float | None
+    at: str | None
+    late: bool
+    reason: str | None
+
+
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was asked for. `wider`: where an inferred schema is wider than the
-    source objects, in sentences."""
+    `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
+    inferred schema is wider than the source objects, in sentences."""
 
     name: str
     state: State
@@ -293,6 +306,7 @@ class DatasetStatus(TypedDict):
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
     wider: NotRequired[list[str]]
+    freshness: NotRequired[DatasetFreshness]
     times: NotRequired[DatasetTimes]
 
 
@@ -415,7 +429,7 @@ class WhyAnswer(TypedDict):
     """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
 
     `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
-    commit took.
+    commit took. `freshness`: where it is expected.
     """
 
     dataset: str
@@ -436,6 +450,7 @@ class WhyAnswer(TypedDict):
     drivers: list[DriverStatus]
     error: ErrorReport | None
     work: WorkSummary | None
+    freshness: NotRequired[DatasetFreshness]
 
 
 # --- one dataset ------------------------------------------------------------------------------------

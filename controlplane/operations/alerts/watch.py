@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from controlplane.core import alerts
 from controlplane.core.alerts import Channels, News
 from controlplane.core.model.alerts import Alert, Channel
-from controlplane.operations.alerts import channels, conditions, outbox
+from controlplane.core.model.events import Event
+from controlplane.operations.alerts import ages, channels, conditions, outbox
 from controlplane.operations.context import Context
+from controlplane.operations.inspect import freshness
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.planning.planner import Planner
 
@@ -19,16 +21,19 @@ class Watch:
     def __init__(self, ctx: Context, branch: str, planner: Planner, installation: Sequence[Channel]) -> None:
         self._ctx, self._branch, self._planner, self._installation = ctx, branch, planner, installation
         self._known: tuple[Alert, ...] | None = None
+        self._changes = freshness.Changes()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
 
     def step(self) -> bool:
-        """Whether anything changed that may allow more. Costs nothing where nobody is to be told."""
-        news, flows = self._look()
+        """Whether anything changed that may allow more. Costs nothing where nobody is to be told, and nothing
+        is expected to be fresh."""
+        news, flows, events = self._look()
         if not (news.kept or news.forgotten or news.told or self._is_sending):
             return False
         with self._ctx.store.begin(self._ctx.namespace) as tx:
             outbox.record(tx, self._branch, news)
+            tx.put_events(events)
             changed = outbox.step(tx, self._branch, flows)
             self._known = tx.alerts(self._branch)
             messages, now = tx.messages(self._branch), tx.now()
@@ -36,19 +41,20 @@ class Watch:
         self.is_under_way = any(outbox.is_under_way(message, now) for message in messages)
         return changed
 
-    def _look(self) -> tuple[News, dict[str, Channels]]:
+    def _look(self) -> tuple[News, dict[str, Channels], list[Event]]:
         with self._planner.looking() as (plan, facts):
-            nodes = facts.desired
-            names = dict.fromkeys(d.dataset.partition(".")[0] for d in plan.decisions)
+            nodes, tx = facts.desired, facts.tx
             flows = channels.of_flows(nodes, self._installation, nodes.texts)
+            mine = {d.dataset for d in plan.decisions}
+            told = [d for d in plan.decisions if flows.get(d.dataset.partition(".")[0])]
+            limits = freshness.expecting(nodes, mine)
             if self._known is None:
-                self._known = facts.tx.alerts(self._branch)
-            if not self._known and not any(flows.get(name) for name in names):
-                return News(), flows
-            decisions = as_known(self._ctx, facts.tx, facts, plan.decisions)
-            mine = {d.dataset for d in decisions}
+                self._known = tx.alerts(self._branch)
+            if not self._known and not told and not limits:
+                return News(), flows, []
+            found = freshness.of_datasets(tx, self._branch, limits, facts.states, self._changes)
+            seen = conditions.seen(facts, as_known(self._ctx, tx, facts, told)) if told else {}
             known = [a for a in self._known if a.dataset in mine]
-            seen = conditions.seen(facts, [d for d in decisions if flows.get(d.dataset.partition(".")[0])])
-            news = alerts.look(self._branch, known, seen, flows, facts.tx.now())
+            news = alerts.look(self._branch, known, {**seen, **ages.seen(found)}, flows, tx.now())
             news.forgotten += [a for a in self._known if a.dataset not in nodes.nodes]
-            return news, flows
+            return news, flows, ages.events(self._branch, known, news, found)

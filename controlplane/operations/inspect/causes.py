@@ -23,7 +23,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.model.work_answers import WorkSummary
 from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -54,7 +54,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         held = held_up(facts.desired, decisions, audit, target, tx.paused(branch))
         since = top.at if top and top.at and not is_work else None
         stopped = stops(explaining, target, since) if since else ()
-        return {
+        answer: WhyAnswer = {
             "dataset": target,
             "partition": partition,
             "state": decision.status,
@@ -74,6 +74,9 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
             "error": views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
         }
+        if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
+            answer["freshness"] = fresh
+        return answer
 
 
 def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:

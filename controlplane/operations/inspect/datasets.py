@@ -26,7 +26,7 @@ from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import views, work
+from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
@@ -61,6 +61,8 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             return views.target(decision, facts.target(name), node)
         published = tx.publications(branch, [name]).get(name)
         found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+        if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
+            found["freshness"] = fresh
         return {
             **found,
             "schema": cast("SparkSchema", state.schema) if state else None,

@@ -14,6 +14,7 @@ from controlplane.core.compile.nodes import Sink, Source
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import (
     DataflowStatus,
+    DatasetFreshness,
     DatasetStatus,
     EventRecord,
     ListingLateness,
@@ -32,7 +33,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, pinned_columns, plan_basis, source_changes, views, work
+from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -159,6 +160,7 @@ def _things(
     decisions = list(decisions)
     publications = facts.tx.publications(facts.branch)
     wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
+    fresh = _fresh(facts, decisions)
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -175,8 +177,16 @@ def _things(
                 shown["listing"] = listed[decision.dataset]
             if decision.dataset in wider:
                 shown["wider"] = wider[decision.dataset]
+            if decision.dataset in fresh:
+                shown["freshness"] = fresh[decision.dataset]
             datasets.append(shown)
     return datasets, targets
+
+
+def _fresh(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[str, DatasetFreshness]:
+    """How old the newest data is, where something is expected of it."""
+    limits = freshness.expecting(facts.desired, (d.dataset for d in decisions))
+    return freshness.of_datasets(facts.tx, facts.branch, limits, facts.states, freshness.Changes())
 
 
 def summary(

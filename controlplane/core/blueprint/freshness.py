@@ -1,0 +1,42 @@
+"""The language of freshness: how old the newest data of a dataset may be.
+
+Does not belong here: how old it is, and who is told (operations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.core.blueprint.kinds import DURATION, JsonSchema, Reading, described, seconds, text_of
+from controlplane.core.blueprint.model import Write
+from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.sections import Fields, Key
+
+WANTED = "a duration such as 30m, 26h or 7d"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds, written with their unit."""
+
+    def read(self, node: Node, reading: Reading) -> float:
+        text = node.text if isinstance(node, Scalar) else text_of(node, reading, WANTED)
+        found = seconds(text)
+        if found is None:
+            raise reading.refuse(node, "invalid-duration", f"expected {WANTED}, found {described(node)}")
+        return found
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", "pattern": f"^{DURATION}$"}
+
+
+FRESHNESS: Key[float | None] = Key(
+    "freshness", Duration(), None, "How old the newest data may be before the dataset is late.", example="26h"
+)
+
+
+def report_freshness(fields: Fields, body: object, reading: Reading) -> None:
+    """A copy has no data of its own."""
+    for key in fields.given((FRESHNESS,)) if isinstance(body, Write) else ():
+        message = "a write component makes no dataset whose data could be late"
+        reading.problems.add(key.place, "conflicting-keys", message, "expect it of the dataset that is written")

@@ -1,0 +1,41 @@
+"""Datasets whose newest data is older than they expect: the condition `old`, and events when it begins and ends.
+
+The alert is kept where nobody is told, too: it says that the event was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.alerts import Key, News
+from controlplane.core.model.alerts import Alert
+from controlplane.core.model.answers import DatasetFreshness
+from controlplane.core.model.events import Event
+
+LATE, FRESH = "dataset.late", "dataset.fresh"
+
+
+def seen(found: Mapping[str, DatasetFreshness]) -> dict[Key, str]:
+    """Conditions that hold, with more in words."""
+    return {(name, "old"): one["reason"] or "" for name, one in found.items() if one["late"]}
+
+
+def events(branch: str, known: Iterable[Alert], news: News, found: Mapping[str, DatasetFreshness]) -> list[Event]:
+    """Of the datasets that have become late or fresh. What is not expected any more has become neither."""
+    before = _late(known)
+    after = (before | _late(news.kept)) - _over(news.kept) - _late(news.forgotten)
+    changed = sorted((before ^ after) & found.keys())
+    return [_event(branch, name, LATE if name in after else FRESH, found[name]) for name in changed]
+
+
+def _late(alerts: Iterable[Alert]) -> set[str]:
+    return {alert.dataset for alert in alerts if alert.condition == "old" and alert.ended is None}
+
+
+def _over(alerts: Iterable[Alert]) -> set[str]:
+    return {alert.dataset for alert in alerts if alert.condition == "old" and alert.ended is not None}
+
+
+def _event(branch: str, dataset: str, kind: str, found: DatasetFreshness) -> Event:
+    body = {"age_s": found["age_s"], "limit_s": found["limit_s"]}
+    return Event(kind, dataset, 1, body, branch=branch)
