@@ -15,7 +15,7 @@ import typer
 
 from controlplane.cli import example_views, failures, options
 from controlplane.cli.output import show
-from controlplane.core.errors import InvalidBlueprint, NotFound
+from controlplane.core.errors import NotFound
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
@@ -54,14 +54,11 @@ def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
 
 def _ran(session: Session, files: list[Path], only: str, told: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
     from controlplane.cli import sources
-    from controlplane.core.examples.problems import problems
     from controlplane.operations.desired import blueprints
     from controlplane.operations.examples import running
 
     began = time.monotonic()
-    desired = blueprints.compiled(sources.as_sources(session.load(files)))
-    if wrong := problems(desired):
-        raise InvalidBlueprint(wrong)
+    desired = blueprints.tested(sources.as_sources(session.load(files)))
     tests = running.named_tests(desired, only)
     if not tests and only:
         raise NotFound(f"no test's dataset or name holds {only!r}")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from controlplane.core.blueprint import Draft
-from controlplane.core.compile import nodes
+from controlplane.core.compile import compiler, nodes
 from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
@@ -36,12 +36,23 @@ NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 def validate(sources: Sequence[Source]) -> Checked:
     """Of a set of blueprints that stands alone, without a store."""
     try:
-        desired = compiled(sources)
-        if wrong := problems_of_tests(desired):
-            return Checked(problems=wrong)
-        return Checked(notices=notices(desired))
+        return Checked(notices=notices(tested(sources)))
     except InvalidBlueprint as e:
         return Checked(problems=e.problems)
+
+
+def tested(sources: Sequence[Source]) -> Desired:
+    """As `compiled`, but problems of tests count, too: those of all components that are sound otherwise."""
+    found = drafts.read(sources)
+    revisions, parsed = _looked_at(found, sources), _by_flow(found)
+    try:
+        desired = compile_cached(revisions, "default", parsed)
+    except InvalidBlueprint as e:
+        sound = compiler.attempt(revisions, parsed=parsed).desired
+        raise InvalidBlueprint(tuple(sorted({*e.problems, *problems_of_tests(sound)}))) from None
+    if wrong := problems_of_tests(desired):
+        raise InvalidBlueprint(wrong)
+    return desired
 
 
 def compiled(sources: Sequence[Source]) -> Desired:
