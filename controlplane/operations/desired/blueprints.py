@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
@@ -59,6 +59,20 @@ def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
     found = drafts.read(sources)
     return compile_cached(_looked_at(found, sources), "default", _by_flow(found))
+
+
+def beside(stored: Iterable[DataflowAnswer], sources: Sequence[Source]) -> Desired:
+    """What is stored, as it was answered, with `sources` in place of their dataflows. Raises InvalidBlueprint for their
+    problems; a stored dataflow that does not compile is left out."""
+    found = drafts.read(sources)
+    live = {one["name"]: _answered(one) for one in stored}
+    edited = {revision.dataflow: revision for revision in _looked_at(found, sources)}
+    return _proposed(live, {**live, **edited}, "default", found)
+
+
+def _answered(one: DataflowAnswer) -> Revision:
+    source = Source(one["file"], one["text"], one["files"])
+    return _revision(one["name"], source, one["branch"], one["revision"], {})
 
 
 def _by_flow(found: Sequence[Draft]) -> dict[str, Draft]:
