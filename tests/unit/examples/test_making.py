@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import pytest
 
 from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint import parse
 from controlplane.core.blueprint.example_model import Cell, Example, ExampleRow, ExpectedRows, Given, Plain
 from controlplane.core.errors import NotFound
-from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.desired.blueprints import Source, beside
-from controlplane.operations.examples.making import NOWHERE, NoSample, Rows, Task, task_like
-from dataplane.contract.schemas import Json, Schema
+from controlplane.operations.examples.making import NOWHERE, NoSample, Task, task_like
+from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.unit
 
@@ -49,29 +46,6 @@ ORDERS = {
     LAST: [{"id": 2, "carrier": "AA"}, {"id": 3, "carrier": "UA"}],
 }
 NAMES = [{"carrier": f"{n:02}", "name": "x"} for n in range(2_000)] + [{"carrier": "AA", "name": "American"}]
-
-
-class InMemory:
-    """Committed rows, by dataset and partition."""
-
-    def __init__(self, rows: Mapping[str, Mapping[str, Rows]], schemas: Mapping[str, str]) -> None:
-        self._rows, self._schemas = rows, schemas
-
-    def schema(self, dataset: str) -> Schema | None:
-        return parse_ddl(self._schemas[dataset]) if dataset in self._schemas else None
-
-    def has(self, dataset: str, partition: str) -> bool:
-        return partition in self._rows.get(dataset, {})
-
-    def rows(self, dataset: str, partition: str | None) -> Iterator[dict[str, Json]]:
-        for key, rows in self._rows[dataset].items():
-            yield from rows if partition in (None, key) else ()
-
-    def before(self, dataset: str, partition: str) -> str | None:
-        return max((key for key in self._rows.get(dataset, {}) if key < partition), default=None)
-
-    def some(self, dataset: str) -> list[str]:
-        return sorted(self._rows.get(dataset, {}))[:3]
 
 
 COMMITTED = InMemory(
