@@ -75,12 +75,19 @@ def _cell(name: str, value: Json, *, is_marked: bool) -> str:
 def flow(value: Json) -> str:
     """A value as YAML reads it within a line."""
     if isinstance(value, str) and not _is_plain(value):
-        return json.dumps(value, ensure_ascii=False)
+        return "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow(str(key))}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x1_0000 else f"\\U{code:08x}"
 
 
 def _is_plain(text: str) -> bool:

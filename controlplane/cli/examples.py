@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.cli import example_views, failures, options
-from controlplane.cli.output import show
-from controlplane.core.errors import InvalidBlueprint, NotFound
+from controlplane.cli.output import Lines, show
+from controlplane.core.errors import NotFound
 
 if TYPE_CHECKING:
+    from controlplane.cli.example_making import Wish
     from controlplane.cli.session import Session
     from controlplane.core.model.example_answers import ExampleEntry, ExamplesAnswer
 
@@ -28,18 +29,45 @@ def add(app: typer.Typer) -> None:
 
 def run_tests(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(help="Blueprints.", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(help="Blueprints; with --like a dataset before them.")],
     only: Annotated[str, typer.Option("-k", help="Only tests whose dataset or name holds this text.")] = "",
     junit: Annotated[Path | None, typer.Option(help="Also write the results to this file, as JUnit's XML.")] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARTITION", help="Write a test of FLOW.DATASET from this partition, or source object, instead."
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=1000, help="With --like: rows of each input at most.")] = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Run the tests of blueprints in one Spark session, without a home. Exits with 1 where one fails."""
+    """Run the tests of blueprints in one Spark session, without a home. Exits with 1 where one fails.
+
+    `test --like PARTITION FLOW.DATASET [FILE...]` writes a test from committed rows.
+    """
     session = options.session(ctx, output)
+    if like is not None:
+        from controlplane.cli.example_making import Wish
+
+        _write_test(session, Wish(like, str(files[0]), files[1:], home, branch, rows))
+        return
     answer = _ran(session, files, only, _progress(output))
     if junit is not None:
         junit.write_text(example_views.junit(answer), encoding="utf-8")
     show(answer, example_views.results(answer), session.output)
     raise typer.Exit(failures.ERROR if answer["failed"] else 0)
+
+
+def _write_test(session: Session, wish: Wish) -> None:
+    from controlplane.cli import example_making
+
+    text = example_making.test_like(session, wish)
+    if session.output == "table":
+        sys.stdout.write(text)  # as it is: long lines stay whole
+    else:
+        show({"dataset": wish.dataset, "tests": text}, [Lines(tuple(text.splitlines()))], session.output)
 
 
 def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
@@ -54,14 +82,11 @@ def _progress(output: options.Form) -> Callable[[ExampleEntry], None]:
 
 def _ran(session: Session, files: list[Path], only: str, told: Callable[[ExampleEntry], None]) -> ExamplesAnswer:
     from controlplane.cli import sources
-    from controlplane.core.examples.problems import problems
     from controlplane.operations.desired import blueprints
     from controlplane.operations.examples import running
 
     began = time.monotonic()
-    desired = blueprints.compiled(sources.as_sources(session.load(files)))
-    if wrong := problems(desired):
-        raise InvalidBlueprint(wrong)
+    desired = blueprints.tested(sources.as_sources(session.load(files)))
     tests = running.named_tests(desired, only)
     if not tests and only:
         raise NotFound(f"no test's dataset or name holds {only!r}")

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from controlplane.cli.example_yaml import block
+from controlplane.core.blueprint.example_model import ExpectedRows
 from controlplane.core.model.example_answers import ExampleEntry
 from controlplane.operations.desired.blueprints import Source, compiled
+from controlplane.operations.examples.making import Rows, made, task_like
 from controlplane.operations.examples.running import named_tests, run
 from dataplane.contract.examples import Answer, Question
 from dataplane.runtime.examples import Examples
+from tests.unit.examples.committed import InMemory
 
 pytestmark = pytest.mark.spark
 
@@ -102,3 +106,51 @@ def test_outcomes(spark: SparkSession, tmp_path: Path) -> None:
     error = entries["at its line"]["error"]
     assert error is not None
     assert (Path(error["file"] or "").name, error["line"]) == ("shop.yaml", 31)
+
+
+LIKE = """\
+dataflow: shop
+timezone: Europe/Berlin
+components:
+  orders:
+    read: {connector: files, path: /data/*.json, format: json}
+  prices:
+    read: {connector: files, path: /prices.json, format: json}
+  sold:
+    transform:
+      sql: |
+        SELECT o.id, o.at, o.n * p.price AS total, o.data, current_date() AS today
+        FROM orders o JOIN prices p ON p.id = o.product
+      inputs: {orders: each, prices: all}
+"""
+SCHEMAS = {
+    "shop.orders": "id INT, at TIMESTAMP, product STRING, n INT, data BINARY, other STRING",
+    "shop.prices": "id STRING, price DECIMAL(10,2)",
+}
+ORDERS: Rows = [
+    {"id": n, "at": "2013-07-04T10:00:00.000000Z", "product": f"p{n}", "n": 2, "data": "aGk=", "other": "x"}
+    for n in range(300)
+]
+COMMITTED = InMemory(
+    {
+        "shop.orders": {"a.json": ORDERS},
+        "shop.prices": {"": [{"id": "p250", "price": "1.50"}, {"id": "q", "price": "2.00"}]},
+    },
+    SCHEMAS,
+)
+
+
+def test_one_that_is_made_from_real_rows_passes(spark: SparkSession, tmp_path: Path) -> None:
+    desired = compiled([Source("/shop.yaml", LIKE, {})])
+    task = task_like(desired, "shop.sold", "a.json", COMMITTED)
+    test = made(desired, task, Runner(spark, tmp_path), most=40, now=1_372_975_200.5)
+    (tmp_path / "again").mkdir()
+    [entry] = results(spark, tmp_path / "again", LIKE + block(test)).values()
+    assert (entry["name"], entry["state"], entry["message"]) == ("like a.json", "passed", "")
+    orders, prices = test.given
+    assert orders.schema == "id INT, at TIMESTAMP, product STRING, n INT, data BINARY"  # what the code reads
+    assert (0 < len(orders.rows) <= 40, len(prices.rows)) == (True, 2)
+    assert isinstance(test.expect, ExpectedRows)
+    today = "2013-07-05"  # in Berlin
+    values = {"id": 250, "at": "2013-07-04 12:00:00", "total": "3.00", "data": "aGk=", "today": today}
+    assert [row.values for row in test.expect.rows] == [values]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from controlplane.core import sql
 from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.blueprint.model import Position
+from controlplane.core.blueprint.model import Position, TextPlace
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.nodes import Node, Sink, Source, Transform
@@ -27,20 +27,20 @@ _GIVEN = frozenset({"params", "spark"})  # to every function, if it takes them
 
 def problems(nodes: Mapping[str, Node], dataflows: Container[str]) -> Iterator[Problem]:
     """Of the components of these dataflows that were compiled."""
-    known = _Columns(nodes)
+    known = Columns(nodes)
     for dataset, node in nodes.items():
         if dataset.partition(".")[0] in dataflows and not isinstance(node, Sink) and not node.output:
             yield from _of(node, known)
 
 
-def _of(node: Source | Transform, known: _Columns) -> Iterator[Problem]:
+def _of(node: Source | Transform, known: Columns) -> Iterator[Problem]:
     names = known.of(node.dataset)
     if isinstance(node, Transform):
         yield from _twice(node, known)
         yield from _untaken(node)
     if names is None:
         return
-    look = _Look(names, known.is_case_sensitive(node))
+    look = Look(names, known.is_case_sensitive(node))
     yield from look.at_checks(node.checks)
     yield from look.at_names(node.component.sort_by, node.component.sort_places)
     if isinstance(node, Transform):
@@ -48,7 +48,7 @@ def _of(node: Source | Transform, known: _Columns) -> Iterator[Problem]:
 
 
 @dataclass(slots=True)
-class _Columns:
+class Columns:
     """The columns of datasets, each found once."""
 
     nodes: Mapping[str, Node]
@@ -105,7 +105,7 @@ def _names(schema: Schema) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class Look:
     """Words that are to be columns of a dataset with these."""
 
     names: tuple[str, ...]
@@ -120,15 +120,16 @@ class _Look:
         for check in checks:
             yield from self.at_names(check.of.unique, check.of.unique_places)
             if check.predicate is not None:
-                yield from self._at_condition(check, check.predicate)
+                yield from self.at_condition(check.predicate, check.of.text)
 
-    def _at_condition(self, check: Check, condition: sql.Predicate) -> Iterator[Problem]:
+    def at_condition(self, condition: sql.Predicate, text: TextPlace) -> Iterator[Problem]:
+        """`text`: where the condition stands."""
         seen: set[str] = set()
         for word, line, column, is_all in condition.mentioned_columns():
             if word in seen or self._has(word) or not is_all:
                 continue
             seen.add(word)
-            yield self._unknown(word, check.of.text.at(line, column))
+            yield self._unknown(word, text.at(line, column))
 
     def _has(self, word: str) -> bool:
         return word in self.names or (not self.case_sensitive and word.lower() in map(str.lower, self.names))
@@ -139,7 +140,7 @@ class _Look:
         return _problem(place, "unknown-column", f"there is no column {word[:40]!r}", hint)
 
 
-def _twice(node: Transform, known: _Columns) -> Iterator[Problem]:
+def _twice(node: Transform, known: Columns) -> Iterator[Problem]:
     """Output columns of one name: no table can have both."""
     outputs = known.outputs(node)
     if outputs is None or not isinstance(node.body, SqlTransform):

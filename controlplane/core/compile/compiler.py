@@ -37,7 +37,31 @@ def compile_revisions(
     parsed: Mapping[str, Draft] = MappingProxyType({}),
 ) -> Desired:
     """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem: one that is
-    found early hides none of other components.
+    found early hides none of other components."""
+    found = attempt(revisions, namespace=namespace, semantics=semantics, before=before, parsed=parsed)
+    if found.problems:
+        raise InvalidBlueprint(found.problems)
+    return found.desired
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a set of dataflows asks for, as far as it compiles, and every problem. Components with one are left out, and
+    so are those that read them."""
+
+    desired: Desired
+    problems: tuple[Problem, ...]
+
+
+def attempt(
+    revisions: Iterable[Revision],
+    *,
+    namespace: str = "default",
+    semantics: int = 1,
+    before: Desired | None = None,
+    parsed: Mapping[str, Draft] = MappingProxyType({}),
+) -> Attempt:
+    """Compile as much as can be.
 
     `before` was compiled with the same namespace and semantics: what is as it was then is taken from there. `parsed`
     holds drafts of revisions that were parsed already, by dataflow.
@@ -72,9 +96,8 @@ def compile_revisions(
             if node is not None:
                 nodes[dataset] = node
     problems.extend(columns.problems(nodes, parsed.keys()))
-    if problems:
-        raise InvalidBlueprint(tuple(sorted(set(problems))))
-    return Desired(nodes, found.order, found, _depths(found), by_flow)
+    depths = {} if problems else _depths(found)
+    return Attempt(Desired(nodes, found.order, found, depths, by_flow), tuple(sorted(set(problems))))
 
 
 @dataclass(frozen=True, slots=True)

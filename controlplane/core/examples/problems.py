@@ -6,12 +6,13 @@ here: the form of tests, which every blueprint has to keep to.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from controlplane.core import sql
-from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedCheck, Given
+from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedCheck, ExpectedRows, Given
 from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.problems import did_you_mean, shown
+from controlplane.core.compile.columns import Columns, Look
 from controlplane.core.compile.nodes import Desired, Node, Transform
 from controlplane.core.errors import Problem
 from controlplane.core.examples.inputs import MixedTypes, declared, inferred, input_named, input_names
@@ -25,16 +26,22 @@ def problems(desired: Desired, datasets: Container[str] | None = None) -> tuple[
     """Of the tests of all components, or of those named, in order of place."""
     wanted = (node for name, node in desired.nodes.items() if datasets is None or name in datasets)
     nodes = (node for node in wanted if isinstance(node, Transform) and not node.output)
-    found = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, desired.nodes)}
+    known = Columns(desired.nodes)
+    found = {p for node in nodes for test in node.component.tests for p in _of_test(node, test, known)}
     return tuple(sorted(found))
 
 
-def _of_test(node: Transform, test: Example, nodes: Mapping[str, Node]) -> Iterator[Problem]:
+def _of_test(node: Transform, test: Example, known: Columns) -> Iterator[Problem]:
     for given in test.given:
-        yield from _of_given(node, given, nodes)
+        yield from _of_given(node, given, known.nodes)
     yield from _of_params(node, test)
-    if isinstance(test.expect, ExpectedCheck):
-        yield from _of_check(test.expect)
+    names = known.of(node.dataset)
+    look = None if names is None else Look(names, node.is_case_sensitive)
+    match test.expect:
+        case ExpectedCheck() as check:
+            yield from _of_check(check, look)
+        case ExpectedRows(rows=rows) if look is not None:
+            yield from _of_expected(rows, look)
 
 
 def _of_given(node: Transform, given: Given, nodes: Mapping[str, Node]) -> Iterator[Problem]:
@@ -94,11 +101,24 @@ def _of_params(node: Transform, test: Example) -> Iterator[Problem]:
             yield _problem(test.params_place, "unknown-key", message, hint)
 
 
-def _of_check(expect: ExpectedCheck) -> Iterator[Problem]:
+def _of_check(expect: ExpectedCheck, look: Look | None) -> Iterator[Problem]:
+    """`look`: None where the columns of the result are not known."""
     try:
-        sql.predicate(expect.text)
+        condition = sql.predicate(expect.text)
     except sql.SqlProblem as e:
         yield _problem(expect.place.at(e.line, e.column), e.code, e.message, e.hint)
+        return
+    if look is not None:
+        yield from look.at_condition(condition, expect.place)
+
+
+def _of_expected(rows: Iterable[ExampleRow], look: Look) -> Iterator[Problem]:
+    """Columns that the result does not have, each where it comes first."""
+    first: dict[str, Position] = {}
+    for row in rows:
+        for cell in row.cells:
+            first.setdefault(cell.column, cell.place)
+    yield from look.at_names(tuple(first), tuple(first.values()))
 
 
 def _problem(at: Position, code: str, message: str, hint: str) -> Problem:

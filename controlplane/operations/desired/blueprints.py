@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn
 
 from controlplane.core.blueprint import Draft
-from controlplane.core.compile import nodes
+from controlplane.core.compile import compiler, nodes
 from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
@@ -36,18 +36,43 @@ NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 def validate(sources: Sequence[Source]) -> Checked:
     """Of a set of blueprints that stands alone, without a store."""
     try:
-        desired = compiled(sources)
-        if wrong := problems_of_tests(desired):
-            return Checked(problems=wrong)
-        return Checked(notices=notices(desired))
+        return Checked(notices=notices(tested(sources)))
     except InvalidBlueprint as e:
         return Checked(problems=e.problems)
+
+
+def tested(sources: Sequence[Source]) -> Desired:
+    """As `compiled`, but problems of tests count, too: those of all components that are sound otherwise."""
+    found = drafts.read(sources)
+    revisions, parsed = _looked_at(found, sources), _by_flow(found)
+    try:
+        desired = compile_cached(revisions, "default", parsed)
+    except InvalidBlueprint as e:
+        sound = compiler.attempt(revisions, parsed=parsed).desired
+        raise InvalidBlueprint(tuple(sorted({*e.problems, *problems_of_tests(sound)}))) from None
+    if wrong := problems_of_tests(desired):
+        raise InvalidBlueprint(wrong)
+    return desired
 
 
 def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
     found = drafts.read(sources)
     return compile_cached(_looked_at(found, sources), "default", _by_flow(found))
+
+
+def beside(stored: Iterable[DataflowAnswer], sources: Sequence[Source]) -> Desired:
+    """What is stored, as it was answered, with `sources` in place of their dataflows. Raises InvalidBlueprint for their
+    problems; a stored dataflow that does not compile is left out."""
+    found = drafts.read(sources)
+    live = {one["name"]: _answered(one) for one in stored}
+    edited = {revision.dataflow: revision for revision in _looked_at(found, sources)}
+    return _proposed(live, {**live, **edited}, "default", found)
+
+
+def _answered(one: DataflowAnswer) -> Revision:
+    source = Source(one["file"], one["text"], one["files"])
+    return _revision(one["name"], source, one["branch"], one["revision"], {})
 
 
 def _by_flow(found: Sequence[Draft]) -> dict[str, Draft]:

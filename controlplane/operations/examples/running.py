@@ -76,7 +76,7 @@ def run(desired: Desired, tests: Sequence[Named], runner: ExampleRunner, now: fl
     columns = Columns(desired, runner)
     for one in tests:
         began = time.monotonic()
-        verdict = _verdict(_Case(desired, columns, one.node, one.test, now))
+        verdict = _verdict(Case(desired, columns, one.node, one.test, now))
         yield _entry(one, verdict, time.monotonic() - began)
 
 
@@ -101,7 +101,9 @@ def _entry(one: Named, verdict: Verdict, seconds: float) -> ExampleEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class Case:
+    """A test of a transform that is to run. `now`: the time that SQL reads where the test says none."""
+
     desired: Desired
     columns: Columns
     node: Transform
@@ -120,10 +122,10 @@ class _Case:
         return (found if found.tzinfo else found.replace(tzinfo=zone(self.timezone))).timestamp()
 
 
-def _verdict(case: _Case) -> Verdict:
+def _verdict(case: Case) -> Verdict:
     try:
-        question, told = _question(case)
-        answer = case.columns.runner.ask(question)
+        asked, told = question(case)
+        answer = case.columns.runner.ask(asked)
     except ExampleRefused as e:
         return Verdict(str(e))
     except RunnerLost as e:
@@ -133,7 +135,7 @@ def _verdict(case: _Case) -> Verdict:
     return Verdict(found.message, found.error, found.difference, tuple(told) if found.message else ())
 
 
-def _question(case: _Case) -> tuple[Run, list[str]]:
+def question(case: Case) -> tuple[Run, list[str]]:
     """What is asked, and what is worth knowing of it. Raises ExampleRefused."""
     node, test = case.node, case.test
     given = given_by_input(node, test.given)
@@ -144,7 +146,7 @@ def _question(case: _Case) -> tuple[Run, list[str]]:
     if node.fold is not None:
         whole[node.fold.name] = read[node.fold.name] = node.fold.schema
     job = logic_job(node, read, case.as_of)
-    question: Run = {
+    asked: Run = {
         "ask": "run",
         "job": {**job, "params": {**job["params"], **dict(test.params)}},  # type: ignore[typeddict-item]  # of both
         "rows": {name: _rows(case, one, whole[name], read[name]) for name, one in given.items() if name not in files},
@@ -153,16 +155,16 @@ def _question(case: _Case) -> tuple[Run, list[str]]:
         "limit": MOST_ROWS + 1,
     }
     if isinstance(test.expect, ExpectedCheck):
-        question["check"] = test.expect.text
-        question["limit"] = FAILING_ROWS
-    return question, notes(case.columns, node.slots, given)
+        asked["check"] = test.expect.text
+        asked["limit"] = FAILING_ROWS
+    return asked, notes(case.columns, node.slots, given)
 
 
 def _with_schema(file: FileOfRows, schema: Schema) -> FileOfRows:
     return {**file, "schema": schema}
 
 
-def _rows(case: _Case, given: Given, whole: Schema, read: Schema) -> list[dict[str, Json]]:
+def _rows(case: Case, given: Given, whole: Schema, read: Schema) -> list[dict[str, Json]]:
     """The columns that the code reads. Raises ExampleRefused for rows that cannot be such."""
     faults = [fault for row in given.rows for fault in row_problems(row, whole, given.name, case.timezone)]
     if faults:
@@ -179,7 +181,7 @@ def _problem_words(fault: Problem) -> str:
 # --- what came of it ------------------------------------------------------------------------------
 
 
-def _of_error(case: _Case, error: TaskError) -> Verdict:
+def _of_error(case: Case, error: TaskError) -> Verdict:
     report = _report(case, error)
     expect = case.test.expect
     condition = error["condition"] or ""
@@ -198,7 +200,7 @@ def _first_line(error: TaskError) -> str:
     return f"{condition}: {line}"
 
 
-def _report(case: _Case, error: TaskError) -> ErrorReport:
+def _report(case: Case, error: TaskError) -> ErrorReport:
     """With its place in the blueprint."""
     expect = case.test.expect
     report = views.error(error, case.node)
@@ -209,7 +211,7 @@ def _report(case: _Case, error: TaskError) -> ErrorReport:
     return report
 
 
-def _of_rows(case: _Case, answer: RowsFound) -> Verdict:
+def _of_rows(case: Case, answer: RowsFound) -> Verdict:
     match case.test.expect:
         case ExpectedError(text=text):
             return Verdict(f"no error, and one with {shown(text)} was expected")
@@ -231,7 +233,7 @@ def _of_check(check: ExpectedCheck, answer: RowsFound) -> Verdict:
     return Verdict(f"rows do not meet the check: {' '.join(check.text.split())}", difference=told)
 
 
-def _of_expected(case: _Case, expect: ExpectedRows, answer: RowsFound) -> Verdict:
+def _of_expected(case: Case, expect: ExpectedRows, answer: RowsFound) -> Verdict:
     if len(answer["rows"]) > MOST_ROWS:
         return Verdict(f"the result has more than {MOST_ROWS:,} rows: use a check, or give fewer rows")
     types = {field["name"]: field["type"] for field in answer["schema"]["fields"]}

@@ -65,6 +65,8 @@ def test_forms() -> None:
         (one("given: {loose: [{x: 1}, {x: a}]}"), "wrong-type", "x has values of several kinds"),
         (one("params: {most: 1}"), "unknown-key", "dear has no parameter 'most'"),
         ("      - {name: a, expect: {check: id >}}\n", "invalid-sql", ""),
+        ("      - {name: a, expect: {check: idd > 1}}\n", "unknown-column", "'idd'"),
+        ("      - {name: a, expect: [{ID: 1}, {idd: 1}, {idd: 2}]}\n", "unknown-column", "'idd'"),
     ],
 )
 def test_problems(tests: str, code: str, words: str) -> None:
@@ -75,6 +77,17 @@ def test_a_problem_has_the_place_of_the_value() -> None:
     rows = "            - {id: 1}\n            - {id: x}\n"
     tests = f"      - name: a\n        given:\n          orders:\n{rows}        expect: []\n"
     assert [line for line, _, _ in told(tests)] == [14]
+
+
+def test_problems_of_tests_stand_beside_all_others() -> None:
+    head = HEAD.replace("  dear:", "  sum:\n    transform: {sql: SELEC 1}\n  dear:")
+    found = told(one("given: {order: []}"), head)
+    assert [(line, code) for line, code, _ in found] == [(8, "not-a-query"), (13, "unknown-key")]
+
+
+def test_columns_of_a_result_that_data_tells_are_not_asked_for() -> None:
+    head = HEAD.replace("SELECT o.id", "SELECT *")
+    assert told("      - {name: a, expect: [{x: 1}]}\n", head) == []
 
 
 def test_only_transforms_have_tests() -> None:

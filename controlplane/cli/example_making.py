@@ -1,0 +1,143 @@
+"""`headgate test --like`: a test from committed rows, reached through the API.
+
+Does not belong here: which rows make a test (operations.examples.making), and its YAML (example_yaml).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from controlplane.cli import sources
+from controlplane.cli.example_yaml import block
+from controlplane.client import ApiError, Headgate
+from controlplane.core.errors import NotFound
+from dataplane.contract.schemas import Json, Schema
+
+if TYPE_CHECKING:
+    from controlplane.cli.session import Session
+    from controlplane.core.compile.nodes import Desired
+    from controlplane.operations.desired.blueprints import Source
+
+PAGE_ROWS = 1_000  # of partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which test is asked for. `files`: blueprints in place of those that are stored."""
+
+    key: str
+    dataset: str
+    files: Sequence[Path]
+    home: Path | None
+    branch: str
+    rows: int
+
+
+def test_like(session: Session, wish: Wish) -> str:
+    """The `tests:` block."""
+    from controlplane.operations.examples import making
+
+    texts = sources.as_sources(session.load(wish.files))
+    with session.connect(wish.home) as client:
+        desired = _desired(client, wish, texts)
+        task = making.task_like(desired, wish.dataset, wish.key, OverApi(client, wish.branch), wish.rows)
+    if task.node.is_volatile:
+        _say("the transform is volatile: run the test twice before you keep it")
+    if task.node.component.tests:
+        _say(f"{task.node.component.name} has tests already: paste from `- name:` on")
+    with session.means.examples() as runner:
+        return block(making.made(desired, task, runner, wish.rows, time.time()))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"headgate: {text}\n")
+
+
+def _desired(client: Headgate, wish: Wish, texts: Sequence[Source]) -> Desired:
+    from controlplane.operations.desired import blueprints
+
+    stored = [client.dataflow(one["name"], wish.branch) for one in client.dataflows(wish.branch)]
+    desired = blueprints.beside(stored, texts)
+    flow = wish.dataset.partition(".")[0]
+    if flow not in desired.texts and any(one["name"] == flow for one in stored):
+        raise NotFound(f"the dataflow {flow} does not compile any more: `headgate status {flow}` says why")
+    return desired
+
+
+@dataclass(slots=True)
+class OverApi:
+    """Committed rows as the API tells them. Remembers answers."""
+
+    client: Headgate
+    branch: str
+    schemas: dict[str, Schema | None] = field(default_factory=dict)
+    known: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def schema(self, dataset: str) -> Schema | None:
+        if dataset not in self.schemas:
+            self.schemas[dataset] = self._schema(dataset)
+        return self.schemas[dataset]
+
+    def _schema(self, dataset: str) -> Schema | None:
+        try:
+            found = self.client.dataset(dataset, branch=self.branch)["schema"]
+        except ApiError as e:
+            if e.status == 404:  # a component of a file that is not stored
+                return None
+            raise
+        return cast("Schema | None", found)
+
+    def has(self, dataset: str, partition: str) -> bool:
+        asked = dataset, partition
+        if asked not in self.known:
+            self.known[asked] = self.schema(dataset) is not None and self._is_there(dataset, partition)
+        return self.known[asked]
+
+    def _is_there(self, dataset: str, partition: str) -> bool:
+        try:
+            with self.client.records(dataset, branch=self.branch, partition=partition, limit=0):
+                return True
+        except ApiError as e:
+            if e.status == 404:
+                return False
+            raise
+
+    def rows(self, dataset: str, partition: str | None) -> Iterator[dict[str, Json]]:
+        """One after the other as they come: an object stands on each line."""
+        with self.client.records(dataset, branch=self.branch, partition=partition) as parts:
+            for line in _lines(parts):
+                text = line.strip().rstrip(b",")
+                if text.startswith(b"{"):
+                    yield json.loads(text)
+
+    def before(self, dataset: str, partition: str) -> str | None:
+        found, after = None, None
+        while True:
+            page = self.client.partitions(dataset, branch=self.branch, after=after, limit=PAGE_ROWS)
+            for one in page["items"]:
+                if one["partition"] >= partition:
+                    return found
+                found = one["partition"]
+            after = page["next"]
+            if after is None:
+                return found
+
+    def some(self, dataset: str) -> list[str]:
+        if self.schema(dataset) is None:
+            return []
+        page = self.client.partitions(dataset, branch=self.branch, limit=3)
+        return [one["partition"] for one in page["items"]]
+
+
+def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
+    yield rest

@@ -1,0 +1,51 @@
+"""A test as the YAML that a blueprint has below a component.
+
+Does not belong here: what the test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controlplane.cli.example_views import flow
+from controlplane.core.blueprint.example_model import Example, ExampleRow, ExpectedRows, Given
+
+INDENT = "    "  # of a component's keys
+
+
+def block(test: Example) -> str:
+    return "".join(f"{INDENT}{line}\n" for line in _lines(test))
+
+
+def _lines(test: Example) -> Iterator[str]:
+    yield "tests:"
+    yield f"  - name: {flow(test.name)}"
+    yield "    given:"
+    for one in test.given:
+        yield from _given(one)
+    if test.partition is not None:
+        yield f"    partition: {flow(test.partition)}"
+    if test.as_of:
+        yield f"    as_of: {flow(test.as_of)}"
+    assert isinstance(test.expect, ExpectedRows)
+    yield from _rows("    expect:", "      ", test.expect.rows)
+
+
+def _given(one: Given) -> Iterator[str]:
+    name = f"      {flow(one.name)}:"
+    if not one.schema:
+        yield from _rows(name, "        ", one.rows)
+        return
+    yield name
+    yield f"        schema: {flow(one.schema)}"
+    yield from _rows("        rows:", "          ", one.rows)
+
+
+def _rows(key: str, indent: str, rows: Sequence[ExampleRow]) -> Iterator[str]:
+    if not rows:
+        yield f"{key} []"
+        return
+    yield key
+    for row in rows:
+        cells = ", ".join(f"{flow(cell.column)}: {flow(cell.value)}" for cell in row.cells)
+        yield f"{indent}- {{{cells}}}"
