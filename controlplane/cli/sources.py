@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.core.blueprint import file_references, parse
-from controlplane.core.errors import Checked, HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.blueprint import file_references
+from controlplane.core.errors import Checked, HeadgateError, InvalidBlueprint
 
 if TYPE_CHECKING:
     from controlplane.client import Document
@@ -43,16 +43,19 @@ class BlueprintText:
 def load(paths: Sequence[Path]) -> tuple[BlueprintText, ...]:
     """All blueprints, or Unreadable, or InvalidBlueprint where one is not even text: then with the problems of the
     others too. A file that a blueprint names and that is not there is left to validation."""
-    problems: list[Problem] = []
-    texts: list[BlueprintText] = []
-    for path in paths:
-        try:
-            texts.append(_load(path))
-        except InvalidBlueprint as error:
-            problems.extend(error.problems)
-    if problems:
-        raise InvalidBlueprint((*problems, *validate(texts).problems))
-    return tuple(texts)
+    texts = tuple(map(_load, paths))
+    if not all(map(_is_text, texts)):
+        raise InvalidBlueprint(validate(texts).problems)
+    return texts
+
+
+def _is_text(one: BlueprintText) -> bool:
+    """Whether all its bytes are UTF-8: others stand in the text as surrogates, of which the reader knows."""
+    try:
+        one.text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def validate(texts: Iterable[BlueprintText]) -> Checked:
@@ -63,12 +66,7 @@ def validate(texts: Iterable[BlueprintText]) -> Checked:
 
 
 def _load(path: Path) -> BlueprintText:
-    raw = _read(path)
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        parse(raw, file=str(path), files={})  # knows the place of the bad byte, and raises
-        raise
+    text = _read(path).decode(errors="surrogateescape")
     return BlueprintText(path, text, dict(_referenced(path.parent, file_references(text))))
 
 

@@ -23,7 +23,7 @@ from controlplane.core.blueprint.model import (
     TextPlace,
     Write,
 )
-from controlplane.core.blueprint.parse import file_references, parse, written_out
+from controlplane.core.blueprint.parse import Draft, draft, file_references, parse, written_out
 from controlplane.core.blueprint.schema import json_schema
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Blueprint",
     "Body",
     "Component",
+    "Draft",
     "Expectation",
     "InputHint",
     "KeyColumn",
@@ -45,6 +46,7 @@ __all__ = [
     "SqlTransform",
     "TextPlace",
     "Write",
+    "draft",
     "file_references",
     "json_schema",
     "parse",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from controlplane.core import partitioning
@@ -31,12 +30,19 @@ STORES: Final = ("s3", "gs", "abfs", "abfss")  # schemes of object stores that f
 def name(text: str) -> Fault | None:
     """A dataflow's or component's name."""
     if not re.fullmatch(NAME, text):
-        return Fault("invalid-name", f"{shown(text)} is no name", "a to z, 0 to 9 and _, beginning with a letter")
+        return Fault("invalid-name", f"{shown(text)} is no name", _name_hint(text))
     if "__" in text:
         return Fault("invalid-name", f"{shown(text)} holds '__', which is reserved", "use one underscore")
     if len(text) > LONGEST_NAME:
         return Fault("invalid-name", f"a name of {len(text)} characters", f"at most {LONGEST_NAME} are possible")
     return Fault("invalid-name", f"{text!r} is reserved", "choose another name") if text in RESERVED else None
+
+
+def _name_hint(text: str) -> str:
+    """The rule, and the text as it would follow it."""
+    rule = "a to z, 0 to 9 and _, beginning with a letter"
+    nearest = re.sub(r"[^a-z0-9]+", "_", text[:LONGEST_NAME].lower()).strip("_")
+    return f"{rule}, such as {nearest}" if re.fullmatch(NAME, nearest) else rule
 
 
 def dataset(text: str) -> Fault | None:
@@ -119,38 +125,3 @@ def module_path(text: str) -> Fault | None:
 def partition(text: str) -> Fault | None:
     found = partitioning.template_fault(text)
     return Fault("invalid-partition", *found) if found else None
-
-
-_COLUMN = re.compile(r"\s*(`(``|[^`])+`|[^\s:`]+)(\s*:\s*|\s+)\S[\s\S]*")
-
-
-def ddl(text: str) -> Fault | None:
-    """Whether a text may be columns and types; Spark says whether it is."""
-    hint = "for example: year INT, name STRING"
-    try:
-        bad = next((c for c in _columns(text) if not _COLUMN.fullmatch(c)), None)
-    except ValueError as e:
-        return Fault("invalid-schema", str(e), hint)
-    if bad is None:
-        return None
-    return Fault("invalid-schema", f"{shown(bad.strip())} is no column with a type", hint)
-
-
-def _columns(text: str) -> Iterator[str]:
-    """Split at commas outside of brackets and quotes. Raises ValueError where these do not close."""
-    depth, start, quote = 0, 0, ""
-    for position, character in enumerate(text):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "`'\"":
-            quote = character
-        elif character in "<(":
-            depth += 1
-        elif character in ">)":
-            depth -= 1
-        elif character == "," and depth == 0:
-            yield text[start:position]
-            start = position + 1
-    if quote or depth:
-        raise ValueError(f"{quote or 'a bracket'} is not closed")
-    yield text[start:]

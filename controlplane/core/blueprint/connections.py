@@ -16,8 +16,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from controlplane.core.blueprint import checks, secrets
-from controlplane.core.blueprint.kinds import described
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar
+from controlplane.core.blueprint.kinds import described, report_columns
+from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar, YamlDocument
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.trees import key_of, merged, only, replaced, without
 
@@ -51,21 +51,16 @@ def _report_keys(connection: Entries, problems: Problems) -> None:
             problems.add(key.place, "unknown-key", f"a connection has no key {shown(key.text)}", hint)
 
 
-def schemas(section: Node | None, problems: Problems) -> dict[str, Scalar]:
+def schemas(section: Node | None, document: YamlDocument, problems: Problems) -> dict[str, Scalar]:
     """The schemas of a blueprint by name."""
     found: dict[str, Scalar] = {}
     for key, node in _named(section, "schemas", problems):
         if isinstance(node, Scalar) and isinstance(node.value, str):
-            _report_schema(node, problems)
+            report_columns(node, document, problems)
             found[key.text] = node
         elif not isinstance(node, BrokenNode):
             problems.add(node.place, "wrong-type", f"expected columns as DDL, found {described(node)}")
     return found
-
-
-def _report_schema(node: Scalar, problems: Problems) -> None:
-    if fault := checks.ddl(node.text):
-        problems.add(node.place, *fault)
 
 
 def _named(section: Node | None, what: str, problems: Problems) -> tuple[tuple[Scalar, Node], ...]:

@@ -72,7 +72,7 @@ def expanded(document: YamlDocument, problems: Problems) -> Expansion:
         defaults.declared(root.get("defaults"), KNOWN, problems),
         templates.declared(root.get("templates"), problems),
         connections.connections(root.get("connections"), problems),
-        connections.schemas(root.get("schemas"), problems),
+        connections.schemas(root.get("schemas"), document, problems),
     )
     written, uses = _written_out(components, declared, problems)
     whole = without(replaced(root, COMPONENTS, written), SECTIONS)

@@ -5,7 +5,7 @@ Does not belong here: analysis of the conditions (other parts of the core), and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.core.blueprint.kinds import (
     Choice,
@@ -65,18 +65,10 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
         rows=rows,
         on_fail=fields[ON_FAIL],
         threshold=fields[THRESHOLD],
+        unique_places=fields.item_places(UNIQUE),
     )
     name = fields[NAME] or " ".join(found.in_words.split())[:LONGEST_NAME]
-    return Expectation(
-        name,
-        found.place,
-        found.check,
-        text=found.text,
-        unique=found.unique,
-        rows=found.rows,
-        on_fail=found.on_fail,
-        threshold=found.threshold,
-    )
+    return replace(found, name=name)
 
 
 def _report_no_columns(fields: Fields, reading: Reading) -> None:

@@ -26,16 +26,16 @@ class _Part:
 
     def read(self, node: Node, reading: Reading) -> KeyColumn:
         if not isinstance(node, Entries):
-            return KeyColumn(_COLUMN.read(node, reading))
+            return KeyColumn(_COLUMN.read(node, reading), place=node.place)
         if len(node.entries) != 1:
             raise reading.refuse(node, "invalid-value", "expected one column with its granule", "{date: day}")
         (key, value), *_ = node.entries
         unit = text_of(value, reading, "a granule or a number of buckets")
         column = _COLUMN.read(as_text(key), reading)
         if unit in GRANULES:
-            return KeyColumn(column, granule=unit)
+            return KeyColumn(column, granule=unit, place=key.place)
         if re.fullmatch(_UNIT, unit) and (count := int(unit.removeprefix("bucket "))) <= MOST_BUCKETS:
-            return KeyColumn(column, buckets=count)
+            return KeyColumn(column, buckets=count, place=key.place)
         hint = f"{', '.join(GRANULES)}, or bucket N with N up to {MOST_BUCKETS}"
         raise reading.refuse(value, "invalid-value", f"there is no granule {shown(unit)}", hint)
 

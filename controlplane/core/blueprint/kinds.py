@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from controlplane.core.blueprint.model import ParamValue, Position, TextPlace, Use
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar, YamlDocument, text_place
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, Problems, ProblemsOfUse, shown
+from controlplane.core.schema import ddl
 
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
@@ -153,6 +154,30 @@ class SourceText:
         return {"type": "string", "minLength": 1}
 
 
+def report_columns(node: Scalar, document: YamlDocument, problems: Problems) -> bool:
+    """Report each wrong word of columns and types. Whether there is one."""
+    faults = ddl.refused(node.text, ddl.ddl_faults(node.text))
+    place = text_place(node, document)
+    for line, column, fault in ddl.lines_and_columns(node.text, faults):
+        problems.add(place.at(line, column), "invalid-schema", fault.message, fault.hint)
+    return bool(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns and types as DDL, of which each wrong word is told at its place."""
+
+    def read(self, node: Node, reading: Reading) -> str:
+        text = text_of(node, reading, "columns and types as text")
+        assert isinstance(node, Scalar)
+        if report_columns(node, reading.document, reading.problems):
+            raise BlueprintRefused
+        return text
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[Word]):
     """One of a few words; those of later releases are known but refused."""
@@ -167,7 +192,8 @@ class Choice(Generic[Word]):
                 return word
         if text in self.later:
             raise reading.refuse(node, "not-supported", f"{text} comes with a later release", f"use {self._wanted()}")
-        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}")
+        hint = reading.problems.guess(text, self.now)
+        raise reading.refuse(node, "invalid-value", f"expected {self._wanted()}, found {shown(text)}", hint)
 
     def _wanted(self) -> str:
         return " or ".join(filter(None, (", ".join(self.now[:-1]), self.now[-1])))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import cast
+from typing import NamedTuple, cast
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
@@ -25,7 +25,7 @@ from controlplane.core.blueprint.kinds import (
 )
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
-from controlplane.core.blueprint.nodes import Node, Scalar
+from controlplane.core.blueprint.nodes import Entries, Node, Scalar, holds_broken
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
@@ -172,6 +172,8 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     body = fields[READ] or fields[TRANSFORM_KEY] or fields[WRITE]
     if body is None:
         return None
+    if isinstance(body, Write):
+        body = _placed(body, fields.nodes[WRITE.name][1])
     for expect in fields.given((EXPECT,)) if isinstance(body, Write) else ():
         message = "a write component makes no dataset of which anything could be expected"
         reading.problems.add(expect.place, "conflicting-keys", message, "expect it of the dataset that is written")
@@ -194,18 +196,42 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
+        sort_places=fields.item_places(SORT_BY),
         use=reading.uses.get(key.text),
     )
+
+
+def _placed(write: Write, node: Node) -> Write:
+    """With the place of what it copies."""
+    source = node.get(FROM.name) if isinstance(node, Entries) else None
+    return dataclasses.replace(write, source_place=source.place) if source else write
+
+
+class DeclaredComponents(NamedTuple):
+    """Components that have a body, and the names of all that have problems of their own."""
+
+    components: tuple[Component, ...]
+    unsound: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Components:
     """Components by name, in the order of the file."""
 
-    def read(self, node: Node, reading: Reading) -> tuple[Component, ...]:
+    def read(self, node: Node, reading: Reading) -> DeclaredComponents:
         entries = entries_of(node, reading, "a mapping of names to components").entries
         _report_clashes([key for key, _ in entries], reading)
-        return tuple(filter(None, (_named(key, value, reading) for key, value in entries)))
+        components: list[Component] = []
+        unsound: set[str] = set()
+        for key, value in entries:
+            before = reading.problems.noted
+            component = _named(key, value, reading)
+            if component is not None:
+                components.append(component)
+            is_broken = bool(reading.problems) and holds_broken(value)
+            if component is None or reading.problems.noted > before or is_broken:
+                unsound.add(key.text)
+        return DeclaredComponents(tuple(components), frozenset(unsound))
 
     def schema(self) -> JsonSchema:
         return {"type": "object", "propertyNames": NAME.schema(), "additionalProperties": COMPONENT.schema()}
@@ -246,6 +272,6 @@ SPARK = Key(
     SparkSettings(),
     "Spark settings that belong to the logic.",
 )
-NO_COMPONENTS: tuple[Component, ...] = ()
+NO_COMPONENTS = DeclaredComponents((), frozenset())
 COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
 BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, COMPONENTS))

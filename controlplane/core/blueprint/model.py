@@ -104,6 +104,7 @@ class KeyColumn:
     column: str
     granule: str = ""  # hour | day | month | year
     buckets: int = 0
+    place: Position | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class PythonTransform:
     requirements: tuple[str, ...]
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
+    entrypoint_place: Position | None = field(default=None, compare=False)  # where it is named
 
     @property
     def is_inline(self) -> bool:
@@ -163,8 +165,8 @@ class PythonTransform:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write connector: an external copy of the dataset `source`, named as written. `path`, `format` and `settings` as
-    in Read."""
+    """A write connector: an external copy of the dataset `source`, named as written at `source_place`. `path`, `format`
+    and `settings` as in Read."""
 
     connector: str
     source: str
@@ -172,6 +174,7 @@ class Write:
     format: str
     options: tuple[tuple[str, str], ...]
     settings: Settings = ()
+    source_place: Position | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +193,7 @@ class Expectation:
     rows: tuple[int | None, int | None] | None
     on_fail: str
     threshold: float
+    unique_places: tuple[Position, ...] = field(default=(), compare=False)
 
     @property
     def in_words(self) -> str:
@@ -223,6 +227,7 @@ class Component:
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
+    sort_places: tuple[Position, ...] = field(default=(), compare=False)
     use: Use | None = field(default=None, compare=False)
 
     @property

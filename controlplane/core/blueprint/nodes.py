@@ -65,6 +65,23 @@ class YamlDocument:
     root: Node
 
 
+def holds_broken(root: Node) -> bool:
+    """Whether a part of it has been reported and has no value."""
+    left = [root]
+    while left:
+        node = left.pop()
+        match node:
+            case BrokenNode():
+                return True
+            case Items(items=items):
+                left += items
+            case Entries(entries=entries):
+                left += (value for _, value in entries)
+            case Scalar():
+                pass
+    return False
+
+
 class NumberError(ValueError):
     """Digits that no number of Spark can hold."""
 

@@ -1,23 +1,43 @@
-"""Text to blueprint, or every problem at once.
+"""Text to blueprint, or every problem at once; and a draft of what can be read in spite of problems.
 
 Does not belong here: the language's keys (language), and problems between several blueprints (graph).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from controlplane.core.blueprint import checks, yaml_reader
 from controlplane.core.blueprint.expansion import expanded, text_of
 from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
-from controlplane.core.blueprint.model import Blueprint
+from controlplane.core.blueprint.model import Blueprint, Position
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
+from controlplane.core.errors import InvalidBlueprint, Problem
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
+_NAME_LINE = re.compile(r"^dataflow:[ \t]*([a-z][a-z0-9_]*)[ \t]*(#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What could be read of a blueprint, and all that is wrong with it.
+
+    `dataflow` is its name as written, even where that is no name; empty where it cannot be told. `place` is where it
+    stands. `blueprint` holds all components with a body; None where the text is no blueprint at all. `unsound` are the
+    components with problems of their own, whether or not they are among these.
+    """
+
+    dataflow: str
+    place: Position
+    blueprint: Blueprint | None
+    unsound: frozenset[str]
+    problems: tuple[Problem, ...]
 
 
 def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Blueprint:
@@ -25,18 +45,45 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
 
     Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the text.
     """
+    found = draft(text, file=file, files=files)
+    if found.problems:
+        raise InvalidBlueprint(found.problems)
+    assert found.blueprint is not None
+    return found.blueprint
+
+
+def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Draft:
+    """As `parse`, but problems are part of the answer. Never raises, whatever the text."""
     problems = Problems()
     fields = _fields(text, file, files, problems)
-    problems.raise_if_any()
-    assert fields is not None
-    return Blueprint(
-        dataflow=fields[DATAFLOW],
+    if fields is None:
+        return Draft(_name_line(text), Position(file, 1, 1), None, frozenset(), problems.found)
+    name, place = _named(fields)
+    blueprint = Blueprint(
+        dataflow=name,
         description=fields[DESCRIPTION],
         timezone=fields[TIMEZONE],
         spark=fields[SPARK],
-        components=fields[COMPONENTS],
+        components=fields[COMPONENTS].components,
         file=file,
     )
+    return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.found)
+
+
+def _named(fields: Fields) -> tuple[str, Position]:
+    """The dataflow's name as it is written, and its place."""
+    if DATAFLOW.name not in fields.nodes:
+        return "", fields.place
+    node = fields.nodes[DATAFLOW.name][1]
+    written = node.text if isinstance(node, Scalar) else ""
+    return fields[DATAFLOW] or written, node.place
+
+
+def _name_line(text: str | bytes) -> str:
+    """The dataflow's name, of a text that cannot be read as YAML."""
+    source = text if isinstance(text, str) else text.decode(errors="replace")
+    found = _NAME_LINE.search(source)
+    return found[1] if found else ""
 
 
 def _fields(text: str | bytes, file: str, files: Mapping[str, str], problems: Problems) -> Fields | None:

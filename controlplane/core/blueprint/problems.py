@@ -43,6 +43,8 @@ Code: TypeAlias = Literal[
     "invalid-schema",
     "missing-file",
     "invalid-python",
+    "missing-entrypoint",
+    "unsupported-signature",
     "missing-input",
     "self-reference",
     "cycle",
@@ -67,11 +69,13 @@ class Problems:
     def __init__(self) -> None:
         self._found: list[Problem] = []
         self._dropped = 0
+        self.noted = 0  # also those that are told once for several components
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
+        self.noted += 1
         if len(self._found) < MOST_PROBLEMS:
             self._found.append(Problem(place.file, place.line, place.column, code, message, hint))
         else:
@@ -118,7 +122,9 @@ class ProblemsOfUse(Problems):
         self._whole, self._use = whole, use
 
     def add(self, place: Position, code: Code, message: str, hint: str = "") -> None:
-        if not self._whole.holds(place, code, message):
+        if self._whole.holds(place, code, message):
+            self._whole.noted += 1
+        else:
             self._whole.add(place, code, self._use.told(place, message), hint)
 
     def guess(self, word: str, candidates: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ import json
 
 from controlplane.core.blueprint.kinds import Reading, SourceText, secret_fault
 from controlplane.core.blueprint.model import ParamValue, Read, TextPlace
-from controlplane.core.blueprint.problems import BlueprintRefused
+from controlplane.core.blueprint.problems import BlueprintRefused, Code
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
@@ -18,6 +18,7 @@ from controlplane.core.python import code
 
 PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with list(context) and read(context, object).")
 ENTRYPOINTS = ("list", "read")
+_FUNCTIONS = "a Python source has def list(context) and def read(context, object)"
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
@@ -67,8 +68,18 @@ def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Rea
         found = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
     except code.CodeProblem as e:
         at = place.at(e.line, e.column) if e.file == main else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
-        raise reading.refuse(at, "invalid-python", e.message, e.hint) from e
+        hint = _FUNCTIONS if e.code == "missing-entrypoint" else e.hint
+        raise reading.refuse(at, _code_of(e), e.message, hint) from e
     return found[-1].digest.hex()
+
+
+def _code_of(problem: code.CodeProblem) -> Code:
+    """The same as for transforms."""
+    match problem.code:
+        case "missing-entrypoint" | "unsupported-signature" as known:
+            return known
+        case _:
+            return "invalid-python"
 
 
 READ = Nested(

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, cast
 from controlplane.core.blueprint import secrets
 from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries_of
 from controlplane.core.blueprint.model import Position
-from controlplane.core.blueprint.nodes import BrokenNode, Entries, Node, Scalar
+from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 
 T = TypeVar("T")
@@ -113,6 +113,17 @@ class Fields:
 
     def __getitem__(self, key: Key[T]) -> T:
         return cast("T", self.values.get(key.name, key.default))
+
+    def place_of(self, key: Key[object]) -> Position | None:
+        """Where the key's value stands; None where it is not given."""
+        found = self.nodes.get(key.name)
+        return found[1].place if found else None
+
+    def item_places(self, key: Key[object]) -> tuple[Position, ...]:
+        """Where the items of a list stand; none where the key is not given."""
+        found = self.nodes.get(key.name)
+        node = found[1] if found else None
+        return tuple(item.place for item in node.items) if isinstance(node, Items) else ()
 
     def given(self, keys: Iterable[Key[object]]) -> list[Scalar]:
         """The keys, of these, that the section has."""

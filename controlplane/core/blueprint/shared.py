@@ -5,8 +5,7 @@ Does not belong here: keys of one connector.
 
 from __future__ import annotations
 
-from controlplane.core.blueprint import checks
-from controlplane.core.blueprint.kinds import Choice, Options, Refresh, Share, Text
+from controlplane.core.blueprint.kinds import Choice, Columns, Options, Refresh, Share
 from controlplane.core.blueprint.sections import Key, Nested, Section
 from controlplane.core.blueprint.transforms import DATASET
 from dataplane.contract.jobs import OnBadRecord
@@ -18,9 +17,7 @@ NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 READ_CONNECTOR = Key("connector", READERS, "files", "What is read.", is_required=True)
 WRITE_CONNECTOR = Key("connector", WRITERS, "files", "What is written to.", is_required=True)
 OPTIONS = Key("options", Options(), NO_OPTIONS, "Options of Spark's reader or writer.")
-SCHEMA: Key[str | None] = Key(
-    "schema", Text((checks.ddl,)), None, "Columns as DDL: year INT, name STRING. Else inferred."
-)
+SCHEMA: Key[str | None] = Key("schema", Columns(), None, "Columns as DDL: year INT, name STRING. Else inferred.")
 REFRESH: Key[float | None] = Key("refresh", Refresh(), 60.0, "How often to list: a duration such as 30s, or manual.")
 SCHEMA_CHANGE = Key(
     "schema_change",

@@ -14,6 +14,7 @@ from controlplane.core.blueprint import checks, folds
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.kinds import (
     Choice,
+    Columns,
     JsonSchema,
     ListOf,
     Params,
@@ -57,8 +58,8 @@ class Inputs:
         for key, value in given.entries:
             try:
                 yield _input(key, value, reading)
-            except BlueprintRefused:
-                continue
+            except BlueprintRefused:  # the name is known all the same
+                yield InputHint(key.text, None, None, key.place)
 
     def schema(self) -> JsonSchema:
         value = {"anyOf": [MODE.kind.schema(), INPUT.schema()]}
@@ -115,10 +116,10 @@ FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the bluep
 MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files that the code imports.")
 ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
 REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs: name==version.")
-PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, arguments in Python.")
+PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, the dictionary `params` in Python.")
 INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all; of self: previous.")
 PARTITION_BY = Key("partition_by", KeyColumns(), NO_KEY, "What the output's partition keys are made of.")
-SCHEMA = Key("schema", Text((checks.ddl,)), "", "Columns of the result, where it reads its own partition before.")
+SCHEMA = Key("schema", Columns(), "", "Columns of the result, where it reads its own partition before.")
 _PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
 
 
@@ -165,6 +166,7 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
         requirements=fields[REQUIREMENTS],
         partition_by=fields[PARTITION_BY],
         previous=previous,
+        entrypoint_place=fields.place_of(ENTRYPOINT),
     )
 
 

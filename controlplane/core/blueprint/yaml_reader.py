@@ -28,6 +28,7 @@ from controlplane.core.blueprint.nodes import (
     resolve,
 )
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
+from controlplane.core.blueprint.yaml_words import yaml_fault
 
 MOST_BYTES = 5_000_000
 MOST_DEPTH = 64
@@ -37,14 +38,8 @@ LARGE = 50_000  # characters: the Python parser takes up to two seconds for as m
 # Beside what YAML forbids: line breaks that editors do not count (NEL, LS, PS) and byte order marks inside a text.
 _FORBIDDEN = re.compile("[^\t\n\r -~\u00a0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _FORBIDDEN_IN_VALUES = re.compile("[\0\ud800-\udfff]")  # can be escaped, but no database or file name takes them
+_ESCAPED_BYTE = re.compile("[\udc80-\udcff]")  # of a file that was read with `surrogateescape`
 _MOST_CHARACTERS_SHOWN = 20
-_HINTS = {
-    "'\\t'": "indent with spaces, not tabs",
-    "mapping values are not allowed": "put a text that holds ': ' in quotes",
-    "expected <block end>": "check the indentation",
-    "undefined alias": "write the value out",
-    "found unknown escape": "use single quotes, or double the backslash",
-}
 
 
 def read(text: str | bytes, file: str, problems: Problems, *, most_nodes: int = MOST_NODES) -> YamlDocument | None:
@@ -62,6 +57,8 @@ def _source(text: str | bytes, file: str, problems: Problems) -> str:
             Position(file, 1, 1), "too-large", f"more than {MOST_BYTES:,} bytes", "split the dataflow"
         )
     source = (text if isinstance(text, str) else _decoded(text, file, problems)).removeprefix("\ufeff")
+    if byte := _ESCAPED_BYTE.search(source):
+        raise _not_utf8(_place(source, byte.start(), file), ord(byte[0]) - 0xDC00, problems)
     found = list(islice(_FORBIDDEN.finditer(source), _MOST_CHARACTERS_SHOWN))
     for match in found:
         message = f"the character U+{ord(match[0]):04X} is not allowed"
@@ -78,8 +75,11 @@ def _decoded(data: bytes, file: str, problems: Problems) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         place = _place(data[: e.start].decode(), e.start, file)
-        message = f"byte 0x{data[e.start]:02X} is not UTF-8"
-        raise problems.refuse(place, "invalid-encoding", message, "save the file as UTF-8") from None
+        raise _not_utf8(place, data[e.start], problems) from None
+
+
+def _not_utf8(place: Position, byte: int, problems: Problems) -> BlueprintRefused:
+    return problems.refuse(place, "invalid-encoding", f"byte 0x{byte:02X} is not UTF-8", "save the file as UTF-8")
 
 
 def _place(source: str, index: int, file: str) -> Position:
@@ -95,12 +95,13 @@ def _events(source: str, file: str, problems: Problems) -> Iterator[yaml.Event]:
     try:
         yield from yaml.parse(source, Loader=_loader(source))
     except yaml.MarkedYAMLError as e:
-        place = _at(e.problem_mark or e.context_mark, file)
-        message = ": ".join(filter(None, (e.context, e.problem)))
-        hint = next((h for part, h in _HINTS.items() if part in message), "")
-        raise problems.refuse(place, "invalid-yaml", message, hint) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as e:  # the parser converts some escapes without checks
-        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", shown(str(e)), "look for unusual escapes") from None
+        fault = yaml_fault(e.context or "", e.problem or "")
+        mark = e.context_mark if fault.at_opening else e.problem_mark
+        place = _at(mark or e.problem_mark or e.context_mark, file)
+        raise problems.refuse(place, "invalid-yaml", fault.message, fault.hint) from None
+    except (yaml.YAMLError, ValueError, OverflowError):  # the parser converts some escapes without checks
+        message = "an escape in double quotes stands for no character"
+        raise problems.refuse(Position(file, 1, 1), "invalid-yaml", message, "look for \\U and \\x") from None
 
 
 class _Mark(Protocol):

@@ -5,15 +5,16 @@ Does not belong here: the steps (`names`, `modes`, `identity`), states and data 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import assert_never
 
 from controlplane.core import sql
-from controlplane.core.blueprint import QUARANTINE, Blueprint, PythonTransform, Read, SqlTransform, Write
+from controlplane.core.blueprint import QUARANTINE, Draft, PythonTransform, Read, SqlTransform, Write
+from controlplane.core.blueprint.checks import name as name_fault
 from controlplane.core.compile import checks as of_checks
-from controlplane.core.compile import connectors, graph, identity, modes, names
+from controlplane.core.compile import columns, connectors, graph, identity, modes, names
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.graph import Graph
 from controlplane.core.compile.identity import Named
@@ -33,22 +34,32 @@ def compile_revisions(
     namespace: str = "default",
     semantics: int = 1,
     before: Desired | None = None,
-    parsed: Mapping[str, Blueprint] = MappingProxyType({}),
+    parsed: Mapping[str, Draft] = MappingProxyType({}),
 ) -> Desired:
-    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem.
+    """Compile a set of dataflows that may refer to each other. Raises InvalidBlueprint with every problem: one that is
+    found early hides none of other components.
 
     `before` was compiled with the same namespace and semantics: what is as it was then is taken from there. `parsed`
-    holds blueprints of revisions that were parsed already, by dataflow.
+    holds drafts of revisions that were parsed already, by dataflow.
     """
     before = before or NOTHING
     problems: list[Problem] = []
-    texts = [t for r in revisions if (t := _kept(before, r) or names.read(r, parsed.get(r.dataflow), problems))]
-    if problems:
-        raise InvalidBlueprint(tuple(sorted(problems)))
-    by_flow = {t.blueprint.dataflow: t for t in texts}
-    found = graph.build([t.blueprint for t in texts], lambda b, c: names.references(by_flow[b.dataflow], c))
+    by_flow: dict[str, NodeText] = {}
+    unreadable: set[str] = set()
+    for revision in revisions:
+        text = _kept(before, revision) or names.read(revision, parsed.get(revision.dataflow), problems)
+        if text is None:
+            unreadable.add(revision.dataflow)
+        else:
+            by_flow.setdefault(text.blueprint.dataflow, text)
+    doubtful = _Doubtful.of(by_flow, frozenset(unreadable))
+    blueprints = [text.blueprint for text in by_flow.values()]
+    found, unlinked = graph.link(
+        blueprints, lambda b, c: names.references(by_flow[b.dataflow], c), doubtful, doubtful.datasets
+    )
+    problems.extend(unlinked)
     nodes: dict[str, Node] = {}
-    for dataset in found.order:
+    for dataset in (*found.order, *found.circular):
         blueprint, component = found.component(dataset)
         text = by_flow[blueprint.dataflow]
         if _is_kept(before, dataset, text, found, nodes):
@@ -60,9 +71,33 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
+    problems.extend(columns.problems(nodes, parsed.keys()))
     if problems:
-        raise InvalidBlueprint(tuple(sorted(problems)))
+        raise InvalidBlueprint(tuple(sorted(set(problems))))
     return Desired(nodes, found.order, found, _depths(found), by_flow)
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubtful(Container[str]):
+    """Datasets that are declared, or may be, in what could not be read: who reads them is not at fault."""
+
+    datasets: frozenset[str]
+    unreadable: frozenset[str]  # dataflows
+    dataflows: frozenset[str]  # all of them
+    are_named: bool  # else one may have any other name
+
+    @staticmethod
+    def of(texts: Mapping[str, NodeText], unreadable: frozenset[str]) -> _Doubtful:
+        unsound = {f"{flow}.{name.lower()}" for flow, text in texts.items() for name in text.unsound}
+        quarantines = {dataset + QUARANTINE for dataset in unsound}
+        flows = texts.keys() | unreadable
+        is_named = all(name_fault(flow.partition("#")[0]) is None for flow in flows)
+        return _Doubtful(frozenset(unsound | quarantines), unreadable, frozenset(flows), is_named)
+
+    def __contains__(self, dataset: object) -> bool:
+        flow = str(dataset).partition(".")[0]
+        may_be_nameless = not self.are_named and flow not in self.dataflows
+        return dataset in self.datasets or flow in self.unreadable or may_be_nameless
 
 
 def _kept(before: Desired, revision: Revision) -> NodeText | None:
@@ -118,6 +153,9 @@ class _Step:
         return node
 
     def _compiled(self) -> Node | None:
+        if self.named.component.name in self.named.text.unsound:
+            self._checks()  # what is known of modes may be wrong by what could not be read
+            return None
         match self.named.component.body:
             case Read() as read:
                 return self._source(read)
@@ -138,20 +176,28 @@ class _Step:
 
     def _sink(self, write: Write) -> Sink | None:
         path = self._located(write.path) if connectors.is_path(write) else write.path
-        (source,) = self.datasets.values()
-        return None if path is None else identity.sink(self.named, write, path, source, self.nodes.get(source))
+        source = next(iter(self.datasets.values()), None)
+        if path is None or source is None:
+            return None
+        return identity.sink(self.named, write, path, source, self.nodes.get(source))
 
     def _sql(self, body: SqlTransform) -> Transform | None:
-        component, query = self.named.component, self.named.text.queries[self.named.component.name]
-        checks, found = self._checks(), modes.of_sql(component, body, query, self._inputs())
+        component, query = self.named.component, self.named.text.queries.get(self.named.component.name)
+        checks = self._checks()
+        if query is None:
+            return None
+        found = modes.of_sql(component, body, query, self._inputs())
         self._refuse_zone(query)
         if not self._is_sound(body, found, checks):
             return None
         return identity.transform(self.named, body, query, found, checks, self.nodes)
 
     def _python(self, body: PythonTransform) -> Transform | None:
-        component, bundle = self.named.component, self.named.text.bundles[self.named.component.name]
-        checks, found = self._checks(), modes.of_python(component, body, bundle, self._inputs())
+        component, bundle = self.named.component, self.named.text.bundles.get(self.named.component.name)
+        checks = self._checks()
+        if bundle is None:
+            return None
+        found = modes.of_python(component, body, bundle, self._inputs())
         self._refuse_zone(None)
         if not self._is_sound(body, found, checks):
             return None

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from controlplane.core.blueprint.checks import SELF
 from controlplane.core.blueprint.model import QUARANTINE, Blueprint, Component, Position, Write
 from controlplane.core.blueprint.problems import Problems, shown
+from controlplane.core.errors import InvalidBlueprint, Problem
 
 Owned: TypeAlias = tuple[Blueprint, Component]
 Edges: TypeAlias = Mapping[str, Mapping[str, str]]  # dataset -> slot name -> dataset
@@ -39,6 +40,11 @@ class Graph:
     _owners: Mapping[str, Owned]
     _inputs: Edges
     _readers: Mapping[str, tuple[str, ...]]
+
+    @property
+    def circular(self) -> tuple[str, ...]:
+        """Datasets in a cycle or behind one, which have no place in the order."""
+        return tuple(sorted(self._owners.keys() - set(self.order)))
 
     def component(self, dataset: str) -> Owned:
         return self._owners[dataset]
@@ -72,17 +78,32 @@ def build(blueprints: Iterable[Blueprint], references: References, known: Contai
     `known` holds datasets of dataflows that are not among `blueprints`. Raises InvalidBlueprint with every problem:
     missing inputs, self-references, inputs that are write components, cycles.
     """
+    found, problems = link(blueprints, references, known)
+    if problems:
+        raise InvalidBlueprint(problems)
+    return found
+
+
+def link(
+    blueprints: Iterable[Blueprint],
+    references: References,
+    known: Container[str] = (),
+    also_named: Iterable[str] = (),
+) -> tuple[Graph, tuple[Problem, ...]]:
+    """As `build`; problems are part of the answer. Inputs that could not be resolved are left out of the graph.
+
+    `also_named`: datasets without a component that hints may name.
+    """
     problems = Problems()
     owners = _owners(blueprints, problems)
-    resolver = _Resolver(owners, known, problems)
+    resolver = _Resolver(owners, known, tuple(also_named), problems)
     makers = {dataset: owned for dataset, owned in owners.items() if not dataset.endswith(QUARANTINE)}
     inputs = {dataset: resolver.inputs(dataset, references(*owned)) for dataset, owned in makers.items()}
     inputs |= {dataset: inputs[dataset.removesuffix(QUARANTINE)] for dataset in owners.keys() - makers.keys()}
     readers = _readers(inputs)
     order = _order(inputs, readers)
     _report_cycles(owners, inputs, set(inputs).difference(order), problems)
-    problems.raise_if_any()
-    return Graph(order, owners, inputs, readers)
+    return Graph(order, owners, inputs, readers), problems.found
 
 
 def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Owned]:
@@ -104,6 +125,7 @@ def _owners(blueprints: Iterable[Blueprint], problems: Problems) -> dict[str, Ow
 class _Resolver:
     owners: Mapping[str, Owned]
     known: Container[str]
+    also_named: tuple[str, ...]
     problems: Problems
 
     def inputs(self, dataset: str, references: tuple[Reference, ...]) -> dict[str, str]:
@@ -136,7 +158,7 @@ class _Resolver:
         if reference.name.lower() == SELF:
             return "to read its own partition before, declare inputs: {self: previous}"
         flow = dataset.partition(".")[0] + "."
-        names = [d.removeprefix(flow) for d in self.owners if d != dataset]
+        names = [d.removeprefix(flow) for d in (*self.owners, *self.also_named) if d != dataset]
         return self.problems.guess(reference.name, names) or "declare it; those of other dataflows are dataflow.name"
 
 

@@ -5,12 +5,13 @@ Does not belong here: what is proven about a query (`sql.input_modes`), what a m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controlplane.core import sql
 from controlplane.core.blueprint import Component, KeyColumn, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import Position
+from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.compile import fold, names
 from controlplane.core.compile.fold import Fold
 from controlplane.core.compile.nodes import Node, Slot, Source
@@ -22,7 +23,8 @@ from dataplane.contract.jobs import Mode
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far."""
+    """What a component reads: datasets by the names that it has for them, and the nodes compiled so far. A name that
+    could not be resolved has no dataset."""
 
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
@@ -40,7 +42,8 @@ class Modes:
 
 def of_sql(component: Component, body: SqlTransform, query: sql.Query, inputs: Inputs) -> Modes:
     slots = _sql_slots(component, body, query, inputs)
-    unread = [_unread(hint.place, hint.name) for hint in body.inputs if hint.name not in {s.name for s in slots}]
+    read = {slot.name for slot in slots}
+    unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
     return Modes(slots, folded, (*unread, *_unset(component, body, query), *wrong, *_conflicts(component, body, slots)))
 
@@ -64,7 +67,7 @@ def _sql_slots(component: Component, body: SqlTransform, query: sql.Query, input
     found = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
     found.pop(fold.name_of(component), None)
     renamed = names.renamed(component)
-    datasets = {name: inputs.datasets[renamed.get(name, name)] for name in found}
+    datasets = {name: inputs.datasets.get(renamed.get(name, name), "") for name in found}
     keyed = {} if declared else _proven_keys(found, datasets, inputs)
     slots = []
     for name, mode, reason in _chosen({name: verdict.planned for name, verdict in found.items()}, declared):
@@ -83,7 +86,7 @@ def _granule(key: KeyColumn) -> str:
 
 
 def _python_slot(component: Component, body: PythonTransform, name: str, mode: Mode, inputs: Inputs) -> Slot:
-    dataset = inputs.datasets[names.renamed(component).get(name, name)]
+    dataset = inputs.datasets.get(names.renamed(component).get(name, name), "")
     return Slot(name, dataset, mode, f"declared {mode}", _columns(body, mode))
 
 
@@ -141,23 +144,34 @@ def _folded(
 # --- problems -----------------------------------------------------------------------------------
 
 
-def _unread(place: Position, name: str) -> Problem:
-    return problem_at(place, "unused-input", f"the SQL does not read {name!r}", "remove it")
+def _unread(place: Position, name: str, read: Iterable[str]) -> Problem:
+    hint = did_you_mean(name, read) or "remove it"
+    return problem_at(place, "unused-input", f"the SQL does not read {name!r}", hint)
 
 
 def _unset(component: Component, body: SqlTransform, query: sql.Query) -> Iterator[Problem]:
     """Parameters of the SQL that `params` gives no value."""
     for name in sorted(query.parameters - dict(body.params).keys()):
-        hint = f"add it below params of {component.name}"
-        yield problem_at(component.place, "missing-parameter", f"the SQL uses :{name}", hint)
+        hint = did_you_mean(name, dict(body.params)) or f"add it below params of {component.name}"
+        place = body.text.at(*query.parameter_place(name))
+        yield problem_at(place, "missing-parameter", f"the SQL uses :{name}, and params has no such name", hint)
 
 
 def _unnamed(component: Component, body: PythonTransform, bundle: code.Bundle) -> Iterator[Problem]:
     """Arguments of the function that are neither inputs nor what Headgate hands in."""
     given = {hint.name for hint in body.inputs} | {"params", "spark", fold.name_of(component)}
-    for name in bundle.arguments:
+    for name, place in zip(bundle.arguments, bundle.places, strict=True):
         if name not in given:
-            yield problem_at(component.place, "missing-input", f"the function takes {name!r}", "name it under inputs")
+            hint = _argument_hint(name, body)
+            yield problem_at(
+                body.text.at(*place), "missing-input", f"the function takes {name!r}, which is no input", hint
+            )
+
+
+def _argument_hint(name: str, body: PythonTransform) -> str:
+    if name in dict(body.params):
+        return f"constants come in one argument: params[{name!r}]"
+    return did_you_mean(name, (hint.name for hint in body.inputs)) or f"name it: inputs: {{{name}: all}}"
 
 
 def _conflicts(
@@ -165,7 +179,8 @@ def _conflicts(
 ) -> Iterator[Problem]:
     """Modes that do not go together, or not with the output's key."""
     modes = {slot.mode: slot.name for slot in slots}
-    place = component.place
+    declared = {hint.name: hint.place for hint in body.inputs}
+    place = next((declared[name] for name in modes.values() if name in declared), component.place)
     if "by" in modes and not body.partition_by and body.previous is None:
         message = f"{modes['by']} is read `by` a key, and no key is given"
         yield problem_at(place, "missing-key", message, "name the columns of the key: partition_by: [...]")

@@ -9,21 +9,24 @@ import posixpath
 from dataclasses import replace
 
 from controlplane.core import sql
-from controlplane.core.blueprint import Blueprint, Component, Position, PythonTransform, SqlTransform, Write, parse
+from controlplane.core.blueprint import Component, Draft, Position, PythonTransform, SqlTransform, Write, draft
 from controlplane.core.compile import fold
 from controlplane.core.compile.graph import Reference
 from controlplane.core.compile.nodes import NodeText
-from controlplane.core.errors import InvalidBlueprint, Problem
+from controlplane.core.errors import Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.python import code
 
 
-def read(revision: Revision, parsed: Blueprint | None, problems: list[Problem]) -> NodeText | None:
-    """A revision with its queries and bundles analysed; None where it is no blueprint. Problems are added."""
-    try:
-        blueprint = parsed or parse(revision.text, file=revision.file, files=revision.files)
-    except InvalidBlueprint as e:
-        problems.extend(e.problems)
+def read(revision: Revision, parsed: Draft | None, problems: list[Problem]) -> NodeText | None:
+    """A revision with its queries and bundles analysed; None where it is no blueprint. Problems are added.
+
+    Code that is refused has no query or bundle.
+    """
+    found = parsed or draft(revision.text, file=revision.file, files=revision.files)
+    problems.extend(found.problems)
+    blueprint = found.blueprint
+    if blueprint is None:
         return None
     queries: dict[str, sql.Query] = {}
     bundles: dict[str, code.Bundle] = {}
@@ -40,7 +43,7 @@ def read(revision: Revision, parsed: Blueprint | None, problems: list[Problem]) 
             problems.append(_located(component, Problem("", e.line, e.column, e.code, e.message, e.hint)))
         except code.CodeProblem as e:
             problems.append(_located(component, Problem(e.file, e.line, e.column, e.code, e.message, e.hint)))
-    return NodeText(blueprint, revision, queries, bundles)
+    return NodeText(blueprint, revision, queries, bundles, found.unsound)
 
 
 def _located(component: Component, problem: Problem) -> Problem:
@@ -49,6 +52,13 @@ def _located(component: Component, problem: Problem) -> Problem:
     if isinstance(body, PythonTransform) and problem.file != body.main:  # a module that lies in a file of its own
         return problem
     place = component.place
+    if problem.code == "missing-entrypoint" and isinstance(body, PythonTransform) and body.entrypoint_place:
+        return replace(
+            problem,
+            file=body.entrypoint_place.file,
+            line=body.entrypoint_place.line,
+            column=body.entrypoint_place.column,
+        )
     if isinstance(body, SqlTransform | PythonTransform):
         place = body.text.at(problem.line, problem.column)
     found = Problem(place.file, place.line, place.column, problem.code, problem.message, problem.hint)
@@ -76,14 +86,16 @@ def references(text: NodeText, component: Component) -> tuple[Reference, ...]:
     datasets = renamed(component)
     match component.body:
         case SqlTransform() as body:
-            query = text.queries[component.name]
+            query = text.queries.get(component.name)
+            if query is None:
+                return ()
             names = {".".join(r.parts): (r.line, r.column) for r in reversed(query.references)}
             names.pop(fold.name_of(component), None)
             return tuple(Reference(datasets.get(n, n), body.text.at(*at)) for n, at in names.items())
         case PythonTransform() as body:
             return tuple(Reference(datasets.get(hint.name, hint.name), hint.place) for hint in body.inputs)
-        case Write(source=source):
-            return (Reference(source, component.place),)
+        case Write(source=source, source_place=place):
+            return (Reference(source, place or component.place),) if source else ()
         case _:
             return ()
 

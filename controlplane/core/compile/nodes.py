@@ -184,12 +184,13 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """One parsed blueprint with what its code was found to be."""
+    """One parsed blueprint with what its code was found to be. `unsound` are components that are refused as written."""
 
     blueprint: Blueprint
     revision: Revision
     queries: Mapping[str, sql.Query]
     bundles: Mapping[str, code.Bundle]
+    unsound: frozenset[str] = frozenset()
 
 
 def paused_by(dataset: str) -> set[str]:

@@ -12,9 +12,11 @@ from itertools import groupby
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.python import libraries
+from controlplane.core.python.syntax_words import syntax_words
 from controlplane.core.python.volatility import VolatileCode, module_of, volatile
 from dataplane.contract.encoding import digest
 
+_MOST_NAMES = 10
 _LEFT_OUT = frozenset({"ctx", "type_comment"})
 _DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -30,13 +32,15 @@ class CodeProblem(HeadgateError):
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """All modules of a transform. `optional` are the arguments that have a default; `libraries` those of the driver
-    that the code imports and does not require in a version of its own."""
+    that the code imports and does not require in a version of its own. `places` are lines and columns of the arguments,
+    each where it stands in the main module."""
 
     digest: bytes
     arguments: tuple[str, ...]
     optional: frozenset[str]
     volatile: tuple[VolatileCode, ...]
     libraries: frozenset[str] = frozenset()
+    places: tuple[tuple[int, int], ...] = ()
 
 
 def analyse(
@@ -55,6 +59,7 @@ def analyse(
     trees = {path: _parse(path, modules[path]) for path in sorted(modules)}
     function = _entrypoint(trees, main, entrypoint)
     arguments, optional = _arguments(main, function)
+    named = (*function.args.args, *function.args.kwonlyargs)
     names = {path: "" if is_inline and path == main else path for path in trees}
     return Bundle(
         digest=digest(
@@ -67,6 +72,7 @@ def analyse(
         optional=optional,
         volatile=tuple(volatile(trees, required)),
         libraries=libraries.imported(trees) - {module_of(text) for text in required},
+        places=tuple((arg.lineno, _column(modules[main], arg)) for arg in named),
     )
 
 
@@ -74,10 +80,11 @@ def _parse(path: str, text: str) -> ast.Module:
     try:
         return ast.parse(text.removeprefix("\ufeff"), filename=path)
     except SyntaxError as e:
-        column = max(e.offset or 1, 1)
-        raise CodeProblem("invalid-python", e.msg or "syntax error", path, e.lineno or 1, column) from e
-    except ValueError as e:  # a null character, a lone surrogate
-        raise CodeProblem("invalid-python", str(e), path) from e
+        message, hint = syntax_words(e.msg or "")
+        raise CodeProblem("invalid-python", message, path, e.lineno or 1, max(e.offset or 1, 1), hint) from e
+    except ValueError as e:
+        message = "the code holds a character that no text can have: NUL, or half a surrogate pair"
+        raise CodeProblem("invalid-python", message, path, hint="leave it out, or write an escape") from e
     except (RecursionError, MemoryError):
         raise CodeProblem("invalid-python", "the code is nested too deeply", path) from None
 
@@ -91,8 +98,24 @@ def _entrypoint(trees: Mapping[str, ast.Module], main: str, name: str) -> ast.Fu
     found = [node for node in trees[main].body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not found:
         message = f"{main} defines no function {name!r} at its top level"
-        raise CodeProblem("missing-entrypoint", message, main, hint=f"def {name}(...), or another `entrypoint:`")
+        raise CodeProblem("missing-entrypoint", message, main, hint=_entrypoint_hint(trees[main], name))
     return found[-1]
+
+
+def _entrypoint_hint(tree: ast.Module, name: str) -> str:
+    """Which functions there are, or why one of this name is none."""
+    if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
+        return "an entrypoint is no coroutine: leave out `async`"
+    there = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)][:_MOST_NAMES]
+    if not there:
+        return f"write def {name}(...)"
+    return f"there is {', '.join(there)}: name it as `entrypoint:`, or write def {name}(...)"
+
+
+def _column(text: str, node: ast.arg) -> int:
+    """In characters, where Python counts bytes."""
+    line = text.removeprefix("\ufeff").splitlines()[node.lineno - 1]
+    return len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
 
 
 def _arguments(main: str, function: ast.FunctionDef) -> tuple[tuple[str, ...], frozenset[str]]:

@@ -77,7 +77,7 @@ def _type(kind: exp.Expression) -> Type:
     name, inner = str(kind.this.name), kind.expressions
     match name:
         case "DECIMAL":
-            numbers = [int(p.name) for p in inner] or [10]
+            numbers = _sizes(inner) or [10]
             return f"decimal({numbers[0]},{numbers[1] if len(numbers) > 1 else 0})"
         case "ARRAY" if len(inner) == 1:
             return {"type": "array", "elementType": _type(inner[0]), "containsNull": True}
@@ -89,6 +89,13 @@ def _type(kind: exp.Expression) -> Type:
         case _ if name in SIMPLE:
             return SIMPLE[name]
     raise InvalidSchema(f"type {kind.sql(dialect='spark')} is not supported here")
+
+
+def _sizes(parameters: Iterable[exp.Expression]) -> list[int]:
+    names = [p.name for p in parameters]
+    if not all(name.isascii() and name.isdigit() for name in names):
+        raise InvalidSchema(f"DECIMAL({', '.join(names)[:40]}) is no type")
+    return [int(name) for name in names]
 
 
 def missing_columns(schema: Schema, own: Iterable[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit, apply_edits, original_offset
 from controlplane.core.sql.input_modes import InputKey, KeyPart, Merge, Verdict
 from controlplane.core.sql.modes import Mode
+from controlplane.core.sql.output_columns import OutputColumn, OutputColumns
 from controlplane.core.sql.predicate import Predicate, predicate
 from controlplane.core.sql.problems import SqlProblem
 from controlplane.core.sql.query import Query, analyse
@@ -18,7 +19,7 @@ from controlplane.core.sql.split import PARTS, Split
 from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [
-    "PARTS", "UNKNOWN", "ColumnUse", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "Predicate", "Query", "Split",
-    "SqlProblem", "TableRef", "Unproven", "Verdict", "VolatileCall", "analyse", "apply_edits", "original_offset",
-    "predicate",
+    "PARTS", "UNKNOWN", "ColumnUse", "Edit", "InputKey", "KeyPart", "Merge", "Mode", "OutputColumn", "OutputColumns",
+    "Predicate", "Query", "Split", "SqlProblem", "TableRef", "Unproven", "Verdict", "VolatileCall", "analyse",
+    "apply_edits", "original_offset", "predicate",
 ]  # fmt: skip

@@ -29,6 +29,9 @@ _ROW_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "whe
 _GROUP_PARTS: Final = _ROW_PARTS | {
     *("group", "having", "windows", "qualify", "order", "limit", "offset", "distinct", "sort", "cluster", "distribute")
 }
+_SETS: Final[dict[type[exp.Expr], str]] = {
+    exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"
+}  # fmt: skip
 _FROM_LEFT: Final = {"": ("", "INNER", "CROSS", "SEMI", "ANTI"), "LEFT": ("", "OUTER", "SEMI", "ANTI")}
 _FROM_RIGHT: Final = {"": ("", "INNER", "CROSS"), "RIGHT": ("", "OUTER")}
 
@@ -54,6 +57,7 @@ def decompose(query: Relation, calls: Calls, volatile: tuple[VolatileCall, ...],
     if other := _reader_besides(query, scope, folded, set()):
         raise Unproven(f"{name} is read outside of the scope that aggregates", other.offset)
     _check_parts(scope, _GROUP_PARTS)
+    _check_groups(scope)
     for call in calls.aggregates(scope):
         _check_aggregate(call)
     _Linear(calls, folded).check_from(scope)
@@ -105,6 +109,14 @@ def _check_aggregate(call: FunctionCall) -> None:
         raise Unproven(f"{call.name} cannot be merged", call.offset)
     if isinstance(call.node.this, exp.Distinct) or call.node.find(exp.Distinct):
         raise Unproven(f"DISTINCT within {call.name}", call.offset)
+
+
+def _check_groups(scope: QueryScope) -> None:
+    """Sets of groups would need a part query of each: `split` takes none of them apart."""
+    group = scope.select.args.get("group")
+    sets = group.find(exp.Rollup, exp.Cube, exp.GroupingSets) if isinstance(group, exp.Group) else None
+    if sets is not None:
+        raise Unproven(f"GROUP BY {_SETS[type(sets)]}", scope.offset)
 
 
 def _check_parts(scope: QueryScope, known: frozenset[str]) -> None:

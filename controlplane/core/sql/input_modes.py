@@ -17,6 +17,7 @@ from controlplane.core.sql.calls import Calls, Unproven, check_size
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import KnownNames
+from controlplane.core.sql.output_columns import NOTHING_KNOWN, OutputColumns, output_columns
 from controlplane.core.sql.problems import line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.relations import Relation, relation_of
@@ -114,6 +115,16 @@ class Analysis:
         except Unproven:
             return None
         return known.outputs(relation_of(self.tree, self.references))
+
+    def output_columns(self, known: KnownNames) -> OutputColumns:
+        """As `outputs`, with places, and with those that are known though others are not."""
+        if self.tree is None:
+            return NOTHING_KNOWN
+        try:
+            check_size(self.tree)
+        except Unproven:
+            return NOTHING_KNOWN
+        return output_columns(self.text, relation_of(self.tree, self.references), known)
 
     def _by(
         self, relation: Relation, calls: Calls, partition_by: tuple[KeyPart, ...], known: KnownNames

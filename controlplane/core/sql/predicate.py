@@ -5,7 +5,7 @@ Does not belong here: what happens to rows that do not satisfy it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
@@ -36,6 +36,11 @@ class Predicate:
             if lexeme.token.name.casefold() == wanted:
                 return line_column(self.text, lexeme.token.start)
         return 1, 1
+
+    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
+        """As of a query, with places in the condition's own text."""
+        for name, line, column, is_all in self._query.mentioned_columns():
+            yield name, line - 1, column, is_all
 
 
 def predicate(text: str) -> Predicate:

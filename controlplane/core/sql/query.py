@@ -6,7 +6,7 @@ Does not belong here: blueprints, datasets that exist, hints of users.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -22,13 +22,15 @@ from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
 from controlplane.core.sql.lexer import blank
 from controlplane.core.sql.modes import Mode, Shape
 from controlplane.core.sql.names import KnownNames
+from controlplane.core.sql.output_columns import OutputColumns, mentioned_columns
 from controlplane.core.sql.paths import has_path, without_paths
-from controlplane.core.sql.problems import SqlProblem
+from controlplane.core.sql.problems import SqlProblem, line_column
 from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.refusals import refuse
 from controlplane.core.sql.resolution import ColumnUse
 from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
+from controlplane.core.sql.syntax import check_brackets, syntax_problem
 from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract.encoding import digest
 
@@ -76,6 +78,23 @@ class Query:
     ) -> tuple[str, ...] | None:
         """The names of the output's columns, empty where Spark makes one up; None where the text does not tell."""
         return self._analysis().outputs(_known(columns, case_sensitive=case_sensitive))
+
+    def output_columns(
+        self, columns: Mapping[str, tuple[str, ...]] | None = None, *, case_sensitive: bool = False
+    ) -> OutputColumns:
+        """The output's columns with their places. `columns` as for `outputs`."""
+        return self._analysis().output_columns(_known(columns, case_sensitive=case_sensitive))
+
+    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
+        """Columns that the text names: name, line, column, and whether it is all of the name (not so in `a.b`)."""
+        tree = _parse(self.text, self._lexemes)
+        for name, offset, is_all in mentioned_columns(tree) if tree is not None else ():
+            yield name, *line_column(self.text, offset), is_all
+
+    def parameter_place(self, name: str) -> tuple[int, int]:
+        """Line and column of the first `:name`."""
+        found = next((at for at, one in _parameters(self._lexemes) if one == name), 0)
+        return line_column(self.text, found)
 
     def _analysis(self) -> Analysis:
         """From a new tree: those of thousands of queries would not fit in memory."""
@@ -149,6 +168,7 @@ def analyse(text: str) -> Query:
 def _analysed(text: str) -> Query:
     lexemes = _without_end(scan(text))
     refuse(text, lexemes)
+    check_brackets(text, lexemes)
     tree = _parse(text, lexemes)
     refs = references.from_tree(text, _without_paths(text, lexemes) if tree is None else tree)
     references.check_direct(text, refs)
@@ -158,7 +178,7 @@ def _analysed(text: str) -> Query:
         text=text,
         digest=digest("sql/1", tokens=[x.folded for x in lexemes]),
         references=refs,
-        parameters=frozenset(_parameters(lexemes)),
+        parameters=frozenset(name for _, name in _parameters(lexemes)),
         volatile=found,
         parsed=tree is not None,
         _lexemes=lexemes,
@@ -178,11 +198,11 @@ def _without_end(lexemes: tuple[Lexeme, ...]) -> tuple[Lexeme, ...]:
     return lexemes[:end]
 
 
-def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterable[str]:
-    """Names after a colon that has no operand before it (`v:name` is a path in a variant)."""
+def _parameters(lexemes: tuple[Lexeme, ...]) -> Iterator[tuple[int, str]]:
+    """Offsets of colons that have no operand before them (`v:name` is a path in a variant), and the names behind."""
     for before, colon, name in zip(lexemes, lexemes[1:], lexemes[2:], strict=False):
         if colon.is_symbol(":") and name.token.kind in ("word", "quoted") and before.role == "open":
-            yield name.token.name
+            yield colon.token.start, name.token.name
 
 
 def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
@@ -190,12 +210,10 @@ def _parse(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr | None:
     plain = blank(text, tuple(x.token for x in lexemes if not x.in_hint))
     try:
         tree = _tree(plain)
-    except RecursionError:
-        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
     except Exception as e:  # the parser fails on hostile text in many ways; all of them mean the same here
-        if has_path(lexemes):
+        if has_path(lexemes) and not isinstance(e, RecursionError):
             return None
-        raise _syntax_problem(e) from e
+        raise syntax_problem(text, lexemes, e) from e
     return _query(tree)
 
 
@@ -209,11 +227,11 @@ def _without_paths(text: str, lexemes: tuple[Lexeme, ...]) -> exp.Expr:
         return _query(_tree(plain))
     except SqlProblem:
         raise
-    except RecursionError:
-        raise SqlProblem("invalid-sql", "the query is nested too deeply") from None
+    except RecursionError as e:
+        raise syntax_problem(text, lexemes, e) from e
     except Exception as e:
-        problem = _syntax_problem(e)
-        problem.hint = problem.hint or "`variant_get(v, '$.a.b', 'string')` says the same as `v:a.b::string`"
+        problem = syntax_problem(text, lexemes, e)
+        problem.hint = "`variant_get(v, '$.a.b', 'string')` says the same as `v:a.b::string`"
         raise problem from e
 
 
@@ -238,14 +256,3 @@ def _is_about_arguments(description: str) -> bool:
         return False
     kind = getattr(exp, match[1] or "Func", None)
     return isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Connector | exp.Case)
-
-
-def _syntax_problem(error: Exception) -> SqlProblem:
-    found = error.errors[0] if isinstance(error, ParseError) and error.errors else None
-    if found is None:
-        return SqlProblem("invalid-sql", "the query cannot be parsed")
-    line = found.get("line") or 1
-    column = max((found.get("col") or 1) - len(found.get("highlight") or "x") + 1, 1)
-    message = re.sub(r"<Token .*?text: (.*?), line.*?>", r"'\1'", str(found.get("description") or "syntax error"))
-    message = re.sub(r"<class '.*?(\w+)'>", r"\1", message)
-    return SqlProblem("invalid-sql", message.rstrip("."), line, column)

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from controlplane.core.sql import functions
 from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
 from controlplane.core.sql.scan import Lexeme
+from controlplane.core.sql.syntax import keyword_hint
 from dataplane.contract.sql_words import SQL_CONFIGURED, SQL_DEFAULT, SQL_DESCRIBED, SQL_FORBIDDEN, SQL_PATH_OPTIONS
 
 Refusal: TypeAlias = tuple[str, str, str]  # code, message, hint
@@ -27,6 +28,9 @@ _SESSION: Final = functions.AMBIENT - functions.CLOCK
 _DATED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"})
 _SUBSTITUTED: Final = re.compile(r"\$\{[A-Za-z][^}\s]*\}")  # Spark replaces these by settings and environment
 _JOINTS: Final = re.compile(r"['\"]")  # literals that touch are one text
+_AFTER_TABLE: Final = frozenset(
+    {"WHERE", "GROUP", "ORDER", "JOIN", "LEFT", "INNER", "CROSS", "LIMIT", "HAVING", "UNION"}
+)
 _HINT: Final = "a column of the input, or a parameter in `params:`, is part of what is computed"
 _CLOCK_HINT: Final = "write `current_date()` or `current_timestamp()`: the time of the plan stands in for it"
 
@@ -45,7 +49,8 @@ def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
     first = next((x for x in lexemes if not x.is_symbol("(")), lexemes[0])
     if first.upper not in _QUERY_WORDS:
         message = f"a transform is one query; this begins with {first.token.text!r}"
-        raise problem_at(text, first.token.start, "not-a-query", message, "begin with SELECT or WITH")
+        hint = keyword_hint(first.token.text) or "begin with SELECT or WITH"
+        raise problem_at(text, first.token.start, "not-a-query", message, hint)
     for one, following in pairwise(lexemes):
         if one.is_symbol(";") and not following.is_symbol(";"):
             message = "a transform is one query; a second statement begins here"
@@ -63,6 +68,7 @@ def _problems(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
         if (match := _SUBSTITUTED.search(lexeme.token.text)) and lexeme.token.kind in ("string", "quoted"):
             yield _substitution(text, lexeme.token.start + match.start(), match[0])
     yield from _loose_substitutions(text, lexemes)
+    yield from _trailing_commas(text, lexemes)
 
 
 def _problem(lexeme: Lexeme, before: Lexeme | None, after: Lexeme | None) -> Refusal | None:
@@ -161,6 +167,17 @@ def _loose_substitutions(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[Sql
     for dollar, brace in pairwise(lexemes):
         if dollar.is_symbol("$") and brace.is_symbol("{") and dollar.token.end == brace.token.start:
             yield _substitution(text, dollar.token.start, "${...}")
+
+
+def _trailing_commas(text: str, lexemes: tuple[Lexeme, ...]) -> Iterator[SqlProblem]:
+    """`SELECT a, FROM t`: the parser passes over the comma, and Spark takes FROM for a column."""
+    for at in range(len(lexemes) - 2):
+        comma, word, table = lexemes[at : at + 3]
+        if not comma.is_symbol(",") or word.upper != "FROM" or table.token.kind not in ("word", "quoted"):
+            continue
+        after = next((x for x in lexemes[at + 3 :] if x.depth <= comma.depth), None)
+        if after is None or after.is_symbol(")") or after.upper in _AFTER_TABLE:
+            yield problem_at(text, comma.token.start, "invalid-sql", "a comma before FROM", "remove it")
 
 
 def _substitution(text: str, offset: int, found: str) -> SqlProblem:

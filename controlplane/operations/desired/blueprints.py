@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from controlplane.core.blueprint import Blueprint, parse
+from controlplane.core.blueprint import Draft
 from controlplane.core.compile import nodes
-from controlplane.core.compile.nodes import Desired
+from controlplane.core.compile.names import references
+from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.model import packs, revisions
@@ -17,7 +19,8 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import pins
+from controlplane.operations.desired import drafts, pins
+from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning import review
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
@@ -25,15 +28,6 @@ from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
 MAIN = revisions.MAIN
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A blueprint as it was sent. `name` is its file: an absolute one tells what relative paths are relative to."""
-
-    name: str
-    text: str
-    files: Mapping[str, str]
 
 
 def validate(sources: Sequence[Source]) -> Checked:
@@ -46,36 +40,21 @@ def validate(sources: Sequence[Source]) -> Checked:
 
 def compiled(sources: Sequence[Source]) -> Desired:
     """What a set of blueprints that stands alone asks for. Raises InvalidBlueprint with every problem."""
-    blueprints = _parse(sources)
-    revisions = [_revision(b, s, MAIN, 1, {}) for b, s in zip(blueprints, sources, strict=True)]
-    return compile_cached(revisions, "default", _by_flow(blueprints))
+    found = drafts.read(sources)
+    return compile_cached(_looked_at(found, sources), "default", _by_flow(found))
 
 
-def _parse(sources: Sequence[Source]) -> list[Blueprint]:
-    problems: list[Problem] = []
-    blueprints: list[Blueprint] = []
-    for source in sources:
-        try:
-            blueprints.append(parse(source.text, file=source.name, files=source.files))
-        except InvalidBlueprint as e:
-            problems.extend(e.problems)
-    seen: dict[str, str] = {}
-    for blueprint in blueprints:
-        other = seen.setdefault(blueprint.dataflow, blueprint.file)
-        if other != blueprint.file or sum(b.dataflow == blueprint.dataflow for b in blueprints) > 1:
-            message = f"dataflow {blueprint.dataflow} comes twice in this set"
-            problems.append(Problem(blueprint.file, 1, 1, "duplicate-dataflow", message, "rename one"))
-    if problems:
-        raise InvalidBlueprint(tuple(sorted(set(problems))))
-    return blueprints
+def _by_flow(found: Sequence[Draft]) -> dict[str, Draft]:
+    return {d.dataflow: d for d in found}
 
 
-def _by_flow(blueprints: Sequence[Blueprint]) -> dict[str, Blueprint]:
-    return {b.dataflow: b for b in blueprints}
+def _looked_at(found: Sequence[Draft], sources: Sequence[Source]) -> list[Revision]:
+    """Revisions of a set that is not stored."""
+    return [_revision(d.dataflow, s, MAIN, 1, {}) for d, s in zip(found, sources, strict=True)]
 
 
 def _revision(
-    blueprint: Blueprint,
+    dataflow: str,
     source: Source,
     branch: str,
     number: int,
@@ -86,7 +65,7 @@ def _revision(
 ) -> Revision:
     return Revision(
         branch=branch,
-        dataflow=blueprint.dataflow,
+        dataflow=dataflow,
         number=number,
         text=source.text,
         files=dict(source.files),
@@ -119,9 +98,9 @@ def apply(
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
-    blueprints = _parse(sources)
+    found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = _edit(ctx, tx, branch, blueprints, sources)
+        edit = _edit(ctx, tx, branch, found, sources)
         if dry_run:
             if expected is not None:
                 _check_expected(edit, expected)
@@ -130,7 +109,7 @@ def apply(
             return edit.answer(plan, facts, unseen)
     with ctx.store.begin(ctx.namespace) as tx:
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
-            edit = _edit(ctx, tx, branch, blueprints, sources)
+            edit = _edit(ctx, tx, branch, found, sources)
         _commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
         answer = edit.answer(plan, facts, unseen)
@@ -140,9 +119,9 @@ def apply(
 
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
     """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
-    blueprints = _parse(sources)
+    found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = _edit(ctx, tx, branch, blueprints, sources)
+        edit = _edit(ctx, tx, branch, found, sources)
     return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
@@ -167,13 +146,25 @@ class _Edit:
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
 
 
-def _edit(ctx: Context, tx: Tx, branch: str, blueprints: Sequence[Blueprint], sources: Sequence[Source]) -> _Edit:
+def _edit(ctx: Context, tx: Tx, branch: str, found: Sequence[Draft], sources: Sequence[Source]) -> _Edit:
     """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint."""
     live = tx.revisions(branch)
-    revisions = [_next(ctx, tx, branch, b, s, live) for b, s in zip(blueprints, sources, strict=True)]
+    if any(d.problems for d in found):
+        _refuse(live, _looked_at(found, sources), found, ctx.namespace)
+    revisions = [_next(ctx, tx, branch, d, s, live) for d, s in zip(found, sources, strict=True)]
     together = {**live, **{r.dataflow: r for r in revisions}}
-    proposed = _proposed(live, together, ctx.namespace, blueprints)
+    proposed = _proposed(live, together, ctx.namespace, found)
     return _Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
+
+
+def _refuse(
+    live: Mapping[str, Revision], revisions: Sequence[Revision], found: Sequence[Draft], namespace: str
+) -> NoReturn:
+    """Raises InvalidBlueprint with the problems of drafts, and those that they have with what is live."""
+    broken = compile_live(live.values(), namespace).left_out
+    others = [r for name, r in live.items() if name not in broken and name not in _by_flow(found)]
+    compile_cached([*others, *revisions], namespace, _by_flow(found))
+    raise InvalidBlueprint(tuple(sorted(p for d in found for p in d.problems)))
 
 
 def _commit(ctx: Context, tx: Tx, edit: _Edit, expected: int | None) -> None:
@@ -186,18 +177,18 @@ def _commit(ctx: Context, tx: Tx, edit: _Edit, expected: int | None) -> None:
 
 
 def _proposed(
-    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, blueprints: Sequence[Blueprint]
+    live: Mapping[str, Revision], together: Mapping[str, Revision], namespace: str, found: Sequence[Draft]
 ) -> Desired:
     """What is wanted after an edit. Raises InvalidBlueprint for problems of the edit; a stored dataflow that does not
     compile is no problem of it, unless the edit reads it."""
     try:
-        return compile_cached(together.values(), namespace, _by_flow(blueprints))
+        return compile_cached(together.values(), namespace, _by_flow(found))
     except InvalidBlueprint:
-        broken = compile_live(live.values(), namespace).left_out.keys() - _by_flow(blueprints).keys()
+        broken = compile_live(live.values(), namespace).left_out.keys() - _by_flow(found).keys()
         if not broken:
             raise
     sound = [r for name, r in together.items() if name not in broken]
-    return compile_cached(sound, namespace, _by_flow(blueprints))
+    return compile_cached(sound, namespace, _by_flow(found))
 
 
 def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
@@ -221,18 +212,24 @@ def _check_expected(edit: _Edit, expected: int) -> None:
             raise StaleRevision(revision.dataflow, expected, found)
 
 
-def _next(
-    ctx: Context, tx: Tx, branch: str, blueprint: Blueprint, source: Source, live: Mapping[str, Revision]
-) -> Revision:
+def _next(ctx: Context, tx: Tx, branch: str, found: Draft, source: Source, live: Mapping[str, Revision]) -> Revision:
     """The revision that this text would be: the live one if nothing differs."""
-    before = live.get(blueprint.dataflow)
+    before = live.get(found.dataflow)
     if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
         return before
-    known = tx.known_uids(branch, blueprint.dataflow)
-    uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in blueprint.components}
-    number = tx.last_number(branch, blueprint.dataflow) + 1
+    components = found.blueprint.components if found.blueprint else ()
+    known = tx.known_uids(branch, found.dataflow)
+    uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in components}
+    number = tx.last_number(branch, found.dataflow) + 1
     return _revision(
-        blueprint, source, branch, number=number, uids=uids, actor=ctx.actor, request_id=ctx.request_id, at=tx.now()
+        found.dataflow,
+        source,
+        branch,
+        number=number,
+        uids=uids,
+        actor=ctx.actor,
+        request_id=ctx.request_id,
+        at=tx.now(),
     )
 
 
@@ -289,9 +286,26 @@ def dataflow(ctx: Context, branch: str, name: str) -> DataflowAnswer:
 
 
 def _require_unread(live: Mapping[str, Revision], name: str, namespace: str) -> None:
-    """Raises InvalidBlueprint if another dataflow reads this one."""
-    broken = compile_live(live.values(), namespace).left_out
-    compile_cached([r for r in live.values() if r.dataflow != name and r.dataflow not in broken], namespace)
+    """Raises InvalidBlueprint if other dataflows read this one: it names each component that does."""
+    desired = compile_live(live.values(), namespace)
+    problems = [p for flow, text in desired.texts.items() if flow != name for p in _reads_of(name, text, desired)]
+    if problems:
+        raise InvalidBlueprint(tuple(sorted(problems)))
+
+
+def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
+    """What this dataflow reads of the one that is to be deleted, each component where it says so."""
+    flow = text.blueprint.dataflow
+    for component in text.blueprint.components:
+        read = set(desired.graph.inputs(f"{flow}.{component.name}").values())
+        wanted = sorted(dataset for dataset in read if dataset.partition(".")[0] == name)
+        if not wanted:
+            continue
+        places = {r.name.lower(): r.place for r in references(text, component)}
+        at = places.get(wanted[0], component.place)
+        message = f"{flow}.{component.name} reads {' and '.join(wanted)}"
+        hint = f"delete these first: the component {component.name}, or the dataflow {flow}"
+        yield Problem(at.file, at.line, at.column, "still-read", message, hint)
 
 
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:

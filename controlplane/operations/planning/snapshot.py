@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from controlplane.core.blueprint import Blueprint
+from controlplane.core.blueprint import Draft
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
@@ -42,11 +42,11 @@ class _Revisions:
     semantics: int
     identities: tuple[object, ...]
     ordered: Sequence[Revision] = field(compare=False)
-    parsed: Mapping[str, Blueprint] = field(compare=False)
+    parsed: Mapping[str, Draft] = field(compare=False)
 
     @staticmethod
     def of(
-        revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
+        revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
     ) -> _Revisions:
         ordered = _ordered(revisions)
         return _Revisions(namespace, _semantics(), tuple(map(_identity, ordered)), ordered, parsed)
@@ -118,7 +118,7 @@ def _in_words(error: Exception) -> str:
 
 
 def compile_cached(
-    revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Blueprint] = MappingProxyType({})
+    revisions: Iterable[Revision], namespace: str, parsed: Mapping[str, Draft] = MappingProxyType({})
 ) -> Desired:
     """Compile, or take what equal revisions compiled to before. `parsed`: what was parsed already, by dataflow."""
     of = _Revisions.of(revisions, namespace, parsed)

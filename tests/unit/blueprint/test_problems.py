@@ -110,10 +110,10 @@ CASES = [
     ("invalid-path", component("transform: {file: ^/a.py, inputs: {}}")),
     ("invalid-path", component("transform: {file: ^a.sql, inputs: {}}")),
     ("missing-file", component("transform: {file: ^a.py, inputs: {}}")),
-    ("invalid-schema", read("schema: ^''")),
+    ("invalid-schema", read("schema: '^'")),
     ("invalid-schema", read("schema: ^year")),
-    ("invalid-schema", read("schema: ^year INT,, month INT")),
-    ("invalid-schema", read("schema: ^a ARRAY<INT")),
+    ("invalid-schema", read("schema: year INT,^, month INT")),
+    ("invalid-schema", read("schema: a ARRAY^<INT")),
     ("invalid-partition", read("partition: ^month.csv")),
     ("invalid-partition", read("partition: ^'{Month}.csv'")),
     ("invalid-partition", read("partition: ^'{month.csv'")),
@@ -122,7 +122,7 @@ CASES = [
     # later releases
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
     ("missing-key", component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}")),
-    ("invalid-python", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
+    ("missing-entrypoint", component(f"read:\n  connector: python\n  schema: a INT\n  python: |\n    ^{LIST}")),
     (
         "invalid-value",
         component(f"read:\n  connector: python\n  schema: a INT\n  ^params: {{t: 'secret://x'}}\n{BOTH}"),

@@ -208,7 +208,7 @@ def test_problems_of_a_use_stand_at_the_use(use: str, code: str, message: str) -
         ("connections: {w: ^{url: 'jdbc:x'}}", "missing-key", "the key 'connector' is missing"),
         ("connections: {w: {connector: jdbc, ^table: t}}", "unknown-key", "a connection has no key 'table'"),
         ("connections: {w: {connector: jdbc, options: {password: ^abc}}}", "literal-secret", "'password' holds"),
-        ("schemas: {s: ^'id'}", "invalid-schema", "'id' is no column with a type"),
+        ("schemas: {s: '^id'}", "invalid-schema", "'id' has no type"),
     ],
 )  # fmt: skip
 def test_problems_of_what_is_declared_are_told_though_nothing_uses_it(section: str, code: str, message: str) -> None:

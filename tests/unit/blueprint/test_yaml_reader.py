@@ -57,7 +57,7 @@ HOSTILE = [
     ("invalid-character", 1, 4, r'a: "\ud800"'),
     ("invalid-yaml", 2, 1, "a:\n\t- b"),
     ("invalid-yaml", 1, 5, "a: b: c"),
-    ("invalid-yaml", 1, 6, "a: [b"),
+    ("invalid-yaml", 1, 4, "a: [b"),
     ("invalid-yaml", 1, 1, r'"\U99999999"'),
     ("invalid-yaml", 1, 1, f"%YAML 1.{'9' * 5000}\n---\na"),
     ("invalid-number", 1, 4, f"a: {'9' * 5000}"),

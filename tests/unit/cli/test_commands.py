@@ -72,9 +72,10 @@ def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixtu
     assert headgate("validate", "bad.yaml", "good.yaml", "binary.yaml") == 1
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0] == "binary.yaml:1:4: invalid-encoding: byte 0xFF is not UTF-8 (save the file as UTF-8)"
-    assert lines[1] == "bad.yaml:1:11: invalid-name: 'Shop' is no name (a to z, 0 to 9 and _, beginning with a letter)"
-    assert lines[2].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
+    rule = "a to z, 0 to 9 and _, beginning with a letter, such as shop"
+    assert lines[0] == f"bad.yaml:1:11: invalid-name: 'Shop' is no name ({rule})"
+    assert lines[1].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
+    assert lines[2] == "binary.yaml:1:4: invalid-encoding: byte 0xFF is not UTF-8 (save the file as UTF-8)"
     assert (len(lines), err) == (3, "")
 
 

@@ -73,7 +73,7 @@ CASES = [
     ("not-supported", f"{PYTHON}\n      inputs: {{^self: previous, days: by}}", ""),
     ("unused-input", "sql: SELECT * FROM days\n      inputs: {^self: previous, days: each}", ""),
     ("missing-input", "sql: SELECT * FROM ^self\n      inputs: {}", None),
-    ("invalid-schema", f"{PYTHON}\n      inputs: {{self: previous, days: each}}", "schema: ^k NOTHING"),
+    ("invalid-schema", f"{PYTHON}\n      inputs: {{self: previous, days: each}}", "schema: k ^NOTHING"),
     (
         "not-supported",
         f"{PYTHON}\n      inputs: {{self: previous, days: each}}",
@@ -98,4 +98,4 @@ def test_who_reads_self_undeclared_hears_how() -> None:
 
 def test_a_function_cannot_take_what_is_not_declared() -> None:
     [found] = problems(flow(f"{PYTHON}\n      inputs: {{days: each}}", ""))
-    assert (found.code, found.message) == ("missing-input", "the function takes 'self'")
+    assert (found.code, found.message) == ("missing-input", "the function takes 'self', which is no input")

@@ -170,7 +170,7 @@ def test_a_check_of_a_transform_waits_for_its_rows(world: World) -> None:
 
 
 def test_a_condition_that_cannot_be_evaluated_is_an_error_of_the_dataset(world: World) -> None:
-    world.apply(expecting("check: nothing > 1"))
+    world.apply(expecting("check: k.nothing > 1"))
     world.settle()
     assert world.dataset()["state"] == "failed"
     assert "nothing" in world.dataset()["error"]["message"]
@@ -297,7 +297,7 @@ def test_many_partitions_are_quarantined_in_windows(tmp_path: Path) -> None:
 
 
 def test_the_errors_of_tasks_are_told_once(world: World) -> None:
-    world.apply(expecting("check: nothing > 1, on_fail: quarantine"))
+    world.apply(expecting("check: k.nothing > 1, on_fail: quarantine"))
     world.settle()
     assert (world.decision().status, world.decision(ASIDE).status) == ("failed", "blocked")
     assert world.decision(ASIDE).error is None

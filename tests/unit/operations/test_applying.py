@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane.core.errors import StaleRevision
+from controlplane.core.errors import InvalidBlueprint, StaleRevision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.ports.store import Tx
@@ -73,3 +73,44 @@ def test_the_answer_is_planned_after_the_commit(store: Any) -> None:
     found = apply(store, "one", 1)
     assert found["revisions"] == {"one": 1}
     assert [item["dataset"] for item in found["plan"]["items"]] == ["one.a"]
+
+
+READER = """\
+dataflow: reports
+components:
+  daily: {transform: {sql: "SELECT * FROM other.a JOIN one.a USING (n)"}}
+  copy: {write: {connector: files, from: one.a, path: /out, format: csv}}
+  total: {transform: {sql: SELECT count(*) AS n FROM daily}}
+"""
+
+
+def refused(act: Callable[[], object]) -> list[str]:
+    with pytest.raises(InvalidBlueprint) as caught:
+        act()
+    return [f"{p.line}:{p.column} {p.code}: {p.message} ({p.hint})" for p in caught.value.problems]
+
+
+def test_a_dataflow_that_others_read_is_not_deleted_and_they_are_named(store: Any) -> None:
+    apply(store, "one", 1)
+    apply(store, "other", 1)
+    blueprints.apply(Context(store), "main", [blueprints.Source("/reports.yaml", READER, {})])
+    assert refused(lambda: blueprints.delete(Context(store), "main", "one")) == [
+        "3:56 still-read: reports.daily reads one.a (delete these first: the component daily, or the dataflow reports)",
+        "4:42 still-read: reports.copy reads one.a (delete these first: the component copy, or the dataflow reports)",
+    ]
+    blueprints.delete(Context(store), "main", "reports")
+    assert blueprints.delete(Context(store), "main", "one")["deleted"] == "one"
+
+
+def test_a_set_with_one_bad_blueprint_is_refused_with_what_is_wrong_beside_what_is_live(store: Any) -> None:
+    apply(store, "one", 1)
+    bad = "dataflow: two\ncomponents:\n  b: {transform: {sql: SELECT * FROM one.a JOIN one.c}, colour: red}\n"
+    good = "dataflow: three\ncomponents:\n  a: {transform: {sql: SELECT * FROM two.b JOIN two.c}}\n"
+    sources = [blueprints.Source("/two.yaml", bad, {}), blueprints.Source("/three.yaml", good, {})]
+    found = refused(lambda: blueprints.apply(Context(store), "main", sources))
+    assert [line.partition(" (")[0] for line in found] == [
+        "3:49 missing-input: there is no dataset 'two.c'",
+        "3:49 missing-input: there is no dataset 'one.c'",
+        "3:57 unknown-key: there is no key 'colour' here",
+    ]
+    assert [flow["name"] for flow in blueprints.dataflows(Context(store), "main")] == ["one"]

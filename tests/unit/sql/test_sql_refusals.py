@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
     [
         ("", "empty-sql", 1, 1),
         (" -- nothing\n;", "empty-sql", 1, 1),
-        ("SELECT a FRM f x y", "invalid-sql", 1, 14),
+        ("SELECT a FRM f x y", "invalid-sql", 1, 10),
         ("SELECT a\nFROM f WHERE (", "invalid-sql", 2, 14),
         ("SELECT 'abc FROM f", "invalid-sql", 1, 8),
         ("SELECT a FROM `f", "invalid-sql", 1, 15),

@@ -102,7 +102,7 @@ def test_averages_whose_sums_may_overflow_are_those_of_the_plain_query(call: str
         ("SELECT k, sum(v) AS t FROM f GROUP BY ROLLUP (k)", "ROLLUP"),
         ("SELECT sum(v) AS t FROM f GROUP BY k WITH ROLLUP", "ROLLUP"),
         ("SELECT sum(v) AS t FROM f GROUP BY CUBE (k)", "CUBE"),
-        ("SELECT k, sum(v) AS t FROM f GROUP BY GROUPING SETS ((k), ())", "GROUPINGSETS"),
+        ("SELECT k, sum(v) AS t FROM f GROUP BY GROUPING SETS ((k), ())", "GROUPING SETS"),
         ("SELECT sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),
         ("SELECT 1 AS one, sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),
         ("SELECT k, length(all) AS l, sum(v) AS t FROM f GROUP BY ALL", "which may be a column"),

@@ -1,0 +1,226 @@
+"""What is wrong with a `schema:` text, and at which word: a reader of `name TYPE, ...` for the sake of its mistakes.
+
+Does not belong here: the schema that a text stands for (`schemas.parse_ddl` decides what is taken).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+EXAMPLE: Final = "for example: year INT, name STRING"
+PLAIN: Final = frozenset(
+    {
+        *("BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE", "FLOAT"),
+        *("INT", "INTEGER", "LONG", "NUMERIC", "REAL", "SHORT", "SMALLINT", "STRING", "TIMESTAMP", "TIMESTAMP_LTZ"),
+        *("TIMESTAMP_NTZ", "TINYINT", "VARCHAR"),
+    }
+)
+NESTED: Final = {"ARRAY": "ARRAY<STRING>", "MAP": "MAP<STRING, INT>", "STRUCT": "STRUCT<name: STRING, n: INT>"}
+MOST_DIGITS: Final = 38  # of Spark's decimals
+_DECIMALS: Final = frozenset({"DEC", "DECIMAL", "NUMERIC"})
+_MEANT: Final = {  # names that other systems have
+    "BLOB": "BINARY", "BOOL": "BOOLEAN", "BYTEA": "BINARY", "BYTES": "BINARY", "CLOB": "STRING",
+    "DATETIME": "TIMESTAMP", "FLOAT32": "FLOAT", "FLOAT64": "DOUBLE", "INT16": "SMALLINT", "INT32": "INT",
+    "INT64": "BIGINT", "INT8": "TINYINT", "JSON": "STRING", "LIST": "ARRAY", "NUMBER": "DECIMAL", "OBJECT": "STRUCT",
+    "STR": "STRING", "TEXT": "STRING", "TIME": "STRING", "UUID": "STRING", "VARIANT": "STRING",
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"`(?:``|[^`])*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
+_TYPE_WORDS: Final = tuple(sorted(PLAIN | NESTED.keys()))
+_CLOSING: Final = {"<": ">", "(": ")"}
+
+
+@dataclass(frozen=True, slots=True)
+class DdlFault:
+    """What is wrong at an offset of the text."""
+
+    offset: int
+    message: str
+    hint: str
+    is_certain: bool = False  # else it is one only if the text is not read as a schema
+    kind: str = ""  # the type that is none
+
+
+def ddl_faults(text: str) -> list[DdlFault]:
+    """All that is wrong with a list of columns and types, in order. The list is empty for every right text."""
+    reader = _Reader([(m[0], m.start()) for m in _TOKEN.finditer(text)], len(text))
+    reader.columns("")
+    return reader.faults
+
+
+def refused(text: str, faults: list[DdlFault]) -> list[DdlFault]:
+    """The faults for which a text cannot be taken: more types are read than are written down here."""
+    certain = [fault for fault in faults if fault.is_certain]
+    if not faults or (not certain and _is_read(text)):
+        return []
+    return [fault for fault in faults if not (fault.kind and _is_read(f"a {fault.kind}"))]
+
+
+def _is_read(text: str) -> bool:
+    from controlplane.core.schema.schemas import InvalidSchema, parse_ddl  # a parser library: for wrong texts only
+
+    try:
+        parse_ddl(text)
+    except InvalidSchema:
+        return False
+    return True
+
+
+class _UnreadableError(Exception):
+    """The rest cannot be read, for a reason that was noted."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    tokens: list[tuple[str, int]]
+    end: int
+    at: int = 0
+    faults: list[DdlFault] = field(default_factory=list)
+
+    def columns(self, closing: str) -> None:
+        """`name TYPE, ...` up to a closing bracket, or to the end."""
+        seen: set[str] = set()
+        try:
+            self._column(seen, is_field=bool(closing))
+            while self._text() == ",":
+                self.at += 1
+                self._column(seen, is_field=bool(closing))
+            if self._text() != closing:
+                self._unexpected(closing)
+        except _UnreadableError:
+            self.at = len(self.tokens)
+
+    def _column(self, seen: set[str], *, is_field: bool) -> None:
+        name = self._text()
+        if not _is_name(name):
+            self._note(self.at, "a column is missing here", EXAMPLE, is_certain=True)
+            raise _UnreadableError
+        place, self.at = self.at, self.at + 1
+        if name in seen:
+            message = f"the column {name[:40]} is declared twice"
+            self._note(place, message, "remove one, or rename it", is_certain=True)
+        seen.add(name)
+        if self._text() == ":":
+            self._colon(is_field=is_field)
+        if self._text() not in ("", ",", ">", ")") and not _is_name(self._text()):
+            self._stop(f"{self._text()!r} in the name of a column", "put the name in backquotes: `flight-no` INT")
+        if not _is_name(self._text()):
+            self.at = place
+            self._stop(f"{name[:40]!r} has no type", f"for example: {name[:40]} STRING")
+        self._type()
+        self._tail()
+
+    def _colon(self, *, is_field: bool) -> None:
+        if not is_field:
+            self._note(self.at, "a colon between a column and its type", "write a space: name STRING")
+        self.at += 1
+
+    def _type(self) -> None:
+        place, word = self.at, self._text().upper()
+        self.at += 1
+        if word in NESTED:
+            self._nested(word, place)
+        elif word in PLAIN:
+            self._size(word)
+        else:
+            written = self.tokens[place][0][:40]
+            self._note(place, f"{written!r} is no type", _type_hint(word), kind=written)
+            self._skip_brackets()
+
+    def _nested(self, word: str, place: int) -> None:
+        if self._text() != "<":
+            self._note(place, f"{word} without the types in it", f"for example: {NESTED[word]}")
+            return
+        opening, self.at = self.at, self.at + 1
+        if word == "STRUCT":
+            self.columns(">")
+        else:
+            self._types(2 if word == "MAP" else 1, word)
+        if self._text() != ">" and not self.faults:
+            self.at = opening
+            self._stop("'<' is never closed", "add '>'")
+        self.at += 1
+
+    def _types(self, count: int, word: str) -> None:
+        for number in range(count):
+            if number:
+                if self._text() != ",":
+                    self._stop(f"{word} takes two types", f"for example: {NESTED[word]}")
+                self.at += 1
+            if not _is_name(self._text()):
+                self._stop("a type is missing here", f"for example: {NESTED[word]}")
+            self._type()
+
+    def _size(self, word: str) -> None:
+        """`(10, 2)` of decimals, `(20)` of texts."""
+        if self._text() != "(":
+            return
+        opening = self.at
+        digits: list[str] = []
+        while self._text() not in (")", ""):
+            self.at += 1
+            digits += [self._text()] if self._text() not in (")", ",", "") else []
+        if not self._text():
+            self.at = opening
+            self._stop("'(' is never closed", "add ')'")
+        self.at += 1
+        if not all(d.isascii() and d.isdigit() for d in digits):
+            self._note(opening, f"the size of {word} is a number", f"for example: {word}(10)")
+        elif word in _DECIMALS and digits and int(digits[0][:9]) > MOST_DIGITS:
+            message = f"{word} holds at most {MOST_DIGITS} digits"
+            self._note(opening, message, f"{word}({MOST_DIGITS}, 2)", is_certain=True)
+
+    def _tail(self) -> None:
+        """NOT NULL, COMMENT and the like."""
+        words = {"NOT", "NULL", "COMMENT", "PRECISION", "PRIMARY", "KEY"}
+        while self._text().upper() in words or self._text()[:1] in ("'", '"'):
+            self.at += 1
+
+    def _skip_brackets(self) -> None:
+        if self._text() not in _CLOSING:
+            return
+        depth = 0
+        while self._text():
+            depth += (self._text() in _CLOSING) - (self._text() in _CLOSING.values())
+            self.at += 1
+            if not depth:
+                return
+
+    def _unexpected(self, closing: str) -> None:
+        found = self._text()
+        if not found:
+            self._stop(f"{closing!r} is missing at the end", f"add {closing!r}")
+        if _is_name(found):
+            self._stop(f"a comma is missing before {found[:40]!r}", EXAMPLE)
+        self._stop(f"{found[:40]!r} is not expected here", EXAMPLE)
+
+    def _text(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def _note(self, at: int, message: str, hint: str, *, is_certain: bool = False, kind: str = "") -> None:
+        offset = self.tokens[at][1] if at < len(self.tokens) else self.end
+        self.faults.append(DdlFault(offset, message, hint, is_certain, kind))
+
+    def _stop(self, message: str, hint: str) -> None:
+        self._note(self.at, message, hint)
+        raise _UnreadableError
+
+
+def _is_name(token: str) -> bool:
+    return token[:1] == "`" or re.match(r"\w", token) is not None
+
+
+def _type_hint(word: str) -> str:
+    if word in _MEANT:
+        return f"write {_MEANT[word]}"
+    near = get_close_matches(word[:40], _TYPE_WORDS, n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else "for example STRING, INT, DOUBLE, DATE, DECIMAL(10, 2)"
+
+
+def lines_and_columns(text: str, faults: list[DdlFault]) -> Iterator[tuple[int, int, DdlFault]]:
+    for fault in faults:
+        before = text[: fault.offset]
+        yield before.count("\n") + 1, fault.offset - (before.rfind("\n") + 1) + 1, fault
