@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings lock clean setup
+.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings lock clean setup
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -27,6 +27,9 @@ lint: setup  ## format, style, types, import contracts
 
 test-k8s: setup  ## the control plane and Spark as pods of a real Kubernetes of one node; Linux, root and Go
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python -m pytest tests/pods -m pods
+
+docs: setup  ## the pages as a site in build/docs, its links checked; open build/docs/index.html
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/docs
 
 soak: setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
 	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property or sweep"

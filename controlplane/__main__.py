@@ -12,6 +12,7 @@ from controlplane.garbage import collect_rarely
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Role, Running
+    from controlplane.ports.examples import ExampleRunner
     from controlplane.settings import Settings
 
 
@@ -45,6 +46,11 @@ class Bootstrap:
         from controlplane.bootstrap import Server
 
         return Server(settings, role, host, port)
+
+    def examples(self) -> AbstractContextManager[ExampleRunner]:
+        from controlplane.bootstrap import example_runner
+
+        return example_runner()
 
     def upgrade(self, database_url: str) -> None:
         from controlplane.bootstrap import upgrade

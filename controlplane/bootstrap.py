@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,12 +31,14 @@ from controlplane.settings import BadSetting, Settings, secrets_in
 if TYPE_CHECKING:
     from controlplane.api.services import Counters, Services
     from controlplane.api.serving import Serving
+    from controlplane.core.model.alerts import Channel
     from controlplane.core.model.drivers import Driver
     from controlplane.drivers.hearing import Hearing
     from controlplane.drivers.pools import Cluster
     from controlplane.drivers.user import User
     from controlplane.operations.context import Context
     from controlplane.operations.troubles import Troubles
+    from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
     from controlplane.ports.store import Store
@@ -195,6 +197,13 @@ class Server:
             self._ended.set()
 
     @cached_property
+    def notify(self) -> tuple[Channel, ...]:
+        """The installation's channels for alerts. BadSetting where the file cannot be used."""
+        if self.settings.notify is None:
+            return ()
+        return _channels(self.settings.notify, self.settings.pool)
+
+    @cached_property
     def wake(self) -> Wake:
         from controlplane.reconciler.wake import Wake
 
@@ -275,6 +284,7 @@ class Server:
             wake=self.wake.notify,
             lake=self.settings.lake,
             troubles=self.troubles,
+            notify=self.notify,
         )
 
     def settle(
@@ -303,7 +313,7 @@ class Server:
         context = Context(store, actor="reconciler", wake=self.wake.notify)
         silent_s = max(0.0, self.settings.silent_s - LEASE_S)
         fleet = Fleet(context, open_lake(self.settings.lake), pool, self.troubles, silent_s)
-        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, **options)
+        return Reconciler(store, fleet, publisher, self.wake, packages=self._forget, notify=self.notify, **options)
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
@@ -329,6 +339,7 @@ class Server:
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
+            notify=self.notify,
             kinds=LOOKS if self.role == "list" else None,
         )
 
@@ -463,6 +474,21 @@ class ExternalPool:
         """Not ours to end."""
 
 
+def _channels(path: Path, pool: str) -> tuple[Channel, ...]:
+    from controlplane.core.blueprint.notify import parse_channels
+    from controlplane.core.errors import InvalidBlueprint
+
+    try:
+        found = parse_channels(path.read_bytes(), file=str(path))
+    except OSError as e:
+        raise BadSetting(f"HEADGATE_NOTIFY is {str(path)!r}, which cannot be read: {e.strerror}") from e
+    except InvalidBlueprint as e:
+        raise BadSetting("; ".join(f"{p.file}:{p.line}:{p.column}: {p.summary}" for p in e.problems)) from e
+    if pool != "local" and any(channel.to == "command" for channel in found):
+        raise BadSetting(f"{path} has a command, which only local workers run; HEADGATE_POOL is {pool!r}")
+    return found
+
+
 def _start_worker(pool: DriverPool) -> None:
     """It starts while we go on, and waits at the socket."""
     if not pool.outlives:
@@ -523,6 +549,13 @@ def _first_token(home: Home, store: Store, chosen: str | None) -> str:
         text, _ = tokens.create(Context(store, actor="local"), "home", ("admin",))
         home.keep_token(text)
     return text
+
+
+def example_runner() -> AbstractContextManager[ExampleRunner]:
+    """A process of the data plane that runs tests of blueprints; leaving the context ends it."""
+    from controlplane.drivers.examples import ExampleProcess
+
+    return ExampleProcess()
 
 
 def upgrade(database_url: str) -> None:

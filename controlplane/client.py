@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Literal, NotRequired, Self, TypeAlias, TypedDict, cast
 from urllib.parse import quote
 
@@ -20,6 +21,9 @@ import httpx2
 from controlplane.core.model.answers import (
     ApplyAnswer,
     AuditAnswer,
+    BranchAnswer,
+    BranchDifference,
+    BranchesAnswer,
     ChecksAnswer,
     CollectAnswer,
     ConnectionsAnswer,
@@ -28,14 +32,18 @@ from controlplane.core.model.answers import (
     DataflowsAnswer,
     DatasetAnswer,
     DeleteAnswer,
+    DropBranchAnswer,
     EventRecord,
     FsckAnswer,
     HistoryAnswer,
+    MergeAnswer,
     NewTokenAnswer,
+    NotifyAnswer,
     PartitionsAnswer,
     PauseAllAnswer,
     PauseAnswer,
     PlanAnswer,
+    PlanBasis,
     ProblemDetail,
     ProblemDocument,
     RefreshAnswer,
@@ -126,6 +134,10 @@ class Headgate:
         """What a worker finds in the way of each place that these blueprints read or write."""
         return cast("ConnectionsAnswer", self._post("/v1/connections", {"blueprints": list(documents)}))
 
+    def notify(self, target: str | None = None, *, branch: str = "main") -> NotifyAnswer:
+        """Send a test message to each channel of a dataflow and of the installation; what came of it."""
+        return cast("NotifyAnswer", self._post(f"/v1/branches/{_segment(branch)}/notify", {"target": target}))
+
     def dataflows(self, branch: str = "main") -> list[DataflowEntry]:
         found = cast("DataflowsAnswer", self._get(f"/v1/branches/{_segment(branch)}/dataflows"))
         return found["items"]
@@ -149,6 +161,48 @@ class Headgate:
             page = cast("PlanAnswer", self._get(path, {**query, "after": page["next"]}))
             plan["items"] += page["items"]
         return {**plan, "next": None}
+
+    def carry_out(
+        self, documents: Iterable[Document], basis: PlanBasis, *, branch: str = "main", key: str | None = None
+    ) -> ApplyAnswer:
+        """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
+        body = {"blueprints": list(documents), "basis": basis}
+        path = f"/v1/branches/{_segment(branch)}/plan"
+        return cast("ApplyAnswer", self._post(path, body, headers=_key(key)))
+
+    # branches
+    def branches(self) -> list[BranchAnswer]:
+        """All beside main."""
+        return cast("BranchesAnswer", self._get("/v1/branches"))["items"]
+
+    def branch(self, name: str) -> BranchAnswer:
+        return cast("BranchAnswer", self._get(f"/v1/branches/{_segment(name)}"))
+
+    def create_branch(
+        self, name: str, *, source: str = "main", days: float | None = 14.0, protected: bool = False
+    ) -> BranchAnswer:
+        """`days` without an edit after which it ends; None keeps it."""
+        body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
+        return cast("BranchAnswer", self._post("/v1/branches", body))
+
+    def protect_branch(self, name: str, *, protected: bool) -> BranchAnswer:
+        """Whether it changes by merges alone."""
+        path = f"/v1/branches/{_segment(name)}/protection"
+        return cast("BranchAnswer", _value(self._http.put(path, json={"protected": protected})))
+
+    def delete_branch(self, name: str) -> DropBranchAnswer:
+        return cast("DropBranchAnswer", _value(self._http.delete(f"/v1/branches/{_segment(name)}")))
+
+    def merge_branch(
+        self, name: str, *, into: str = "main", dry_run: bool = False, take: Mapping[str, str] = MappingProxyType({})
+    ) -> MergeAnswer:
+        """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`."""
+        body: JsonObject = {"into": into, "dry_run": dry_run, "take": dict(take)}
+        return cast("MergeAnswer", self._post(f"/v1/branches/{_segment(name)}/merge", body))
+
+    def diff_branches(self, one: str, other: str) -> BranchDifference:
+        """From the first to the second."""
+        return cast("BranchDifference", self._get(f"/v1/branches/{_segment(one)}/diff/{_segment(other)}"))
 
     # looking
     def status(
@@ -234,11 +288,13 @@ class Headgate:
         branch: str = "main",
         accept_deletes: bool = False,
         force: bool = False,
+        schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
         """`wait_s`: how long to wait at most for what is found, which is under `changes` then."""
         body: dict[str, str | bool | float | None]
         body = {"target": target, "accept_deletes": accept_deletes, "force": force}
+        body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         path = f"/v1/branches/{_segment(branch)}/refresh"
         return cast("RefreshAnswer", self._post(path, body, wait_s=wait_s))

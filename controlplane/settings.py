@@ -35,6 +35,7 @@ class Settings:
     pools: Path | None = None
     kubeconfig: Path | None = None
     secrets: Path | None = None
+    notify: Path | None = None  # a file of channels for alerts
     sources: tuple[str, ...] | None = None  # all that may be read; None: anything but places of our own
     listing_timeout_s: int | None = None  # None: as workers have it
     semantics: int = 0
@@ -61,6 +62,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         pools=Path(given["POOLS"]) if "POOLS" in given else None,
         kubeconfig=Path(given["KUBECONFIG"]) if "KUBECONFIG" in given else None,
         secrets=Path(given["SECRETS"]) if "SECRETS" in given else None,
+        notify=_notify(given, place),
         sources=_sources(given["SOURCES"]) if "SOURCES" in given else None,
         listing_timeout_s=_number(given["LISTING_TIMEOUT"], "HEADGATE_LISTING_TIMEOUT")
         if "LISTING_TIMEOUT" in given
@@ -74,6 +76,14 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
+
+
+def _notify(given: Mapping[str, str], home: Path) -> Path | None:
+    """The file that HEADGATE_NOTIFY names, which has to be there; else `notify.yaml` of the home, if it is there."""
+    if "NOTIFY" in given:
+        return Path(given["NOTIFY"])
+    own = home / "notify.yaml"
+    return own if own.is_file() else None
 
 
 def _sources(text: str) -> tuple[str, ...]:

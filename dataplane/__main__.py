@@ -1,6 +1,7 @@
 """`python -m dataplane worker | driver`: a process of the data plane, told by its environment where to pull work.
 
-`python -m dataplane prepare` makes what lets drivers start sooner.
+`python -m dataplane prepare` makes what lets drivers start sooner. `python -m dataplane test` answers questions about
+tests of blueprints, line by line.
 
 Does not belong here: anything but starting and ending.
 """
@@ -11,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+from typing import TextIO
 
 from dataplane.runtime import parent_watch
 from dataplane.runtime.client import Client
@@ -18,10 +20,11 @@ from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in (["worker"], ["driver"], ["prepare"]):
-        sys.stderr.write("usage: python -m dataplane worker | driver | prepare\n")
+    if arguments not in (["worker"], ["driver"], ["prepare"], ["test"]):
+        sys.stderr.write("usage: python -m dataplane worker | driver | prepare | test\n")
         return 64
     start_clean()
+    answers = _answers() if arguments == ["test"] else None
     parent_watch.hold()
     too_short = take()
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
@@ -34,6 +37,10 @@ def main(arguments: list[str]) -> int:
         logging.warning("secrets of fewer than %d characters are not hidden: %s", SHORTEST, ", ".join(too_short))
     if arguments == ["prepare"]:
         return _prepare()
+    if answers is not None:
+        from dataplane.runtime import examples
+
+        return examples.serve(sys.stdin, answers)
     client = Client.from_environment()
     if arguments == ["driver"]:
         from dataplane.runtime import driver
@@ -46,6 +53,14 @@ def main(arguments: list[str]) -> int:
     )  # unsaid, a container's first process stays
     worker.run(client)
     return 0
+
+
+def _answers() -> TextIO:
+    """The standard output, for answers alone: what users' code prints goes to the standard error."""
+    sys.stdout.flush()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
 
 
 def _prepare() -> int:

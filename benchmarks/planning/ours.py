@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from benchmarks.planning.contents import ROWS
 from benchmarks.planning.graph import layer_of
 from controlplane.core.compile.nodes import Desired
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.plan import Commit, Plan
 from controlplane.core.tree import Entry, NodeStore
@@ -136,7 +137,7 @@ def apply(store: Store, texts: Mapping[str, str], branch: str = MAIN) -> None:
 def branch(store: Store, name: str) -> None:
     """Off main."""
     with store.begin(NAMESPACE) as tx:
-        tx.copy_branch(MAIN, name)
+        tx.create_branch(Branch(name=name, source="main", at=0.0, actor="ann"))
 
 
 def desired(store: Store, branch: str = MAIN) -> Desired:

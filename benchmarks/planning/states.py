@@ -15,6 +15,7 @@ from benchmarks.planning.trees import Wanted
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Source, Transform, settings_id
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication
 from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.schema.schemas import struct
@@ -41,7 +42,7 @@ class Settled:
 
     state: State
     build: bytes | None
-    pin: tuple[bytes, Schema] | None = None
+    pin: Pin | None = None
     memo: tuple[bytes, Json] | None = None
 
 
@@ -87,7 +88,7 @@ def _read(node: Source, listing: bytes, root: bytes) -> Settled:
     assert node.declared is not None
     state = _state(node, {"objects": Consumed("", listing, b"")}, root, node.declared, {node.dataset: listing})
     build = ids.build_key(node.logic, {"objects": listing, "pinned": None})
-    return Settled(state, build, pin=(settings_id(node), node.declared))
+    return Settled(state, build, pin=Pin(settings_id(node), node.declared))
 
 
 def _transformed(node: Transform, states: Mapping[str, State], root: bytes) -> Settled:
@@ -168,7 +169,7 @@ def _commit(tx: Tx, settled: Settled) -> None:
     if settled.build is not None:
         tx.put_build_trace(settled.build, state.root, state.schema)
     if settled.pin is not None:
-        tx.pin_schema(state.branch, state.dataset, *settled.pin)
+        tx.pin_schema(state.branch, state.dataset, settled.pin)
     if settled.memo is not None:
         tx.put_memo(*settled.memo)
     tx.put_publication(

@@ -11,11 +11,23 @@ from starlette.exceptions import HTTPException
 from controlplane.api import problems
 from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
-from controlplane.api.routes import blueprints, datasets, events, operate, past_runs, public, runs, tokens, upkeep
+from controlplane.api.routes import (
+    alerts,
+    blueprints,
+    branches,
+    datasets,
+    events,
+    operate,
+    past_runs,
+    public,
+    runs,
+    tokens,
+    upkeep,
+)
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, datasets, past_runs, operate, runs, tokens, upkeep, events)
+ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events, alerts)
 
 
 def create_app(services: Services) -> FastAPI:

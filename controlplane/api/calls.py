@@ -16,8 +16,9 @@ from controlplane.api.problems import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
-from controlplane.operations.desired.blueprints import MAIN
+from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
 
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
@@ -135,15 +136,11 @@ def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
     return name
 
 
-def branch_of(name: str) -> str:
+def branch_of(call: Call, name: str) -> str:
     """A branch that a path or a query names."""
     if name != MAIN:
-        raise NotFound(f"there is no branch of this name; there is {MAIN}")
+        branches.one(call.context, name)
     return name
-
-
-def _branch(branch: Annotated[str, Path()]) -> str:
-    return branch_of(branch)
 
 
 def _dataflow(dataflow: Annotated[str, Path()]) -> str:
@@ -171,6 +168,12 @@ def target_of(text: str | None) -> str | None:
 
 
 Called: TypeAlias = Annotated[Call, Depends(call)]
+
+
+def _branch(call: Called, branch: Annotated[str, Path()]) -> str:
+    return branch_of(call, branch)
+
+
 Expected: TypeAlias = Annotated[int | None, Depends(expected)]
 Branch: TypeAlias = Annotated[str, Depends(_branch)]
 Dataflow: TypeAlias = Annotated[str, Depends(_dataflow)]

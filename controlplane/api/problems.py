@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from controlplane import logs
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
+from controlplane.core.errors import HeadgateError, InvalidBlueprint, MergeConflict, Problem
 from controlplane.core.model.answers import ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
 
@@ -19,15 +19,20 @@ MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
+    "branch-exists": 409,
+    "branch-protected": 403,
     "corrupt-node": 500,
     "fenced": 409,
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,
     "invalid-request": 422,
     "log-gone": 404,
+    "merge-conflict": 409,
     "name-taken": 409,
     "not-found": 404,
+    "nothing-pinned": 409,
     "not-supported": 422,
+    "plan-moved": 409,
     "pool-unavailable": 503,
     "stale-revision": 412,
     "stale-state": 409,
@@ -88,6 +93,8 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
+    if isinstance(error, MergeConflict):
+        problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems
         detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"

@@ -13,8 +13,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
+from controlplane.core.model.alerts import Channel
 from controlplane.operations.context import Context
-from controlplane.operations.planning.planner import Planners
+from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
@@ -85,6 +86,7 @@ class Services:
     packages: Forget | None = None
     heard: Callable[[str], None] = lambda _: None  # each call of a driver's, before it is answered
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
+    notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     threads: Threads = field(default_factory=Threads)
@@ -105,4 +107,5 @@ class Services:
             lake=self.lake.uri,
             planners=self.planners,
             troubles=self.troubles,
+            notify=self.notify,
         )

@@ -96,25 +96,29 @@ def plan(
     refresh: options.Refresh = True,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")] = None,
     output: options.As = options.Form.table,
 ) -> None:
     """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first; nothing
     is computed. Exits with 1 where something breaks."""
-    from controlplane.cli import sources
+    from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
     texts = session.load(files or [])
     with session.looking(home, timeout if refresh else None) as (client, timeout_s):
-        if texts:
-            documents = sources.as_documents(texts)
+        documents = sources.as_documents(texts)
+        if documents:
             value = client.apply(documents, branch=branch, dry_run=True, refresh_s=timeout_s)["plan"]
         else:
             value = client.plan(branch=branch, refresh_s=timeout_s)
     value = plan_views.with_names(value, session.names)
+    whole = plan_files.with_blueprints(value, documents)
+    if out is not None:
+        plan_files.write(out, whole)
     if session.output == "md":
         sys.stdout.write(plan_views.comment(value))
     else:
-        show(value, [*plan_views.changes(value), *views.plan(value)], session.output)
+        show(whole, [*plan_views.changes(value), *views.plan(value)], session.output)
     if value["breaks"]:
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(_detailed_code(value) if detailed else 0)

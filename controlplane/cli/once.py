@@ -36,10 +36,9 @@ class RunRequest:
 
 def make(server: Running, wish: RunRequest, on_progress: Callable[[Any], None], *, since: float) -> RunAnswer:
     """The JSON of `run`. `since` is the monotonic time from which `wall_s` counts. Raises Interrupted."""
-    from controlplane.operations.desired import blueprints, runs
+    from controlplane.operations.desired import runs
     from controlplane.operations.inspect import overview
 
-    blueprints.require_main(wish.branch)
     context = server.context("run")
     drivers = server.drivers_started
     sent = sources.as_sources(wish.texts)

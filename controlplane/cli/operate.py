@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,15 @@ from controlplane.cli.output import show
 
 if TYPE_CHECKING:
     from controlplane.cli.session import Session
-    from controlplane.client import Document, Headgate
-    from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RetryAnswer, RunAnswer, StatusAnswer
+    from controlplane.client import Headgate
+    from controlplane.core.model.answers import (
+        ApplyAnswer,
+        PauseAllAnswer,
+        PauseAnswer,
+        RetryAnswer,
+        RunAnswer,
+        StatusAnswer,
+    )
 
 MOVING = ("stale", "building")
 
@@ -26,7 +34,7 @@ def add(app: typer.Typer) -> None:
 
 def apply(
     ctx: typer.Context,
-    files: options.Files,
+    files: Annotated[list[Path], typer.Argument(help="Blueprints, or one plan.", show_default=False)],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
     explain: options.Explain = False,
@@ -34,27 +42,36 @@ def apply(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Store blueprints, all or none; a running service then makes it so."""
-    from controlplane.cli import sources
+    """Store blueprints, all or none; a running service then makes it so. A plan (`headgate plan --out FILE`) is stored
+    if all that it rests on is as it was."""
+    from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
-    texts = session.load(files)
-    documents = sources.as_documents(texts)
+    planned = plan_files.read(files[0]) if len(files) == 1 else None
+    if planned is not None and revision is not None:
+        raise typer.BadParameter("--revision does not go with a plan, which names the revisions that it rests on")
+    documents = [] if planned else sources.as_documents(session.load(files))
+
+    def store(client: Headgate) -> ApplyAnswer:
+        if planned is not None:
+            return client.carry_out(planned["blueprints"], planned["basis"], branch=planned["branch"])
+        return client.apply(documents, branch=branch, revision=revision)
+
     with session.connect(home) as client:
         if not wait:
-            value = client.apply(documents, branch=branch, revision=revision)
+            value = store(client)
             value["plan"] = plan_views.with_names(value["plan"], session.names)
             show(value, views.applied(value), session.output)
             return
-        done = _applied(session, client, documents, branch, revision)
+        done = _applied(session, client, store, branch, list(planned["basis"]["revisions"]) if planned else [])
     show(done, [*views.summary(done), *words.counts(done, explain)], session.output)
     raise typer.Exit(0 if done["state"] in failures.FINE else failures.ERROR)
 
 
 def _applied(
-    session: Session, client: Headgate, documents: Sequence[Document], branch: str, revision: int | None
+    session: Session, client: Headgate, store: Callable[[Headgate], ApplyAnswer], branch: str, stored: list[str]
 ) -> RunAnswer:
-    """Apply, wait, and tell what was done in the words of `run`."""
+    """Apply, wait, and tell what was done in the words of `run`. `stored`: what a plan of nothing new is about."""
     import sys
 
     from controlplane.cli import door, once, service_run
@@ -63,7 +80,7 @@ def _applied(
     service = session.require_loop()
     door.say(service)
     since = client.run_progress(branch=branch)["since"]
-    flows = list(client.apply(documents, branch=branch, revision=revision)["revisions"])
+    flows = list(store(client)["revisions"]) or stored
     with Progress(sys.stderr) as progress:
         found = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
     return once.answer(found, spark_started=found["spark_started"], since=session.started)
@@ -127,14 +144,16 @@ def refresh(
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[bool, typer.Option("--force", help="Compute the target again, whatever is known.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Infer the columns of its sources again.")] = False,
     timeout: options.Timeout = options.LISTED_S,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """List sources now, and show what has changed there; with --force, compute the target again."""
+    """List sources now, and show what has changed there; with --force, compute the target again; with --schema,
+    infer columns again."""
     session = options.session(ctx, output)
-    how = {"accept_deletes": accept_deletes, "force": force}
+    how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     with session.looking(home, timeout or None) as (client, timeout_s):
         value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
     show(value, source_views.refreshed(value), session.output)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controlplane.cli.sources import BlueprintText
     from controlplane.client import Headgate
     from controlplane.operations.context import Context
+    from controlplane.ports.examples import ExampleRunner
     from controlplane.ports.store import Store
 
 Output: TypeAlias = Literal["table", "json", "yaml", "md"]
@@ -72,6 +73,9 @@ class CliRuntime(Protocol):
         self, settings: settings.Settings, role: Role, host: str = ..., port: int = ...
     ) -> AbstractContextManager[Running]:
         """A control plane in this process; leaving the context ends it."""
+
+    def examples(self) -> AbstractContextManager[ExampleRunner]:
+        """A process that runs tests of blueprints; leaving the context ends it."""
 
     def upgrade(self, database_url: str) -> None: ...
 

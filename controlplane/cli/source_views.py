@@ -23,6 +23,7 @@ def lines(sources: Sequence[SourceChange]) -> list[str]:
 def refreshed(value: RefreshAnswer) -> View:
     """What was found; where nobody waited for it, what was asked for."""
     forced = [f"{dataset} is computed again" for dataset in value["forced"]]
+    forced += [f"the columns of {dataset} are inferred again" for dataset in value.get("schemas", ())]
     if "changes" not in value:
         return [Lines((f"listings asked for: {value['listings']} ({', '.join(value['sources'])})", *forced))]
     told = lines(value["changes"])

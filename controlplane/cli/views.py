@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controlplane.cli import plan_views, source_views, work_views
 from controlplane.cli.output import Lines, Table, View, problem_lines
+from controlplane.cli.status_notes import notes
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers import (
@@ -82,6 +83,8 @@ def _things(datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus]) 
         found.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets for line in _late_lines(d)]:
         found.append(Lines(tuple(late)))
+    if told := tuple(notes(datasets)):
+        found.append(Lines(told))
     if targets:
         found.append(_table("", TARGET_COLUMNS, targets))
     if reasons := _reasons([*datasets, *targets]):

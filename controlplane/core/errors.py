@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+MOVED_SHOWN = 10
 
 
 class HeadgateError(Exception):
@@ -79,6 +82,24 @@ class StaleRevision(HeadgateError):
         self.dataflow, self.expected, self.found = dataflow, expected, found
 
 
+class PlanMoved(HeadgateError):
+    """A plan was to be carried out, and what it rests on is not as it was: nothing was stored."""
+
+    code = "plan-moved"
+
+    def __init__(self, moved: Sequence[str]) -> None:
+        shown = "; ".join(moved[:MOVED_SHOWN])
+        more = f"; and {len(moved) - MOVED_SHOWN} more" if len(moved) > MOVED_SHOWN else ""
+        super().__init__(f"since the plan was made, {shown}{more}: nothing was stored; plan again")
+        self.moved = tuple(moved)
+
+
+class NothingPinned(HeadgateError):
+    """An inferred schema was to be taken back where there is none."""
+
+    code = "nothing-pinned"
+
+
 class StaleState(HeadgateError):
     """A dataset's state moved on between reading it and committing to it: plan again."""
 
@@ -92,6 +113,25 @@ class BranchExists(HeadgateError):
 
     def __init__(self, branch: str) -> None:
         super().__init__(f"there is a branch {branch} already")
+
+
+class BranchProtected(HeadgateError):
+    """A branch that changes by merges alone was to be edited."""
+
+    code = "branch-protected"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
+
+
+class MergeConflict(HeadgateError):
+    """Both branches changed the same component, or what is around the components. The problems say which."""
+
+    code = "merge-conflict"
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts")
+        self.problems = tuple(problems)
 
 
 class NameTaken(HeadgateError):

@@ -66,7 +66,7 @@ def column_fault(schema: Schema, part: KeyColumn, column: str, *, case_sensitive
         fits = text in _TIMES or (text == "date" and part.granule != "hour")
         return None if fits else f"{column} is {text}, which has no {part.granule}"
     if text in _TIMES:
-        return f"{column} is {text}: say hour, day, month or year"
+        return f"{column} is {text}: say hour, day, week, month, quarter or year"
     if text in _WHOLE or text.startswith("decimal("):
         return None
     return f"{column} is {text}, of which no keys are made"

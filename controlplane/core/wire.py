@@ -15,7 +15,14 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
 from dataplane.contract.listings import SourceObject
-from dataplane.contract.results import ConnectAnswer, Measures, TaskError, TaskResult, infrastructure_error
+from dataplane.contract.results import (
+    ConnectAnswer,
+    Measures,
+    NotifyAnswer,
+    TaskError,
+    TaskResult,
+    infrastructure_error,
+)
 
 Check: TypeAlias = Callable[[object, str], None]  # of a value and its place; raises Malformed
 
@@ -130,8 +137,8 @@ def _done(found: TaskResult, kind: Kind, prefix: str, place: str) -> None:
             )(found, place)
         case _:
             _record({"result": _RESULTS[kind]})(found, place)
-            if kind == "connect":
-                _readable_answer(cast("ConnectAnswer", found["result"]))
+            if kind in ("connect", "notify"):
+                _readable_answer(cast("ConnectAnswer | NotifyAnswer", found["result"]))
 
 
 def measures(value: object) -> Measures:
@@ -163,7 +170,7 @@ _MEASURES: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-def _readable_answer(answer: ConnectAnswer) -> None:
+def _readable_answer(answer: ConnectAnswer | NotifyAnswer) -> None:
     if answer["error"] is not None:
         answer["error"] = readable(answer["error"])
 
@@ -407,5 +414,6 @@ _RESULTS: Final[Mapping[Kind, Check]] = {
     "index": _record({"keys": _mapping(_CONTENT)}),
     "check": _record({"rows": _COUNT, "failing": _COUNT, "examples": _list(_TEXT)}),
     "write": _nullable(_record(optional={"rows": _COUNT, "bytes": _COUNT})),
+    "notify": _record({"error": _nullable(error)}),
     "connect": _record({"connector": _TEXT, "place": _TEXT, "error": _nullable(error)}),
 }

@@ -5,30 +5,11 @@ Does not belong here: what the time is, and what follows when a period has ended
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, timedelta
 
-_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+from dataplane.contract.zones import UnknownZone, zone
 
-
-class UnknownZone(ValueError):
-    """No zone of this name is known on this machine."""
-
-
-@lru_cache(maxsize=256)
-def zone(name: str) -> tzinfo:
-    """Of a name such as `Europe/Berlin`, or an offset such as `+05:30`. Raises UnknownZone."""
-    if name in ("UTC", "Z"):
-        return UTC
-    try:
-        if match := _OFFSET.fullmatch(name):
-            ahead = timedelta(hours=int(match[2]), minutes=int(match[3]))
-            return timezone(-ahead if match[1] == "-" else ahead)
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as e:
-        raise UnknownZone(f"the time zone {name!r} is not known here") from e
+__all__ = ["UnknownZone", "local", "period", "zone"]
 
 
 def local(at: float, name: str) -> datetime:

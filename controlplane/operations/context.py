@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from controlplane.core.model.alerts import Channel
 from controlplane.core.plan import Plan
-from controlplane.operations.planning.planner import Planners
+from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
@@ -29,6 +30,7 @@ class Context:
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
+    notify: tuple[Channel, ...] = ()  # channels of the installation
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

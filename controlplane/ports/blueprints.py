@@ -1,4 +1,4 @@
-"""The part of a transaction that is about blueprints, pauses, forces, branches, audited changes and answers.
+"""The part of a transaction that is about blueprints, pauses, forces, audited changes and answers.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -17,6 +17,9 @@ class Blueprints(Protocol):
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
         """The newest revision of each live dataflow, or of those named that are live."""
+
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        """One revision of a branch itself, live or not."""
 
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         """Store revision `number` = newest + 1 (numbers go on after a deletion); StaleRevision unless the newest is
@@ -41,11 +44,6 @@ class Blueprints(Protocol):
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         """Give these datasets a number that none in the namespace had before, in any branch; the number."""
-
-    def copy_branch(self, source: str, target: str) -> None:
-        """A new branch points to what `source` has by now: newest revisions, pauses, forces, states, half-built roots,
-        pinned schemas. No tree, no fragment, no history, no demand, no projection. BranchExists unless `target` is
-        new."""
 
     def put_change(self, change: Change) -> None: ...
 

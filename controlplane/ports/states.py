@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Schema
 
 
 class States(Protocol):
@@ -52,10 +52,10 @@ class States(Protocol):
         something happened that plans depend on (states, tasks that they demand, targets, half-built roots), and the
         marks of `core.model.change_marks`. Numbers grow in the order in which transactions become visible."""
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
-        """(digest of the settings it was inferred under, schema) of read components without a declared schema."""
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
+        """Of read components."""
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None: ...
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None: ...
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         """What keeps a dataset from being settled apart from failed tasks: analysis, listing, schema policy."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from controlplane.ports.alerts import Alerts
 from controlplane.ports.blueprints import Blueprints
+from controlplane.ports.branches import Branches
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
 from controlplane.ports.leases import Leases
@@ -25,6 +27,7 @@ from controlplane.ports.upkeep import Upkeep
 
 class Tx(
     Blueprints,
+    Branches,
     Nodes,
     Listings,
     States,
@@ -37,6 +40,7 @@ class Tx(
     Leases,
     Packs,
     Upkeep,
+    Alerts,
     Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""

@@ -66,7 +66,7 @@ class Fleet:
     ) -> None:
         self.lake = lake
         self._monotonic = monotonic
-        self._context, self.pool = context, pool
+        self.context, self.pool = context, pool
         self._store, self._namespace = context.store, context.namespace
         self.troubles = troubles or Troubles()
         self._silent_s = silent_s
@@ -201,9 +201,9 @@ class Fleet:
     def _rescue(self, attempt: Attempt, driver: Driver | None, lost: Lost) -> None:
         """End an attempt, and adopt what it finished. One that cannot be adopted again and again is given up."""
         unit = f"attempt {attempt.id} of {attempt.dataset}"
-        end = partial(rescue.adopt, self._context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
+        end = partial(rescue.adopt, self.context, attempt, self.lake, reason=lost.reason, fault=lost.fault)
         if self._rescues[attempt.id] >= RESCUE_TRIES:
-            end = partial(rescue.abandon, self._context, attempt, reason=lost.reason, fault=lost.fault)
+            end = partial(rescue.abandon, self.context, attempt, reason=lost.reason, fault=lost.fault)
         if self.troubles.attempt(unit, partial(self._counted, attempt.id, end), None) is not None:
             log.warning("attempt ended", attempt=attempt.id, dataset=attempt.dataset, reason=lost.reason)
             self._replace(attempt, driver)

@@ -1,4 +1,4 @@
-"""When to do what in one branch: a pass looks after the fleet, lists, plans, settles; tables follow beside it.
+"""When to do what: a pass looks after the fleet, lists, plans, settles; tables follow beside it.
 
 Level-triggered: a pass looks at the world as it is; losing a nudge only delays it. What is decided lies in core,
 how it is done in operations.
@@ -7,15 +7,18 @@ how it is done in operations.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
 from controlplane import logs
 from controlplane.core.compile.nodes import Desired, Source, is_paused
+from controlplane.core.model.alerts import Channel
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.states import State
-from controlplane.core.plan import Compute, Learn, Status, worst
+from controlplane.core.plan import Compute, Decision, Learn, Status, worst
+from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import desired
@@ -24,6 +27,7 @@ from controlplane.operations.upkeep.collect import Collecting, Forget
 from controlplane.operations.work import listings
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store
+from controlplane.reconciler.branching import Branching
 from controlplane.reconciler.compaction import Packing
 from controlplane.reconciler.fleet import Fleet
 from controlplane.reconciler.publishing import Publishing
@@ -45,8 +49,8 @@ class Progress:
 
 
 class Reconciler:
-    """The loop over one branch of one namespace. With `flows`, only these dataflows and their upstream are touched,
-    and nothing is listed unless somebody asks for it."""
+    """The loop over one namespace: main, and the branches beside it. With `flows`, only these dataflows of `branch` and
+    their upstream are touched, and nothing is listed unless somebody asks for it."""
 
     def __init__(
         self,
@@ -60,24 +64,37 @@ class Reconciler:
         flows: frozenset[str] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
+        notify: tuple[Channel, ...] = (),
     ) -> None:
-        """`fleet` is looked after and scaled in each pass."""
+        """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation."""
         self.troubles = fleet.troubles
         self.store, self.fleet, self.wake = store, fleet, wake
         self.namespace, self.branch, self.flows = namespace, branch, flows
         self.on_progress = on_progress
         self.last: Pass | None = None
-        self._planner = Planner(store, namespace, branch, flows=flows, window=WINDOW)
+        self._planner = Planner(store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW)
         since = self._newest_trace()
-        self._settling = PlanExecutor(
-            store, self._planner, namespace, branch, since_trace=since, troubles=self.troubles
+        self._settling = PlanExecutor(store, self._planner, namespace, MAIN, since_trace=since, troubles=self.troubles)
+        self._branching = Branching(
+            store,
+            namespace,
+            self._planner,
+            self.troubles,
+            window=WINDOW,
+            since_trace=since,
+            flows=flows,
+            only=None if flows is None else [branch],
         )
+        if branch != MAIN:  # what is to be done in main is what the branch reads of it
+            self._planner.plan()
+            self._branching.look()
         self._told: Desired | None = None  # what was looked at for dataflows that do not compile
         self._was_looking = False  # somebody looked at sources when the last pass began
         self._idle_s = IDLE_S  # until the next listing is due
-        self._publishing = Publishing(store, namespace, branch, publisher, wake.notify)
+        self._publishing = Publishing(store, namespace, MAIN, publisher, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
-        self._packing = Packing(store, namespace, branch, self._publishing.look_again)
+        self._watch = Watch(fleet.context, MAIN, self._planner, notify)
+        self._packing = Packing(store, namespace, MAIN, self._publishing.look_again)
 
     def _newest_trace(self) -> int:
         with self.store.read(self.namespace) as tx:
@@ -118,7 +135,13 @@ class Reconciler:
             self.wake.wait(BUSY_S, seen)
         if not stop.is_set():
             self.troubles.attempt("collection", lambda: _collect(self._collecting), None)
-        return worst(d.status for d in self.last.plan.decisions) if self.last else "up_to_date"
+        return worst(d.status for d in self._decisions())
+
+    def _decisions(self) -> Sequence[Decision]:
+        """Of the branch that this loop is about, as of the last pass."""
+        if self.branch != MAIN:
+            return self._branching.decisions(self.branch)
+        return self.last.plan.decisions if self.last is not None else ()
 
     def _packed(self, *, is_idle: bool) -> bool:
         return self.troubles.attempt("compaction", lambda: self._pack(is_idle=is_idle), False)
@@ -140,6 +163,8 @@ class Reconciler:
         assert self.last is not None
         if self.last.under_way or self._was_looking:  # what was found during the pass is not planned yet
             return False
+        if self._watch.is_under_way:
+            return False
         return not self._listing_open() and not self._publishing.can_go_on()
 
     def close(self) -> None:
@@ -155,16 +180,25 @@ class Reconciler:
         self.fleet.look_after()
         nodes, _ = self._wished()
         listed = self._list()  # first: a worker is at work while we plan
-        self.last = self._settling.settle()
+        self.last = self._settled()
         if self._wished()[0] is not nodes:
             listed += self._list()
         self._tell_broken(self._wished()[0])
+        alerted = self.troubles.attempt("alerts", self._watch.step, False)
         self.fleet.scale()
         self._publishing.nudge(self._states())
         self._report()
-        if self.last.changed:
+        if self.last.changed or alerted:
             self.wake.notify()  # claims wait for new tasks
-        return bool(listed or self.last.changed)
+        return bool(listed or self.last.changed or alerted)
+
+    def _settled(self) -> Pass:
+        """Main first: branches read what it has, and their work comes after its own."""
+        if self.branch != MAIN:
+            self._planner.only = self._branching.shared_by(self.branch)
+        main = self._settling.settle()
+        branches = self._branching.settle()
+        return Pass(main.plan, main.changed + branches.changed, main.under_way + branches.under_way)
 
     def _tell_broken(self, nodes: Desired) -> None:
         """Log what does not compile, once."""
@@ -175,15 +209,20 @@ class Reconciler:
 
     def _report(self) -> None:
         if self.on_progress is not None and self.last is not None:
-            states = {d.dataset: d.status for d in self.last.plan.decisions}
+            states = {d.dataset: d.status for d in self._decisions()}
             self.on_progress(Progress(self.last.under_way, states, self._publishing.count))
 
     def _sources(self) -> list[Source]:
         """Read components in scope that nobody paused, as of the last pass."""
         nodes, paused = self._wished()
-        scope = nodes.nodes if self.flows is None else nodes.scope(self.flows)
-        reads = listings.sources(nodes, scope)
+        reads = listings.sources(nodes, self._scope(nodes))
         return [n for n in reads if not is_paused(n, paused)]
+
+    def _scope(self, nodes: Desired) -> Collection[str]:
+        """Datasets of main that this loop is about."""
+        if self.branch != MAIN:
+            return self._branching.shared_by(self.branch) & nodes.nodes.keys()
+        return nodes.nodes if self.flows is None else nodes.scope(self.flows)
 
     def _wished(self) -> tuple[Desired, frozenset[str]]:
         """All nodes, and what is paused."""
@@ -192,7 +231,7 @@ class Reconciler:
             nodes, known = observed
             return nodes, known.paused
         with self.store.read(self.namespace) as tx:
-            return desired(tx, self.branch, namespace=self.namespace), tx.paused(self.branch)
+            return desired(tx, MAIN, namespace=self.namespace), tx.paused(MAIN)
 
     def _states(self) -> list[State]:
         """Of datasets in scope."""
@@ -200,17 +239,19 @@ class Reconciler:
         if observed is None:
             return []
         desired, known = observed
-        scope = desired.nodes if self.flows is None else desired.scope(self.flows)
+        scope = self._scope(desired)
         return [state for name, state in known.states.items() if name in scope]
 
     def _list(self) -> int:
         """Request the listings that are due and queue those that are open."""
-        reads = self._sources()
+        by_branch = self._read_in_branches()
+        reads = [node for some in by_branch.values() for node in some]
         if not reads:
             return 0
         with self.store.read(self.namespace) as tx:
             known, now = tx.listings(n.listing for n in reads), tx.now()
-            waiting = listings.to_queue(tx, self.branch, reads, known)  # without the lock that writing takes
+            # Without the lock that writing takes.
+            waiting = [one for b, some in by_branch.items() for one in listings.to_queue(tx, b, some, known)]
         periodic = self.flows is None
         held = self._in_hand(reads)
         free = [n for n in reads if n.listing not in held]
@@ -220,30 +261,35 @@ class Reconciler:
         self._was_looking = bool(due or is_open)
         if not due and not waiting:
             return 0
-        listed = self._dispatch(due, reads)
+        listed = self._dispatch(due, by_branch)
         if listed:
             self.wake.notify()  # a worker waits for it
         return listed
 
-    def _dispatch(self, due: Sequence[Source], reads: Sequence[Source]) -> int:
+    def _read_in_branches(self) -> dict[str, list[Source]]:
+        """Main's sources, and those that branches have of their own, by branch."""
+        return {MAIN: self._sources(), **self._branching.sources()}
+
+    def _dispatch(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:
         """Queue listings in one transaction; where that fails, those of each dataset in its own."""
         try:
-            return self._dispatched(due, reads)
+            return self._dispatched(due, by_branch)
         except (Deposed, OSError):
             raise
         except Exception as e:  # noqa: BLE001  # told below, with the dataset that it is about
             log.warning("listings are queued one by one", reason=str(e))
         listed = 0
-        for node in reads:
-            mine = [node] if node in due else []
-            queue = partial(self._dispatched, mine, [node])
-            listed += self.troubles.attempt(of_listing(node.dataset), queue, 0)
+        for branch, reads in by_branch.items():
+            for node in reads:
+                mine = [node] if node in due else []
+                queue = partial(self._dispatched, mine, {branch: [node]})
+                listed += self.troubles.attempt(of_listing(node.dataset), queue, 0)
         return listed
 
-    def _dispatched(self, due: Sequence[Source], reads: Sequence[Source]) -> int:
+    def _dispatched(self, due: Sequence[Source], by_branch: Mapping[str, Sequence[Source]]) -> int:
         with self.store.begin(self.namespace) as tx:
             listings.request(tx, due)
-            return listings.dispatch(tx, self.branch, reads)
+            return sum(listings.dispatch(tx, branch, reads) for branch, reads in by_branch.items())
 
     def _in_hand(self, reads: Iterable[Source]) -> set[bytes]:
         """Growing listings of which a reader computes what is there, as of the last pass, and nothing of it has failed.
@@ -257,7 +303,7 @@ class Reconciler:
         return min(max(self._idle_s, BUSY_S), IDLE_S)
 
     def _listing_open(self) -> bool:
-        reads = self._sources()
+        reads = [node for some in self._read_in_branches().values() for node in some]
         with self.store.read(self.namespace) as tx:
             return any(map(listings.is_open, tx.listings(n.listing for n in reads).values()))
 

@@ -14,6 +14,7 @@ from dataplane.contract.jobs import (
     InferJob,
     ListJob,
     Logic,
+    NotifyJob,
     PackJob,
     ParseJob,
     TransformJob,
@@ -121,6 +122,12 @@ class ConnectClaim(_Claim):
     tasks: list[TaskSpec]
 
 
+class NotifyClaim(_Claim):
+    kind: Literal["notify"]
+    job: NotifyJob
+    tasks: list[TaskSpec]
+
+
 class WriteClaim(_Claim):
     kind: Literal["write"]
     job: WriteJob
@@ -169,7 +176,7 @@ class PackClaim(_Claim):
     tasks: list[PackTask]
 
 
-WorkerClaim: TypeAlias = ListClaim | ConnectClaim | WriteClaim
+WorkerClaim: TypeAlias = ListClaim | ConnectClaim | NotifyClaim | WriteClaim
 DriverClaim: TypeAlias = InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
 Claim: TypeAlias = WorkerClaim | DriverClaim
 SourceClaim: TypeAlias = InferClaim | ParseClaim  # of tasks that read source objects

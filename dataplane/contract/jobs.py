@@ -63,6 +63,38 @@ class ConnectJob(TypedDict):
     settings: NotRequired[ConnectorSettings]
 
 
+ChannelKind: TypeAlias = Literal["webhook", "slack", "email", "command"]
+
+
+class AlertItem(TypedDict):
+    """One thing to tell: a dataset, what is so, since when (ISO 8601), and more in words."""
+
+    dataset: str
+    occasion: str  # failed | late | blocked | accept-deletes | recovered | test
+    since: str
+    text: str
+
+
+class AlertMessage(TypedDict):
+    """What receivers are sent. One that comes twice has the same `id`."""
+
+    id: str
+    branch: str
+    dataflow: str
+    at: str
+    summary: str
+    items: list[AlertItem]
+
+
+class NotifyJob(TypedDict):
+    """Where to send a message. `settings` are those of the kind of channel; secrets by reference."""
+
+    to: ChannelKind
+    place: str
+    settings: dict[str, str | list[str]]
+    message: AlertMessage
+
+
 class WriteJob(TypedDict):
     path: str
     format: str
@@ -72,6 +104,7 @@ class WriteJob(TypedDict):
     connector: NotRequired[str]  # none: files
     settings: NotRequired[ConnectorSettings]
     keyed: NotRequired[list[str]]  # columns that partition keys are made of, if they are plain values
+    by_columns: NotRequired[bool]  # of files: partition keys are plain values of columns
     goes_on: NotRequired[bool]  # in a claim: the target has been in sync before, or holds some of its first copy
 
 
@@ -224,5 +257,15 @@ class CheckJob(CheckQuestion):
 
 
 Job: TypeAlias = (
-    ListJob | ConnectJob | WriteJob | InferJob | ParseJob | AnalyseJob | TransformJob | IndexJob | CheckJob | PackJob
+    ListJob
+    | ConnectJob
+    | NotifyJob
+    | WriteJob
+    | InferJob
+    | ParseJob
+    | AnalyseJob
+    | TransformJob
+    | IndexJob
+    | CheckJob
+    | PackJob
 )

@@ -27,7 +27,8 @@ def encode_key(key: str) -> str:
 class KeyPart(TypedDict):
     """One part of an output key as a task reads it off rows: `name` stands in the key, `column` in the rows.
 
-    `granule` is hour, day, month, year, or empty for the value itself; `buckets` > 0 asks for a hash bucket of it.
+    `granule` is hour, day, week, month, quarter, year, or empty for the value itself; `buckets` > 0 asks for a hash
+    bucket of it.
     """
 
     name: str

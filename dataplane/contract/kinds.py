@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect"
+    "list", "infer", "analyse", "parse", "index", "transform", "pack", "check", "write", "connect", "notify"
 ]
 
 
@@ -27,6 +27,7 @@ KINDS: Mapping[Kind, KindTraits] = {
     "list": KindTraits("worker", has_manifest=False, remembered_as="listing"),
     "write": KindTraits("worker", has_manifest=False, remembered_as="target"),
     "connect": KindTraits("worker", has_manifest=False, remembered_as="memo"),
+    "notify": KindTraits("worker", has_manifest=False, remembered_as="memo"),
     "infer": KindTraits("driver", has_manifest=False, remembered_as="memo"),
     "analyse": KindTraits("driver", has_manifest=False, remembered_as="memo"),
     "check": KindTraits("driver", has_manifest=False, remembered_as="memo"),

@@ -71,6 +71,12 @@ class ConnectAnswer(TypedDict):
     error: TaskError | None
 
 
+class NotifyAnswer(TypedDict):
+    """No error: the channel took the message."""
+
+    error: TaskError | None
+
+
 class WriteAnswer(TypedDict):
     rows: int
     bytes: int
@@ -78,7 +84,9 @@ class WriteAnswer(TypedDict):
     version: NotRequired[int]  # of a Delta table
 
 
-TaskAnswer: TypeAlias = SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | WriteAnswer | ListingResult
+TaskAnswer: TypeAlias = (
+    SchemaAnswer | IndexAnswer | CheckAnswer | ConnectAnswer | NotifyAnswer | WriteAnswer | ListingResult
+)
 
 
 class TaskResult(TypedDict):
@@ -93,7 +101,7 @@ class TaskResult(TypedDict):
     quarantine: NotRequired[Output]  # rows that were taken out, where the job asks for them
     then: NotRequired[list[FollowingResult]]  # of a fold: in order
     outputs: NotRequired[dict[str, Output]]  # of a task that splits its rows by key; `files` are all of them
-    result: NotRequired[TaskAnswer]  # of list, infer, analyse, index, check, connect and write
+    result: NotRequired[TaskAnswer]  # of list, infer, analyse, index, check, connect, notify and write
     error: NotRequired[TaskError]
     metrics: NotRequired[Metrics]
 

@@ -77,9 +77,25 @@ def _granule(column: str, kind: str, granule: str) -> str | None:
     day = f"CAST(CAST({column} AS DATE) AS STRING)"
     if granule == "hour" and kind in _TIMES:
         return f"concat({day}, 'T', lpad(CAST(hour({column}) AS STRING), 2, '0'))"
-    if granule in _CUT and kind in ("date", *_TIMES):
-        return f"left({day}, length({day}) - {_CUT[granule]})"
-    return None
+    if kind not in ("date", *_TIMES):
+        return None
+    if granule == "week":
+        return _week(column)
+    if granule == "quarter":
+        return f"concat({_cut(day, _CUT['year'])}, '-Q', quarter({column}))"
+    return _cut(day, _CUT[granule]) if granule in _CUT else None
+
+
+def _cut(text: str, characters: int) -> str:
+    """Without so many characters at the end."""
+    return f"left({text}, length({text}) - {characters})"
+
+
+def _week(column: str) -> str:
+    """The week of ISO 8601, such as 2013-W01. It begins on Monday, and belongs to the year of its Thursday."""
+    date = f"CAST({column} AS DATE)"
+    thursday = f"CAST(date_add({date}, 3 - weekday({date})) AS STRING)"
+    return f"concat({_cut(thursday, _CUT['year'])}, '-W', lpad(CAST(weekofyear({date}) AS STRING), 2, '0'))"
 
 
 def only(rows: DataFrame, schema: Schema, parts: Sequence[KeyPart], key: str) -> DataFrame:

@@ -116,7 +116,7 @@ class Executor:
         raise _not_mine(claim)
 
     def _with_attempt(self, claim: C, work: Callable[[Attempt[C]], list[TaskResult]]) -> list[TaskResult]:
-        with self._attempt(claim) as attempt:
+        with self.attempt(claim) as attempt:
             return work(attempt)
 
     def cancel(self, attempt: str) -> None:
@@ -132,7 +132,8 @@ class Executor:
         self._looks.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
-    def _attempt(self, claim: C) -> Iterator[Attempt[C]]:
+    def attempt(self, claim: C) -> Iterator[Attempt[C]]:
+        """Work on a claim within the block; after the last one nothing is left of what ran."""
         scratch = self._scratch / f"attempt-{next(self._numbers)}"
         cancelled = threading.Event()
         with self._lock:

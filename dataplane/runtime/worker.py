@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dataplane.connectors.registry import checker, lister, writer
-from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClaim, TaskSpec
+from dataplane.contract.claims import Claim, ConnectClaim, DriverClaim, ListClaim, NotifyClaim, TaskSpec
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import LOOKS, WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult
-from dataplane.contract.results import ConnectAnswer, Measures, TaskAnswer, TaskResult
+from dataplane.contract.results import ConnectAnswer, Measures, NotifyAnswer, TaskAnswer, TaskResult
 from dataplane.errors import error_of
 from dataplane.listing.files import list_files
 from dataplane.listing.result_file import ListingWriter
 from dataplane.listing.version_cache import Versions, cache_file
+from dataplane.notify.sending import send
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
@@ -37,7 +38,8 @@ from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 
-WRITES = WORKER_KINDS - LOOKS
+WAITS: frozenset[Kind] = LOOKS | {"notify"}  # most of their time is waiting
+WRITES = WORKER_KINDS - WAITS
 FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
@@ -100,7 +102,7 @@ class Work:
             while not self.beats.is_over:
                 self.slots.wait_for_one()
                 without = self.slots.full()
-                claim = self.client.claim(LOOKS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without)
+                claim = self.client.claim(WAITS, AGAIN_S if without else self.rest.wait_s(WAIT_S), without)
                 if claim is not None:
                     self.slots.start(claim["dataset"].partition(".")[0], partial(self.do, claim))
         except Ended:
@@ -149,6 +151,8 @@ def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult
         return _each(claim["tasks"], partial(_listed, claim, cache), orders)
     if claim["kind"] == "connect":
         return _each(claim["tasks"], partial(_tried, claim), orders)
+    if claim["kind"] == "notify":
+        return _each(claim["tasks"], partial(_sent, claim), orders)
     if claim["kind"] == "write":
         connector = claim["job"].get("connector", FILES)
         with writer(connector)(claim["job"], open_lake(claim["lake"])) as write:
@@ -205,3 +209,13 @@ def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG00
     except Exception as e:  # noqa: BLE001  # whatever it is, it is the answer
         error = without_secrets_in(error_of(e))
     return {"connector": job["connector"], "place": job["place"], "error": error}
+
+
+def _sent(claim: NotifyClaim, task: TaskSpec) -> NotifyAnswer:  # noqa: ARG001  # there is one task, and no spec
+    """Why the channel did not take a message, if it did not: an answer, and the control plane asks again later."""
+    error = None
+    try:
+        send(claim["job"])
+    except Exception as e:  # noqa: BLE001  # whatever it is, it is the answer
+        error = without_secrets_in(error_of(e))
+    return {"error": error}

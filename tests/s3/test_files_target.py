@@ -87,6 +87,18 @@ def test_a_partition_is_replaced_and_removed(world: World) -> None:
     assert world.rows() == {"a%20b%2F1": "n\n4\n"}
 
 
+def test_a_target_whose_marker_was_removed_moves_to_the_folders_of_hive(world: World) -> None:
+    north, gone = "place=North%20America/year=2013", "place=gone/year=2013"
+    world.put("_headgate.json", json.dumps({"owner": "flow.out", "version": 1}).encode())
+    for key in (north, gone):
+        world.write(key, 1, generation=1, by_columns=True)
+    assert "place%3DNorth%2520America%2Fyear%3D2013" in world.rows()
+    obstore.delete(open_root("s3://lake", Access()), f"{world.prefix}/_headgate.json")
+    world.write(north, 2, generation=2, by_columns=True)
+    world.write(gone, remove=True, generation=2, by_columns=True)
+    assert world.rows() == {north: "n\n2\n"}
+
+
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize("was_there", [True, False])
 @pytest.mark.parametrize("late", [4, 6])

@@ -34,6 +34,10 @@ def held(result: TaskResult) -> dict[str, Content]:
 
 TIME = datetime(2013, 7, 4, 23, 30, tzinfo=UTC)
 ODD = ["", "a/b=c d'\"`\\", "日本語 🛩", "%2F", "NULL", "null", "k" * 1000, "new\nline", "\0"]
+WEEKS = {
+    day: "{:04}-W{:02}".format(*day.isocalendar())
+    for day in (date(2013, 1, 1), date(2012, 12, 30), date(2010, 1, 3), date(1, 1, 1), date(9999, 12, 31))
+}
 KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
     ("BIGINT", pa.int64(), {}, {-1: "-1", 0: "0", 2**63 - 1: str(2**63 - 1), None: None}),
     ("TINYINT", pa.int8(), {}, {-128: "-128", 7: "7"}),
@@ -45,6 +49,10 @@ KEYS: list[tuple[str, pa.DataType, dict[str, Any], dict[Any, str | None]]] = [
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "hour"}, {TIME: "2013-07-04T23", None: None}),
     ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "day"}, {TIME: "2013-07-04"}),
     ("TIMESTAMP_NTZ", pa.timestamp("us"), {"granule": "month"}, {TIME.replace(tzinfo=None): "2013-07"}),
+    ("DATE", pa.date32(), {"granule": "week"}, WEEKS | {None: None}),
+    ("DATE", pa.date32(), {"granule": "quarter"}, {date(2013, 3, 31): "2013-Q1", date(2013, 10, 1): "2013-Q4"}),
+    ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "week"}, {TIME: "2013-W27"}),
+    ("TIMESTAMP", pa.timestamp("us", "UTC"), {"granule": "quarter"}, {TIME: "2013-Q3", None: None}),
     (
         "DECIMAL(20,9)",
         pa.decimal128(20, 9),

@@ -7,6 +7,8 @@ from hashlib import sha256
 from typing import Any, cast
 
 from controlplane.core.model.access import Token
+from controlplane.core.model.alerts import Alert, Message
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
@@ -17,6 +19,7 @@ from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from dataplane.contract.identity import Content
+from dataplane.contract.jobs import AlertItem
 from dataplane.contract.results import FileEntry, TaskError
 from dataplane.contract.schemas import Schema
 
@@ -42,6 +45,11 @@ def error(message: str = "bad \x00 row 🛩") -> TaskError:
         column=None,
         detail="at\n  here",
     )
+
+
+def branch(name: str = "dev", **other: Any) -> Branch:
+    made = Branch(name=name, source="main", at=17.25, actor="ann", expires=99.5)
+    return replace(made, **other)
 
 
 def revision(number: int = 1, dataflow: str = "flights", **other: Any) -> Revision:
@@ -184,3 +192,12 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 def token(name: str, **other: Any) -> Token:
     made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
     return replace(made, **other)
+
+
+def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:
+    return replace(Alert(branch, dataset, "failed", 1.0, text="no nümber\0"), **fields)
+
+
+def message(id: str = "m", branch: str = "main", **fields: Any) -> Message:
+    items: tuple[AlertItem, ...] = ({"dataset": "flights.a", "occasion": "failed", "since": "now", "text": "\0"},)
+    return replace(Message(id, branch, "flights", "hook", items=items, due=2.0), **fields)

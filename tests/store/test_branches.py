@@ -1,98 +1,229 @@
-"""A new branch: of each table that knows branches, either its rows are copied or there is a reason why not."""
+"""A branch reads what main has, but for what is its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Double,
-    Engine,
-    LargeBinary,
-    Table,
-    Text,
-    create_engine,
-    insert,
-    select,
+
+from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
+from controlplane.core.model import change_marks
+from controlplane.core.model.pins import Pin
+from controlplane.store.sql import branches as sql
+from controlplane.store.sql.tables import metadata
+from tests.store.conftest import World
+from tests.store.examples import (
+    SCHEMA,
+    begun,
+    branch,
+    building,
+    d,
+    error,
+    publication,
+    revision,
+    state,
+    target,
+    task,
 )
 
-from controlplane.store import open_store, upgrade
-from controlplane.store.sql.tables import metadata
-
-KNOWING = sorted(name for name, table in metadata.tables.items() if "branch" in table.c)
-NOT_COPIED = {
-    "begun": "a run that is under way belongs to its branch: the new one plans from the newest states",
-    "changes": "the audit tells what was changed in a branch, and nothing was changed in the new one yet",
-    "demands": "the new branch asks for its tasks in its own first pass",
-    "events": "what happened in a branch did not happen in the new one",
-    "marks": "the new branch has marks of its own, for its dataflows, so that its first pass looks at all of them",
-    "problems": "what the new branch cannot plan is found in its own first pass",
-    "publications": "the tables of the new branch lie elsewhere, and were never written",
-    "targets": "only main writes to external copies",
-    "wishes": "only main writes to external copies",
-}
+KNOWING = {name for name, table in metadata.tables.items() if "branch" in table.c}
+TOLD = {"events", "changes", "past_attempts"}  # they stay when a branch goes
+DAILY = "flights.daily"
 
 
 @pytest.fixture
-def engine(empty_database: Callable[[], str]) -> Iterator[Engine]:
-    """A database with one row of branch main in every table."""
-    url = empty_database()
-    upgrade(url)
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        for table in metadata.sorted_tables:
-            connection.execute(insert(table).values(_row(table)))
-    store = open_store(url)
-    with store.begin() as tx:
-        tx.copy_branch("main", "dev")
-    store.close()
-    yield engine
-    engine.dispose()
+def forked(world: World) -> World:
+    """Main has two states of a dataset and two revisions of its dataflow, and dev was made from it."""
+    with world.begin() as tx:
+        tx.put_revision(revision(1), 0)
+        tx.put_revision(revision(2), 1)
+        tx.commit_state(state(1), 0)
+        tx.commit_state(state(2), 1)
+        tx.create_branch(branch())
+    return world
 
 
-def _row(table: Table) -> dict[str, Any]:
-    """Equal in all columns of one type, so that each row belongs to the others."""
-    row = {column.name: _value(column) for column in table.c}
-    named = {"namespace": "default", "branch": "main"}
-    return row | {name: value for name, value in named.items() if name in row}
+def test_a_branch_is_known_by_its_name(forked: World) -> None:
+    with forked.begin() as tx:
+        assert tx.branches() == {"dev": branch()}
+        tx.put_branch(branch(protected=True))
+    with forked.read() as tx:
+        assert tx.branches() == {"dev": branch(protected=True)}
 
 
-def _value(column: Column[Any]) -> object:
-    match column.type:
-        case LargeBinary():
-            return bytes(32)
-        case Boolean():
-            return True
-        case BigInteger():
-            return 1
-        case Double():
-            return 1.5
-        case Text():
-            return "x"
-        case other:
-            raise AssertionError(f"{column}: {other}")
+@pytest.mark.parametrize("name", ["dev", "main"])
+def test_a_name_is_given_once(forked: World, name: str) -> None:
+    with pytest.raises(BranchExists, match=name), forked.begin() as tx:
+        tx.create_branch(branch(name))
 
 
-def _of(engine: Engine, table: Table, branch: str) -> list[tuple[object, ...]]:
-    """Rows of a branch, without its name."""
-    others = [column for column in table.c if column.name != "branch"]
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(select(*others).where(table.c.branch == branch))]
+def test_what_was_not_edited_is_mains_now_and_later(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3), 2)
+        tx.commit_state(state(3), 2)
+    with forked.read() as tx:
+        assert tx.revisions("dev") == {"flights": revision(3)}
+        assert tx.states("dev") == {DAILY: state(3)}
+        assert tx.history("dev", DAILY, 9) == (state(3), state(2), state(1))
+        assert tx.own_dataflows("dev") == {}
 
 
-def test_every_table_is_copied_or_there_is_a_reason_why_not(engine: Engine) -> None:
-    copied = set[str]()
-    for name in KNOWING:
-        table = metadata.tables[name]
-        [row] = _of(engine, table, "main")
-        if row in _of(engine, table, "dev"):
-            copied.add(name)
-    assert copied == set(KNOWING) - NOT_COPIED.keys()
+def test_an_edit_goes_on_from_what_main_had(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3, branch="dev"), 2)
+    with forked.begin() as tx:
+        tx.put_revision(revision(3), 2)
+    with forked.read() as tx:
+        assert tx.revisions("dev") == {"flights": revision(3, branch="dev")}
+        assert tx.revisions("main") == {"flights": revision(3)}
+        assert tx.own_dataflows("dev") == {"flights": 2}
 
 
-def test_reasons_are_of_tables_that_know_branches() -> None:
-    assert NOT_COPIED.keys() <= set(KNOWING)
+def test_an_edit_of_another_revision_than_mains_is_refused(forked: World) -> None:
+    with pytest.raises(StaleRevision), forked.begin() as tx:
+        tx.put_revision(revision(2, branch="dev"), 1)
+
+
+def test_a_deletion_in_a_branch_is_its_own(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.delete_dataflow("dev", "flights")
+    with forked.begin() as tx:
+        assert tx.revisions("dev") == {}
+        assert tx.revisions("main") == {"flights": revision(2)}
+        assert tx.own_dataflows("dev") == {"flights": 2}
+        with pytest.raises(NotFound):
+            tx.delete_dataflow("dev", "flights")
+        tx.put_revision(revision(3, branch="dev"), 0)
+        assert tx.revisions("dev") == {"flights": revision(3, branch="dev")}
+
+
+def test_states_of_a_branch_go_on_from_those_of_main(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.commit_state(state(3, branch="dev"), 2)
+    with forked.begin() as tx:
+        tx.commit_state(state(3), 2)
+        tx.commit_state(state(4, branch="dev"), 3)
+    with forked.read() as tx:
+        own = (state(4, branch="dev"), state(3, branch="dev"))
+        assert tx.states("dev", [DAILY]) == {DAILY: own[0]}
+        assert tx.history("dev", DAILY, 9) == (*own, state(2), state(1))
+        assert tx.history("dev", DAILY, 2) == own
+        assert tx.history("dev", DAILY, 9, 2) == (state(1),)
+        assert tx.history("main", DAILY, 9) == (state(3), state(2), state(1))
+        settled = tx.settled("dev", [(DAILY, 3), (DAILY, 1)])
+        assert sorted(settled, key=lambda s: s.seq) == [state(1), own[1]]
+
+
+@pytest.mark.parametrize("seq", [0, 1, 3])
+def test_a_first_state_that_does_not_go_on_from_mains_is_refused(forked: World, seq: int) -> None:
+    with pytest.raises(StaleState), forked.begin() as tx:
+        tx.commit_state(state(seq + 1, branch="dev"), seq)
+
+
+def test_what_is_wished_in_a_branch_wins_over_main(forked: World) -> None:
+    with forked.begin() as tx:
+        first = tx.force("main", [DAILY, "flights.weekly"])
+        tx.set_paused("main", "flights", True)
+        tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA))
+    with forked.begin() as tx:
+        assert tx.forces("dev") == {DAILY: first, "flights.weekly": first}
+        assert tx.paused("dev") == {"flights"}
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA)}
+        newer = tx.force("dev", [DAILY])
+        tx.set_paused("dev", "flights", False)
+        tx.pin_schema("dev", "flights.raw", Pin(d(2), SCHEMA))
+    with forked.read() as tx:
+        assert tx.forces("dev") == {DAILY: newer, "flights.weekly": first}
+        assert tx.paused("dev") == frozenset()
+        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
+        assert tx.forces("main") == {DAILY: first, "flights.weekly": first}
+        assert tx.paused("main") == {"flights"}
+
+
+def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_building(building())
+        tx.put_begun(begun(DAILY))
+        tx.enqueue("main", DAILY, [task(1)])
+        tx.set_problem("main", DAILY, error())
+        tx.put_target(target("flights.to_csv", 1))
+        tx.put_publication(publication(1, DAILY))
+    with forked.read() as tx:
+        assert tx.unfinished("dev") == ({}, {})
+        assert tx.demands("dev", DAILY) == {}
+        assert (tx.problems("dev"), tx.targets("dev")) == ({}, {})
+        assert tx.publications("dev") == {DAILY: publication(1, DAILY)}  # where the table of a shared dataset is
+
+
+def test_what_happens_in_main_is_marked_for_a_branch(forked: World) -> None:
+    with forked.read() as tx:
+        seen, _ = tx.marked("dev", 0)
+    with forked.begin() as tx:
+        tx.commit_state(state(3), 2)
+    with forked.read() as tx:
+        assert tx.marked("dev", seen)[1] == {DAILY}
+    with forked.begin() as tx:
+        newer, _ = tx.marked("main", 0)
+        tx.commit_state(state(4, branch="dev"), 3)
+    with forked.read() as tx:
+        assert tx.marked("main", newer)[1] == frozenset()
+
+
+def test_what_is_mains_again(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3, branch="dev"), 2)
+        tx.commit_state(state(3, branch="dev"), 2)
+        tx.enqueue("dev", DAILY, [task(1)])
+    with forked.begin() as tx:
+        tx.share("dev", [DAILY])
+        tx.share_dataflows("dev", ["flights"])
+    with forked.begin() as tx:
+        assert tx.states("dev") == {DAILY: state(2)}
+        assert tx.revisions("dev") == {"flights": revision(2)}
+        assert tx.tasks([d(1)]) == {}
+        tx.commit_state(state(3, branch="dev"), 2)  # and its own once more
+
+
+def test_a_branch_of_a_branch_has_what_that_has_of_its_own(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3, branch="dev"), 2)
+        tx.commit_state(state(3, branch="dev"), 2)
+        tx.create_branch(branch("try", source="dev"))
+    with forked.begin() as tx:
+        tx.commit_state(state(3), 2)
+        tx.commit_state(state(4, branch="dev"), 3)
+    with forked.read() as tx:
+        assert tx.revisions("try") == {"flights": revision(3, branch="try")}
+        assert tx.history("try", DAILY, 9) == (state(3, branch="try"), state(2), state(1))
+        assert tx.own_dataflows("try") == {"flights": 2}
+
+
+def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3, branch="dev"), 2)
+        tx.commit_state(state(3, branch="dev"), 2)
+        tx.set_paused("dev", "flights", True)
+        tx.enqueue("dev", DAILY, [task(1), task(2)])
+        tx.enqueue("main", DAILY, [task(2)])
+    with forked.begin() as tx:
+        tx.drop_branch("dev")
+        with pytest.raises(NotFound):
+            tx.drop_branch("dev")
+    with forked.begin() as tx:
+        assert tx.branches() == {}
+        assert tx.tasks([d(1), d(2)]).keys() == {d(2)}
+        tx.create_branch(branch())  # its name is free again
+        assert tx.states("dev") == {DAILY: state(2)}
+        assert tx.revisions("dev") == {"flights": revision(2)}
+        assert tx.paused("dev") == frozenset()
+        assert change_marks.BRANCHES in tx.marked("dev", 0)[1]
+
+
+def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
+    emptied = {table.name for table in (*sql.BY_DATAFLOW, *sql.BY_DATASET, *sql.OTHERS)}
+    assert emptied | {"demands"} == KNOWING - TOLD
+
+
+def test_making_one_costs_one_row(forked: World) -> None:
+    before = forked.store.statements
+    with forked.begin() as tx:
+        tx.create_branch(branch("try"))
+    assert forked.store.statements - before <= 5  # is it new, the row, and its mark

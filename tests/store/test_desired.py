@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision
+from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, begun, building, change, d, error, revision, state, task
+from tests.store.examples import begun, change, d, error, revision, state, task
 
 
 def test_the_newest_revision_counts(world: World) -> None:
@@ -17,11 +17,12 @@ def test_the_newest_revision_counts(world: World) -> None:
         tx.put_revision(revision(1), 0)
         tx.put_revision(revision(2), 1)
         tx.put_revision(revision(1, "other"), None)
-        tx.put_revision(revision(1, branch="dev"), 0)
+        tx.put_revision(revision(3, branch="dev"), 2)
     with world.read() as tx:
         assert tx.revisions("main") == {"flights": revision(2), "other": revision(1, "other")}
         assert tx.revisions("main", ["flights", "nope"]) == {"flights": revision(2)}
-        assert tx.revisions("dev") == {"flights": revision(1, branch="dev")}
+        assert tx.revisions("dev") == {"flights": revision(3, branch="dev"), "other": revision(1, "other")}
+        assert tx.revisions("dev", ["other"]) == {"other": revision(1, "other")}
         assert tx.last_number("main", "flights") == 2
 
 
@@ -69,64 +70,6 @@ def test_pauses_that_go_with_a_dataflow_are_marked(world: World) -> None:
         assert tx.marked("main", seen)[1] == {change_marks.flow("flights"), change_marks.PAUSES}
 
 
-def test_a_branch_points_to_what_there_is_and_goes_its_own_way(world: World) -> None:
-    with world.begin() as tx:
-        tx.put_revision(revision(1), 0)
-        tx.put_revision(revision(2), 1)
-        tx.put_revision(revision(1, "gone"), 0)
-        tx.delete_dataflow("main", "gone")
-        tx.set_paused("main", "flights.daily", paused=True)
-        number = tx.force("main", ["flights.daily", "flights.weekly"])
-        tx.commit_state(state(1), 0)
-        tx.commit_state(state(2), 1)
-        tx.put_building(building())
-        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
-        tx.copy_branch("main", "dev")
-    with world.begin() as tx:
-        tx.commit_state(state(3, branch="dev"), 2)
-        newer = tx.force("dev", ["flights.weekly"])
-        tx.put_revision(revision(3), 2)
-        tx.put_revision(revision(2, "gone", branch="dev"), 0)
-    with world.read() as tx:
-        assert tx.revisions("dev") == {"flights": revision(2, branch="dev"), "gone": revision(2, "gone", branch="dev")}
-        assert tx.known_uids("dev", "flights") == tx.known_uids("main", "flights")
-        assert tx.paused("dev") == {"flights.daily"}
-        assert tx.forces("dev") == {"flights.daily": number, "flights.weekly": newer}
-        assert tx.forces("main") == {"flights.daily": number, "flights.weekly": number}
-        assert newer > number
-        assert tx.history("dev", "flights.daily", 9) == (state(3, branch="dev"), state(2, branch="dev"))
-        assert tx.unfinished("dev") == ({"flights.weekly": building(branch="dev")}, {})
-        assert tx.pinned_schemas("dev", ["flights.raw"]) == {"flights.raw": (d(1), SCHEMA)}
-        assert tx.revisions("main") == {"flights": revision(3)}
-        assert tx.states("main") == {"flights.daily": state(2)}
-
-
-def test_a_branch_is_marked_for_who_had_looked_at_nothing(world: World) -> None:
-    with world.begin() as tx:
-        tx.put_revision(revision(1), 0)
-        seen, _ = tx.marked("dev", 0)
-    with world.begin() as tx:
-        tx.copy_branch("main", "dev")
-    with world.read() as tx:
-        assert change_marks.flow("flights") in tx.marked("dev", seen)[1]
-
-
-def test_a_branch_is_made_once(world: World) -> None:
-    with world.begin() as tx:
-        tx.put_revision(revision(1), 0)
-        tx.copy_branch("main", "dev")
-    with pytest.raises(BranchExists, match="dev"), world.begin() as tx:
-        tx.copy_branch("main", "dev")
-
-
-def test_a_branch_of_which_anything_is_known_is_not_new(world: World) -> None:
-    with world.begin() as tx:
-        tx.set_paused("main", "flights", paused=True)
-        tx.copy_branch("main", "dev")
-    with pytest.raises(BranchExists, match="dev"), world.begin() as tx:
-        tx.copy_branch("main", "dev")
-
-
 def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:
     with world.begin() as tx:
         tx.put_revision(revision(1, "a_b"), 0)
@@ -167,7 +110,9 @@ def test_uids_are_known_for_good(world: World) -> None:
         tx.put_revision(revision(2, uids={"b": "u3", "c": "u4"}), 1)
         tx.delete_dataflow("main", "flights")
         assert tx.known_uids("main", "flights") == {"a": "u1", "b": "u3", "c": "u4"}
-        assert tx.known_uids("dev", "flights") == {}
+        tx.put_revision(revision(3, branch="dev", uids={"c": "u5"}), 0)
+        assert tx.known_uids("dev", "flights") == {"a": "u1", "b": "u3", "c": "u5"}
+        assert tx.known_uids("main", "flights") == {"a": "u1", "b": "u3", "c": "u4"}
 
 
 def test_pauses(world: World) -> None:
@@ -179,7 +124,10 @@ def test_pauses(world: World) -> None:
         assert tx.paused("main") == {"flights", "flights.daily"}
         tx.set_paused("main", "flights", False)
         assert tx.paused("main") == {"flights.daily"}
-        assert tx.paused("dev") == frozenset()
+        tx.set_paused("dev", "flights.daily", False)
+        tx.set_paused("dev", "other", True)
+        assert tx.paused("dev") == {"other"}
+        assert tx.paused("main") == {"flights.daily"}
 
 
 def test_changes_newest_first(world: World) -> None:

@@ -16,7 +16,7 @@ from controlplane.ports.store import Tx
 from dataplane.contract.results import FileEntry
 from tests.property.engine import MemoryLake
 from tests.store.conftest import World
-from tests.store.examples import SCHEMA, d, fragment, state, trace
+from tests.store.examples import SCHEMA, branch, d, fragment, state, trace
 
 PARTITIONS = 700  # of several leaves
 
@@ -56,7 +56,9 @@ def lake(world: World) -> MemoryLake:
         tx.put_building(PartialState("main", "flights.half", d(1), {}, tree.build(tx, entries([1, 2])), None, {}))
         tx.put_build_trace(d(1), tree.build(tx, entries(range(PARTITIONS - 100))), SCHEMA)
         tx.put_build_trace(d(2), tree.build(tx, entries(range(PARTITIONS - 50, PARTITIONS))), SCHEMA)
-        tx.copy_branch("main", "dev")
+        tx.create_branch(branch())
+        for state in tx.states("main").values():
+            tx.commit_state(replace(state, branch="dev", seq=state.seq + 1), state.seq)
     found.objects.update({file["path"]: b"12345" for n in range(PARTITIONS) for file in made(n).files})
     return found
 
@@ -78,17 +80,17 @@ def test_nothing_is_lost(world: World, lake: MemoryLake) -> None:
 
 
 def test_who_has_a_lost_fragment_looks_at_all_again_in_every_branch(world: World, lake: MemoryLake) -> None:
-    before = heads(world)
+    before = {name: heads(world, name) for name in ("main", "dev")}
     lose(lake, 1, 300)
     found = repair(world.store, world.namespace, lake)
     assert found == Repaired(2, ("dev/flights.daily", "main/flights.daily"), complete=True)
-    for branch in ("main", "dev"):
-        after = heads(world, branch)
-        was = replace(before["flights.daily"], branch=branch)
+    for name, was in before.items():
+        after, daily = heads(world, name), was.pop("flights.daily")
+        at = after["flights.daily"].at
         assert after.pop("flights.daily") == replace(
-            was, seq=2, logic=LOST, lineage=LOST, cause="lost", at=heads(world, branch)["flights.daily"].at
+            daily, seq=daily.seq + 1, logic=LOST, lineage=LOST, cause="lost", at=at
         )
-        assert after == {name: replace(before[name], branch=branch) for name in ("flights.other", "flights.sums")}
+        assert after == was
     with world.read() as tx:
         assert tx.traces([d(1), d(2), d(300)]).keys() == {d(2)}  # the others are computed again
         assert tx.remembered([d(1), d(2)], [])[0].keys() == {d(2)}
@@ -147,7 +149,7 @@ def test_a_dataset_that_moves_on_meanwhile_is_looked_at_again(
 
     monkeypatch.setattr(repairing, "_commit_lost", overtaken)
     assert repair(world.store, world.namespace, lake).datasets == ("dev/flights.daily", "main/flights.daily")
-    assert sorted(heads(world, branch)["flights.daily"].seq for branch in ("main", "dev")) == [2, 3]
+    assert sorted(heads(world, branch)["flights.daily"].seq for branch in ("main", "dev")) == [2, 4]
 
 
 def test_so_many_at_a_time(world: World, lake: MemoryLake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model.pins import Pin, Widening
 from controlplane.store.memory.store import MemoryStore
 from tests.store.conftest import World
 from tests.store.examples import (
@@ -78,9 +79,11 @@ def test_the_last_states_of_many_datasets_are_one_statement(world: World) -> Non
 def test_pinned_schemas(world: World) -> None:
     with world.begin() as tx:
         assert tx.pinned_schemas("main", ["flights.raw"]) == {}
-        tx.pin_schema("main", "flights.raw", d(1), SCHEMA)
-        tx.pin_schema("main", "flights.raw", d(2), SCHEMA)
-        assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": (d(2), SCHEMA)}
+        widened = Widening("n", "INT", "DOUBLE", (("3.csv", d(3)), ("", d(4))))
+        tx.pin_schema("main", "flights.raw", Pin(d(1), SCHEMA, (widened,)))
+        assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(1), SCHEMA, (widened,))}
+        tx.pin_schema("main", "flights.raw", Pin(d(2), SCHEMA))
+        assert tx.pinned_schemas("main", ["flights.raw"]) == {"flights.raw": Pin(d(2), SCHEMA)}
         assert tx.pinned_schemas("dev", ["flights.raw"]) == {}
 
 

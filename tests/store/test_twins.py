@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.retention import Expired
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.ports.store import Store, Tx
@@ -22,7 +23,9 @@ from dataplane.contract.kinds import Kind
 from tests.store.conftest import World
 from tests.store.examples import (
     SCHEMA,
+    alert,
     begun,
+    branch,
     change,
     d,
     driver,
@@ -30,6 +33,7 @@ from tests.store.examples import (
     event,
     fragment,
     listing,
+    message,
     past,
     publication,
     revision,
@@ -50,6 +54,7 @@ numbers = st.lists(small, min_size=1, max_size=4)
 names = st.sampled_from(["flights", "flights.a", "flights.b", "other.a"])
 flows = st.sampled_from(["flights", "other"])
 branches = st.sampled_from(["main", "dev"])
+others = st.sampled_from(["dev", "dev", "try", "main"])
 told_in = st.sampled_from(["main", "dev", NO_BRANCH])
 attempts = st.sampled_from(["a1", "a2", "a3", "a4"])
 times = st.sampled_from([0.0, 999.0, 1000.0, 2000.0])
@@ -76,20 +81,33 @@ tasks = st.builds(tasks_of, numbers, small, st.sampled_from(KINDS), small, times
 
 DESIRED = [
     call(
-        lambda f, n, e: lambda tx: tx.put_revision(revision(n, f, uids={str(n): f}), e), flows, small, small | st.none()
+        lambda b, f, n, e: lambda tx: tx.put_revision(revision(n, f, uids={str(n): f}, branch=b), e),
+        branches,
+        flows,
+        small,
+        small | st.none(),
     ),
-    call(lambda f: lambda tx: tx.put_revision(revision(tx.last_number("main", f) + 1, f), None), flows),
-    call(lambda f: lambda tx: tx.delete_dataflow("main", f), flows),
-    call(lambda n, p: lambda tx: tx.set_paused("main", n, p), names, st.booleans()),
+    call(
+        lambda b, f: lambda tx: tx.put_revision(revision(tx.last_number(b, f) + 1, f, branch=b), None), branches, flows
+    ),
+    call(lambda b, f: lambda tx: tx.delete_dataflow(b, f), branches, flows),
+    call(lambda b, n, p: lambda tx: tx.set_paused(b, n, p), branches, names, st.booleans()),
     call(lambda b, ns: lambda tx: tx.force(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda n, b: lambda tx: tx.put_change(change(str(n), b)), small, told_in),
-    call(lambda: lambda tx: tx.copy_branch("main", "dev")),
+    call(lambda n, s: lambda tx: tx.create_branch(branch(n, source=s)), others, branches),
+    call(lambda n, p: lambda tx: tx.put_branch(branch(n, protected=p)), others, st.booleans()),
+    call(lambda n: lambda tx: tx.drop_branch(n), others),
+    call(lambda ns: lambda tx: tx.share("dev", ns), st.lists(names, max_size=2)),
+    call(lambda f: lambda tx: tx.share_dataflows("dev", [f]), flows),
     call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
 SETTLED = [
     call(lambda b, n, s: lambda tx: tx.commit_state(state(s + 1, n, branch=b), s), branches, names, small),
     call(lambda n, e: lambda tx: tx.set_problem("main", n, error(str(e)) if e else None), names, small),
-    call(lambda n, s: lambda tx: tx.pin_schema("main", n, d(s), SCHEMA), names, small),
+    call(lambda b, n, s: lambda tx: tx.commit_state(state(s + 1, n, branch=b), s), branches, names, small),
+    call(lambda n: lambda tx: tx.create_branch(branch(n)), others),
+    call(lambda b, n, s: lambda tx: tx.pin_schema(b, n, Pin(d(s), SCHEMA)), branches, names, small),
+    call(lambda ns: lambda tx: tx.share("dev", ns), st.lists(names, max_size=2)),
     call(lambda n, r, s: lambda tx: tx.put_listing(listing(n, requested=r, served=s)), small, small, small),
     call(
         lambda p, c, g: (
@@ -100,7 +118,7 @@ SETTLED = [
         numbers,
     ),
     call(lambda ns: lambda tx: tx.put_nodes({d(n): str(ns).encode() for n in ns}), numbers),
-    call(lambda g, n: lambda tx: tx.put_publication(publication(g, n)), small, names),
+    call(lambda b, g, n: lambda tx: tx.put_publication(replace(publication(g, n), branch=b)), branches, small, names),
     call(lambda b, n, s: lambda tx: tx.put_begun(begun(n, branch=b, states={"é": s})), branches, names, small),
     call(lambda b, ns: lambda tx: tx.drop_begun(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda n, g, o: lambda tx: tx.put_target(replace(target(n, g), order=o, wish=d(o))), names, small, small),
@@ -164,6 +182,12 @@ NOTED = [
         st.sampled_from(["done", "done", "failed"]),
     ),
 ]
+ALERTS = [
+    call(lambda b, n, t: lambda tx: tx.put_alerts([alert(n, b, told=tuple(map(str, t)))]), branches, names, numbers),
+    call(lambda b, n: lambda tx: tx.drop_alerts([alert(n, b)]), branches, names),
+    call(lambda n, b, t: lambda tx: tx.put_messages([message(str(n), b, tries=t)]), small, branches, small),
+    call(lambda ns: lambda tx: tx.drop_messages(map(str, ns)), numbers),
+]
 COLLECTED = [
     call(lambda n, t: lambda tx: tx.drop_nodes([d(n)], t), small, times),
     call(lambda b, n, s, g: lambda tx: tx.drop_states([Expired(b, n, s, g, 2e9)]), branches, names, small, small),
@@ -178,7 +202,8 @@ COLLECTED = [
 
 
 GROUPS = {
-    "all": [*QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
+    "alerts": ALERTS,
+    "all": [*ALERTS, *QUEUE, *DESIRED, *SETTLED, *REMEMBERED, *NOTED, *COLLECTED],
     "collected": [*COLLECTED, *QUEUE[:1], *SETTLED, *REMEMBERED, *NOTED],
     "desired": [*DESIRED, *NOTED],
     "queue": [*QUEUE, *QUEUE[:1] * 3, *CLAIMS * 2],
@@ -190,25 +215,29 @@ FILLED: tuple[Call, ...] = (
     lambda tx: tx.claim("a1", "driver", KINDS, max_tasks=9, max_bytes=9, lease_s=5),
 )
 ALL = [d(n) for n in range(4)]
+ASKED = ("main", "dev", "try")
 SETTLED_ASKED = [("flights.a", 1), ("flights.a", 2), ("flights.b", 1), ("x.y", 1)]
 
 
 def look(tx: Tx) -> list[object]:
     """Everything that can be asked."""
     everything: list[object] = [
-        [tx.known_uids("main", f) for f in ("flights", "other")],
-        [tx.last_number("main", f) for f in ("flights", "other")],
-        [tx.revisions(b) for b in ("main", "dev")],
-        [(tx.states(b), tx.forces(b)) for b in ("main", "dev")],
-        [tx.history("main", "flights.a", 2, before) for before in (None, 2)],
-        [tx.recent_states("main", None, 2), tx.recent_states("dev", ["flights.a", "x"], 1)],
+        [tx.known_uids(b, f) for b in ASKED for f in ("flights", "other")],
+        [tx.last_number(b, f) for b in ASKED for f in ("flights", "other")],
+        [(tx.revisions(b), tx.revisions(b, ["other"]), tx.own_dataflows(b), tx.own_datasets(b)) for b in ASKED],
+        [(tx.states(b), tx.states(b, ["flights.a"]), tx.forces(b)) for b in ASKED],
+        [tx.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
+        tx.branches(),
+        [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
+        [tx.recent_states(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],
-        sorted(tx.settled("main", SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)),
-        [(tx.paused("main"), tx.changes("main", 3), tx.problems("main"), tx.pinned_schemas("main", ["flights.a"]))],
+        [sorted(tx.settled(b, SETTLED_ASKED), key=lambda state: (state.dataset, state.seq)) for b in ASKED],
+        [(tx.paused(b), tx.problems(b), tx.pinned_schemas(b, ["flights.a"])) for b in ASKED],
+        tx.changes("main", 3),
         [tx.answer(str(n)) for n in range(4)],
         [tx.get_nodes(ALL), tx.listings(ALL), tx.memos(ALL), tx.jobs(ALL)],
         [tx.source_partitions(k, map(str, range(4))) for k in ALL],
-        [tx.publications("main"), tx.publications("main", ["flights.a"]), tx.targets("main")],
+        [(tx.publications(b), tx.publications(b, ["flights.a"]), tx.targets(b)) for b in ASKED],
         [tx.traces(ALL), tx.fragments(ALL), tx.last_trace(), tx.remembered(ALL, ALL)],
         [tx.tasks(ALL), tx.backlog(), tx.backlog(["large"]), tx.attempts(), [tx.demanding(k) for k in ALL]],
         [tx.branches_of(ALL), tx.branches_of([])],
@@ -220,6 +249,7 @@ def look(tx: Tx) -> list[object]:
         [tx.past_attempts(b, ["flights.a", "flights.b"], limit=3) for b in ("main", "dev", "")],
         [tx.past_attempts("main", ended=(0.0, 1000.0)), sorted(tx.find_past_attempts(["1", "2", "x"]))],
         [dict(tx.past_costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
+        [(tx.alerts(b), tx.messages(b)) for b in ("main", "dev")],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,12 @@ def _dead_links(page: Path) -> Iterator[str]:
 
 
 def _anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """As GitHub makes them of headings; of headings that come again they are numbered."""
     headings = HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {heading.strip().replace(" ", "-") for heading in plain}
+    seen: Counter[str] = Counter()
+    anchors = set()
+    for anchor in (heading.strip().replace(" ", "-") for heading in plain):
+        anchors.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return anchors

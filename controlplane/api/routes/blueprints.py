@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from anyio import to_thread
@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, etag, flows_of
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, branch_of, etag, flows_of
 from controlplane.api.looks import LISTED_S, Timeout, look, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
@@ -24,6 +24,7 @@ from controlplane.core.model.answers import (
     DataflowsAnswer,
     DeleteAnswer,
     PlanAnswer,
+    PlanBasis,
     ValidateAnswer,
 )
 from controlplane.operations.desired import blueprints
@@ -60,6 +61,14 @@ class Documents(BaseModel):
     blueprints: list[Document] = Field(min_length=1, max_length=1000)
 
 
+class Planned(BaseModel):
+    """A plan to be carried out: its `basis`, and the blueprints that it was made of (none if they were stored)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    blueprints: list[Document] = Field(default=[], max_length=1000)
+    basis: PlanBasis
+
+
 BODY = {
     "requestBody": {
         "required": True,
@@ -86,6 +95,10 @@ async def _sources(request: Request) -> tuple[blueprints.Source, ...]:
         if not given:
             raise RequestRefused("invalid-request", wrong_type(given, TYPES)) from None
         raise RequestValidationError(error.errors(include_input=False, include_url=False)) from None
+    return _as_sources(documents)
+
+
+def _as_sources(documents: Iterable[Document]) -> tuple[blueprints.Source, ...]:
     return tuple(blueprints.Source(d.name, d.text, d.files) for d in documents)
 
 
@@ -112,13 +125,13 @@ async def apply(
 ) -> Answer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
     With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`."""
-    blueprints.require_main(branch)
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
     if refresh and not dry_run:
         raise RequestRefused("invalid-request", "refresh goes with dry_run=true: what is stored is listed anyway")
 
     def work() -> Answer[ApplyAnswer]:
+        branch_of(call, branch)
         unseen: Mapping[str, str] = {}
         if refresh:
             unseen = look(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
@@ -200,8 +213,19 @@ async def plan(
     return await waiting(call, work, may_wait=refresh)
 
 
+@router.post("/v1/branches/{branch}/plan")
+def carry_out(call: Called, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
+    """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
+    says what moved, and nothing is stored."""
+    sources = _as_sources(planned.blueprints)
+    return call.once(lambda: answer(blueprints.carry_out(call.context, branch, sources, planned.basis)))
+
+
 def _page(whole: PlanAnswer, after: int, limit: int) -> PlanAnswer:
     items = whole["items"][after : after + limit]
     end = after + len(items)
     following = str(end) if end < len(whole["items"]) else None
-    return {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}
+    page: PlanAnswer = {**whole, "items": items, "sources": [] if after else whole["sources"], "next": following}
+    if after:
+        page.pop("basis", None)
+    return page

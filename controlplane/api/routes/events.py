@@ -16,7 +16,7 @@ from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
 from controlplane.api.feed import Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
-from controlplane.operations.desired.blueprints import MAIN
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.inspect import overview
 
 STREAM = "text/event-stream"
@@ -36,7 +36,7 @@ async def events(
 ) -> Response:
     """Events of a branch, and those of no branch, after an id (`Last-Event-ID` wins over `after`) or from now on;
     `follow=false` ends at the newest."""
-    of = branch_of(branch)
+    of = branch_of(call, branch)
     start = last_event_id if last_event_id is not None else after
     feed = call.request.app.state.feed
     assert isinstance(feed, Feed)

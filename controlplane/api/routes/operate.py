@@ -15,6 +15,7 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of, target_of
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import source_changes, tasks
@@ -38,11 +39,13 @@ class Retry(Wish):
 
 
 class Refresh(Wish):
-    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew.
-    `wait_s`: answer once workers have listed the sources, or after this time, with what has changed there."""
+    """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes the target anew;
+    `schema` infers the columns of its sources anew. `wait_s`: answer once workers have listed the sources, or after
+    this time, with what has changed there."""
 
     accept_deletes: bool = False
     force: bool = False
+    schema_: bool = Field(default=False, alias="schema")
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
 
 
@@ -55,7 +58,8 @@ async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> 
 
 
 def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
-    context, how = call.context, {"accept_deletes": wish.accept_deletes, "force": wish.force}
+    context = call.context
+    how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
     found, requests = controls.ask_refresh(context, branch, target_of(wish.target), **how)
     if wish.wait_s > 0:
         unseen = await_listings(call, requests, wish.wait_s)
@@ -105,10 +109,10 @@ def driver_log(
 def audit(
     call: Called,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-    branch: Annotated[str, Query()] = blueprints.MAIN,
+    branch: Annotated[str, Query()] = MAIN,
 ) -> Answer[AuditAnswer]:
     """Who changed what is wanted in a branch, or installation-wide; the last changes first."""
-    return answer(tasks.audit(call.context, branch_of(branch), limit))
+    return answer(tasks.audit(call.context, branch_of(call, branch), limit))
 
 
 def _each(

@@ -20,13 +20,18 @@ from controlplane.core.blueprint.shared import (
 )
 
 PATH = Key(
-    "path", Text((checks.path, checks.no_glob, checks.no_system_place)), "", "Folder of the table.", is_required=True
+    "path",
+    Text((checks.path, checks.no_glob, checks.no_system_place)),
+    "",
+    "Folder of the table.",
+    is_required=True,
+    example="/data/events",
 )
 VERSION: Key[int | None] = Key(
-    "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed."
+    "version", Whole(0, 2**53), None, "The one version to read. Else the newest, whenever it is listed.", example=12
 )
 # Who removes files from a table does so on purpose, and rewriting all of them is ordinary.
-MAX = Key("max", Share(), 1.0, "Share of the files that a listing may lose without confirmation.")
+MAX = Key("max", Share(), 1.0, "Share of the files that a listing may lose without confirmation.", example=0.9)
 DELETES = Key("deletes", Nested(Section((MAX,)), lambda f, _: f[MAX]), 1.0, "When a loss of files is held back.")
 
 

@@ -28,13 +28,27 @@ LONGEST_NAME = 200
 NO_TEXT = Passage("", TextPlace("", 0, 0, exact=False))
 NO_COLUMNS: tuple[str, ...] = ()
 
-NAME: Key[str | None] = Key("name", Text(), None, "What it is called in results; by default what it says.")
-CHECK = Key("check", SourceText("SQL"), NO_TEXT, "A condition on each row. It fails where it is false, not where NULL.")
-UNIQUE = Key("unique", ListOf(Text()), NO_COLUMNS, "Columns that no two rows have the same values in.")
-LEAST: Key[int | None] = Key("min", Whole(0, MOST_ROWS), None, "The least number of rows.")
-MOST: Key[int | None] = Key("max", Whole(0, MOST_ROWS), None, "The greatest number of rows.")
+NAME: Key[str | None] = Key(
+    "name", Text(), None, "What it is called in results; by default what it says.", example="known carrier"
+)
+CHECK = Key(
+    "check",
+    SourceText("SQL"),
+    NO_TEXT,
+    "A condition on each row. It fails where it is false, not where NULL.",
+    example="carrier IS NOT NULL",
+)
+UNIQUE = Key(
+    "unique",
+    ListOf(Text()),
+    NO_COLUMNS,
+    "Columns that no two rows have the same values in.",
+    example=["year", "month", "carrier"],
+)
+LEAST: Key[int | None] = Key("min", Whole(0, MOST_ROWS), None, "The least number of rows.", example=1)
+MOST: Key[int | None] = Key("max", Whole(0, MOST_ROWS), None, "The greatest number of rows.", example=1000000)
 ON_FAIL = Key("on_fail", Choice(("fail", "warn", "drop", "quarantine")), "fail", "What a failure leads to.")
-THRESHOLD = Key("threshold", Share(), 0.0, "The share of rows that may fail.")
+THRESHOLD = Key("threshold", Share(), 0.0, "The share of rows that may fail.", example=0.01)
 
 
 def _bounds(fields: Fields, reading: Reading) -> tuple[int | None, int | None]:
@@ -115,4 +129,10 @@ class Expectations:
 
 
 NO_EXPECTATIONS: tuple[Expectation, ...] = ()
-EXPECT = Key("expect", Expectations(), NO_EXPECTATIONS, "What is expected of the dataset's rows.")
+EXPECT = Key(
+    "expect",
+    Expectations(),
+    NO_EXPECTATIONS,
+    "What is expected of the dataset's rows.",
+    example=[{"check": "carrier IS NOT NULL"}],
+)

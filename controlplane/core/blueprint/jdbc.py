@@ -69,15 +69,42 @@ class Bound:
 
 
 NAMED = Text((_not_empty,))
-URL = Key("url", Text((_url,)), "", "A JDBC URL, or secret://name/key.", is_required=True)
-OPTIONS = Key("options", Options(may_refer=True), NO_OPTIONS, "user, password, and options of Spark's JDBC reader.")
-TABLE: Key[str | None] = Key("table", NAMED, None, "The table, perhaps with its schema: public.orders")
+URL = Key(
+    "url",
+    Text((_url,)),
+    "",
+    "A JDBC URL, or secret://name/key.",
+    is_required=True,
+    example="jdbc:postgresql://host:5432/shop",
+)
+OPTIONS = Key(
+    "options",
+    Options(may_refer=True),
+    NO_OPTIONS,
+    "user, password, and options of Spark's JDBC reader.",
+    example={"user": "app", "password": "secret://shop/password"},
+)
+TABLE: Key[str | None] = Key(
+    "table", NAMED, None, "The table, perhaps with its schema: public.orders", example="public.orders"
+)
 
 # --- read ---------------------------------------------------------------------------------------
 
-QUERY: Key[str | None] = Key("query", NAMED, None, "A SELECT in the database's own SQL, in place of a table.")
-COLUMN = Key("column", NAMED, "", "The column by which rows are told apart.", is_required=True)
-BOUNDS = Key("bounds", ListOf(Bound()), NO_TEXTS, "Ascending values between slices. Without: a slice for each value.")
+QUERY: Key[str | None] = Key(
+    "query",
+    NAMED,
+    None,
+    "A SELECT in the database's own SQL, in place of a table.",
+    example="SELECT id, amount FROM orders",
+)
+COLUMN = Key("column", NAMED, "", "The column by which rows are told apart.", is_required=True, example="id")
+BOUNDS = Key(
+    "bounds",
+    ListOf(Bound()),
+    NO_TEXTS,
+    "Ascending values between slices. Without: a slice for each value.",
+    example=[10, 20],
+)
 FULL = Key("full", Flag(), True, "All rows are one partition.")
 NOTHING: Settings = ()
 INCREMENTAL = Key(
@@ -143,9 +170,9 @@ READ = Nested(
 
 # --- write --------------------------------------------------------------------------------------
 
-TO_TABLE = Key("table", NAMED, "", "The table to write to: public.daily", is_required=True)
+TO_TABLE = Key("table", NAMED, "", "The table to write to: public.daily", is_required=True, example="public.orders")
 MODE = Key("mode", Choice(("replace", "upsert")), "replace", "Whether rows of a partition are replaced or merged.")
-KEY = Key("key", ListOf(NAMED), NO_TEXTS, "Columns that name a row, for upsert.")
+KEY = Key("key", ListOf(NAMED), NO_TEXTS, "Columns that name a row, for upsert.", example=["day", "carrier"])
 LAYOUT = Key(
     "schema_change",
     Choice(("fail", "alter", "recreate")),

@@ -36,6 +36,7 @@ SERVERS = Key(
     "",
     "Where to ask first: host:port,host:port",
     is_required=True,
+    example="broker-1:9092,broker-2:9092",
 )
 TOPIC = Key(
     "topic",
@@ -43,6 +44,7 @@ TOPIC = Key(
     "",
     "The topic to read.",
     is_required=True,
+    example="orders",
 )
 FORMAT = Key(
     "format",
@@ -55,21 +57,40 @@ REGISTRY: Key[str | None] = Key(
     Text((checks.matching(r"https?://[^\s?#]+", "http://host:port of a schema registry"),)),
     None,
     "Where schemas of avro are: http://host:port",
+    example="http://registry:8081",
 )
 SUBJECT: Key[str | None] = Key(
-    "subject", Text((checks.matching(r"\S+", "the name of a subject"),)), None, "Under which name. Else <topic>-value."
+    "subject",
+    Text((checks.matching(r"\S+", "the name of a subject"),)),
+    None,
+    "Under which name. Else <topic>-value.",
+    example="orders-value",
 )
 SLICE = Key(
     "slice", Whole(1, 100_000_000), 500_000, "Offsets of one of the topic's partitions in one of the dataset's."
 )
 CLIENT = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "ssl.ca.location")
 TO_REGISTRY = ("registry.username", "registry.password", "registry.ca.location")
-OPTIONS = Key("options", Options(may_refer=True), NO_OPTIONS, f"How clients log in: {', '.join(CLIENT)}.")
+OPTIONS = Key(
+    "options",
+    Options(may_refer=True),
+    NO_OPTIONS,
+    f"How clients log in: {', '.join(CLIENT)}.",
+    example={"sasl.username": "app", "sasl.password": "secret://kafka/password"},
+)
 READ_OPTIONS = Key(
-    "options", Options(may_refer=True), NO_OPTIONS, f"How clients log in: {', '.join((*CLIENT, *TO_REGISTRY))}."
+    "options",
+    Options(may_refer=True),
+    NO_OPTIONS,
+    f"How clients log in: {', '.join((*CLIENT, *TO_REGISTRY))}.",
+    example={"sasl.username": "app", "sasl.password": "secret://kafka/password"},
 )
 REFRESH: Key[float | None] = Key(
-    "refresh", Refresh(CONTINUOUS_S), 60.0, "How often to look: continuous, a duration such as 30s, or manual."
+    "refresh",
+    Refresh(CONTINUOUS_S),
+    60.0,
+    "How often to look: continuous, a duration such as 30s, or manual.",
+    example="30s",
 )
 
 
@@ -169,11 +190,23 @@ TO_TOPIC = Key(
     "",
     "The topic to write to. It is made if there is none.",
     is_required=True,
+    example="orders",
 )
 TO_FORMAT = Key("format", Choice(("json",), ("avro", "raw")), "json", "What keys and values are: json.")
-KEY = Key("key", ListOf(Text()), NO_COLUMNS, "Columns that name a row: the key of its message.", is_required=True)
+KEY = Key(
+    "key",
+    ListOf(Text()),
+    NO_COLUMNS,
+    "Columns that name a row: the key of its message.",
+    is_required=True,
+    example=["day", "carrier"],
+)
 PARTITIONS: Key[int | None] = Key(
-    "partitions", Whole(1, 10_000), None, "Of a topic that has to be made. Else as many as the server gives it."
+    "partitions",
+    Whole(1, 10_000),
+    None,
+    "Of a topic that has to be made. Else as many as the server gives it.",
+    example=12,
 )
 
 

@@ -13,7 +13,7 @@ from controlplane.core.blueprint.model import KeyColumn
 from controlplane.core.blueprint.nodes import Entries, Items, Node
 from controlplane.core.blueprint.problems import shown
 
-GRANULES = ("hour", "day", "month", "year")
+GRANULES = ("hour", "day", "week", "month", "quarter", "year")
 MOST_BUCKETS = 100_000
 NO_KEY: tuple[KeyColumn, ...] = ()
 _UNIT = f"({'|'.join(GRANULES)}|bucket [1-9][0-9]{{0,5}})"

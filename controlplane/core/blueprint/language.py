@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from controlplane.core.blueprint import checks
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.examples import TESTS
 from controlplane.core.blueprint.expectations import EXPECT
 from controlplane.core.blueprint.kinds import (
     Choice,
@@ -26,6 +27,7 @@ from controlplane.core.blueprint.kinds import (
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.nodes import Entries, Node, Scalar, holds_broken
+from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.sections import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared import (
@@ -56,6 +58,7 @@ PATH = Key(
     "",
     "Path or URI with a glob: data/*.csv",
     is_required=True,
+    example="data/flights/*.csv",
 )
 FORMAT = Key(
     "format",
@@ -65,9 +68,15 @@ FORMAT = Key(
     is_required=True,
 )
 PARTITION: Key[str | None] = Key(
-    "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv"
+    "partition", Text((checks.partition,)), None, "Which part of a name is the key: {month}.csv", example="{month}.csv"
 )
-METADATA = Key("metadata", ListOf(Choice(("name", "modified"))), NO_TEXTS, "Columns to add about the source object.")
+METADATA = Key(
+    "metadata",
+    ListOf(Choice(("name", "modified"))),
+    NO_TEXTS,
+    "Columns to add about the source object.",
+    example=["name"],
+)
 READ_KEYS = (
     READ_CONNECTOR,
     PATH,
@@ -111,6 +120,7 @@ TO_PATH = Key(
     "",
     "Folder to write to.",
     is_required=True,
+    example="out/delays",
 )
 TO_FORMAT = Key("format", Choice(("csv", "json", "parquet")), "csv", "Format of the files.", is_required=True)
 WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_PATH, TO_FORMAT, OPTIONS, STORAGE)
@@ -128,12 +138,20 @@ DAYS = Key("days", Whole(0, 36_500), 30, "Days for which old generations are kep
 
 READ_SECTIONS = by_connector(READS, READ_KEYS, _read)
 WRITE_SECTIONS = by_connector(WRITES, WRITE_KEYS, _write)
-READ: Key[Read | None] = Key("read", READ_SECTIONS, None, "A source.")
+READ: Key[Read | None] = Key(
+    "read", READ_SECTIONS, None, "A source.", example={"connector": "files", "path": "data/*.csv", "format": "csv"}
+)
 TRANSFORM_KEY = Key("transform", TRANSFORM, None, "A dataset computed from others.")
-WRITE: Key[Write | None] = Key("write", WRITE_SECTIONS, None, "A copy.")
-COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
-OWNER = Key("owner", ANY, "", "Who answers for it.")
-TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.")
+WRITE: Key[Write | None] = Key(
+    "write",
+    WRITE_SECTIONS,
+    None,
+    "A copy.",
+    example={"connector": "files", "from": "delays", "path": "out", "format": "csv"},
+)
+COMPONENT_DESCRIPTION = Key("description", ANY, "", "What it is, in words.", example="Flights out of New York")
+OWNER = Key("owner", ANY, "", "Who answers for it.", example="team-revenue")
+TAGS = Key("tags", ListOf(ANY), NO_TEXTS, "Words to find it by.", example=["finance", "daily"])
 PAUSED = Key("paused", Flag(), False, "Whether no new work is started.")
 PRIORITY = Key("priority", Whole(-1000, 1000), 0, "Work of higher priority is started first.")
 RETENTION = Key(
@@ -143,7 +161,9 @@ RETENTION = Key(
     "Which old generations are kept: whichever of the two keeps more.",
 )
 RESOURCES = Key("resources", Choice(("small", "standard", "large")), "standard", "How large a Spark task may be.")
-SORT_BY = Key("sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.")
+SORT_BY = Key(
+    "sort_by", ListOf(ANY), NO_TEXTS, "Columns by which rows are sorted within fragments.", example=["day", "carrier"]
+)
 PUBLISH = Key("publish", Choice(("whole",), ("progressive",)), "whole", "When readers see new partitions.")
 COMPONENT = Section(
     (
@@ -162,6 +182,7 @@ COMPONENT = Section(
         VOLATILE,
         PIN,
         SORT_BY,
+        TESTS,
     ),
     one_of=("read", "transform", "write"),
 )
@@ -181,6 +202,9 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
     for sort in fields.given((SORT_BY,)) if isinstance(body, Write) else ():
         message = "a write component has no fragments whose rows could be sorted"
         reading.problems.add(sort.place, "conflicting-keys", message, "sort the dataset that is written")
+    for tests in fields.given((TESTS,)) if isinstance(body, Read | Write) else ():
+        message = "only transforms have tests"
+        reading.problems.add(tests.place, "conflicting-keys", message, "test the transform that reads this dataset")
     return Component(
         name=key.text,
         place=key.place,
@@ -197,6 +221,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         pin=fields[PIN],
         sort_by=fields[SORT_BY],
         sort_places=fields.item_places(SORT_BY),
+        tests=fields[TESTS],
         use=reading.uses.get(key.text),
     )
 
@@ -262,10 +287,10 @@ def _report_clashes(keys: list[Scalar], reading: Reading) -> None:
 ANSI = Key("ansi", Flag(), True, "Whether bad casts and overflows are errors.")
 CASE_SENSITIVE = Key("case_sensitive", Flag(), False, "Whether column names are told apart by case.")
 
-DATAFLOW = Key("dataflow", NAME, "", "The dataflow's name.", is_required=True)
-DESCRIPTION = Key("description", ANY, "", "What it is, in words.")
+DATAFLOW = Key("dataflow", NAME, "", "The dataflow's name.", is_required=True, example="flights")
+DESCRIPTION = Key("description", ANY, "", "What it is, in words.", example="Flights out of New York")
 ZONE = Text((checks.matching(checks.TIMEZONE, "a time zone such as UTC or Europe/Berlin"),), f"^({checks.TIMEZONE})$")
-TIMEZONE = Key("timezone", ZONE, "UTC", "Time zone of Spark's sessions.")
+TIMEZONE = Key("timezone", ZONE, "UTC", "Time zone of Spark's sessions.", example="Europe/Berlin")
 SPARK = Key(
     "spark",
     Nested(Section((ANSI, CASE_SENSITIVE)), lambda f, _: SparkSettings(f[ANSI], f[CASE_SENSITIVE])),
@@ -273,5 +298,12 @@ SPARK = Key(
     "Spark settings that belong to the logic.",
 )
 NO_COMPONENTS = DeclaredComponents((), frozenset())
-COMPONENTS = Key("components", Components(), NO_COMPONENTS, "Reads, transforms and writes by name.", is_required=True)
-BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, COMPONENTS))
+COMPONENTS = Key(
+    "components",
+    Components(),
+    NO_COMPONENTS,
+    "Reads, transforms and writes by name.",
+    is_required=True,
+    example={"delays": {"transform": {"sql": "SELECT 1 AS n"}}},
+)
+BLUEPRINT = Section((DATAFLOW, DESCRIPTION, TIMEZONE, SPARK, *SHARED, NOTIFY, COMPONENTS))

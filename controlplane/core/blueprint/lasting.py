@@ -43,7 +43,13 @@ def _logic_id(text: str) -> Fault | None:
 
 
 VOLATILE = Key("volatile", Lifetime(), "", "Results are frozen and shared with nobody; or made anew each day or hour.")
-PIN = Key("pin", Text((_logic_id,), f"^{DIGEST}$", "a logic id"), "", "A logic id to keep although the code changes.")
+PIN = Key(
+    "pin",
+    Text((_logic_id,), f"^{DIGEST}$", "a logic id"),
+    "",
+    "A logic id to keep although the code changes.",
+    example="5b1f0c" + "0" * 58,
+)
 
 
 def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:

@@ -6,10 +6,14 @@ Does not belong here: YAML, checks, and anything that is found out by looking at
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from controlplane.core.model.alerts import Channel
 from controlplane.core.model.tasks import Size
 from dataplane.contract.jobs import Mode, OnBadRecord
+
+if TYPE_CHECKING:
+    from controlplane.core.blueprint.example_model import Example
 
 ParamValue: TypeAlias = str | int | float | bool | None
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]  # a connector's own keys, sorted by name
@@ -102,7 +106,7 @@ class KeyColumn:
     """One part of an output's partition key: the values of a column, granules of its time, or hash buckets of it."""
 
     column: str
-    granule: str = ""  # hour | day | month | year
+    granule: str = ""  # hour | day | week | month | quarter | year
     buckets: int = 0
     place: Position | None = field(default=None, compare=False)
 
@@ -228,6 +232,7 @@ class Component:
     pin: str = ""  # a logic id
     sort_by: tuple[str, ...] = ()
     sort_places: tuple[Position, ...] = field(default=(), compare=False)
+    tests: tuple[Example, ...] = ()
     use: Use | None = field(default=None, compare=False)
 
     @property
@@ -245,3 +250,4 @@ class Blueprint:
     spark: SparkSettings
     components: tuple[Component, ...]
     file: str
+    notify: tuple[Channel, ...] = ()

@@ -16,6 +16,7 @@ from controlplane.core.blueprint.kinds import Reading
 from controlplane.core.blueprint.language import BLUEPRINT, COMPONENTS, DATAFLOW, DESCRIPTION, SPARK, TIMEZONE
 from controlplane.core.blueprint.model import Blueprint, Position
 from controlplane.core.blueprint.nodes import Entries, Items, Node, Scalar, YamlDocument
+from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.sections import Fields
 from controlplane.core.errors import InvalidBlueprint, Problem
@@ -66,6 +67,7 @@ def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
         spark=fields[SPARK],
         components=fields[COMPONENTS].components,
         file=file,
+        notify=fields[NOTIFY],
     )
     return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.found)
 

@@ -16,7 +16,13 @@ from controlplane.core.blueprint.shared import DELETES, READ_CONNECTOR, REFRESH,
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, PARAMS, main_module
 from controlplane.core.python import code
 
-PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with list(context) and read(context, object).")
+PYTHON = Key(
+    "python",
+    SourceText("Python"),
+    NO_CODE,
+    "A module with list(context) and read(context, object).",
+    example="def list(context): ...",
+)
 ENTRYPOINTS = ("list", "read")
 _FUNCTIONS = "a Python source has def list(context) and def read(context, object)"
 

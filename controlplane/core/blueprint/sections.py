@@ -14,6 +14,9 @@ from controlplane.core.blueprint.kinds import JsonSchema, Kind, Reading, entries
 from controlplane.core.blueprint.model import Position
 from controlplane.core.blueprint.nodes import BrokenNode, Entries, Items, Node, Scalar
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.model.json_values import JsonValue
+
+FIRST = "0.1"  # the first version of the language
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -21,13 +24,36 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T_co]):
-    """One key of a section. `default` is its value where it is absent."""
+    """One key of a section. `default` is its value where it is absent.
+
+    `example`: a value as JSON, where the kind of value suggests none. `written`: the default as a blueprint would have
+    it, where that differs. `since`: the version that brought the key.
+    """
 
     name: str
     kind: Kind[T_co]
     default: T_co
     doc: str = ""
     is_required: bool = False
+    example: JsonValue = None
+    written: str = ""
+    since: str = FIRST
+
+    def schema(self) -> JsonSchema:
+        found = self.kind.schema()
+        if self.doc:
+            found["description"] = self.doc
+        if self._has_plain_default(found):
+            found["default"] = self.written or self.default
+        if self.example is not None:
+            found["examples"] = [self.example]
+        if self.since != FIRST:
+            found["x-since"] = self.since
+        return found
+
+    def _has_plain_default(self, schema: JsonSchema) -> bool:
+        is_plain = isinstance(self.default, bool | int | float | str) and self.default != ""
+        return is_plain and not self.is_required and schema.get("type") != "object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +120,7 @@ class Section:
             reading.problems.add(extra.place, "conflicting-keys", message, f"give exactly one of {names}")
 
     def schema(self) -> JsonSchema:
-        properties = {k.name: {**k.kind.schema(), **({"description": k.doc} if k.doc else {})} for k in self.keys}
+        properties = {key.name: key.schema() for key in self.keys}
         found: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
         if required := [k.name for k in self.keys if k.is_required]:
             found["required"] = required

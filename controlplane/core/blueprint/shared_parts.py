@@ -39,8 +39,32 @@ def _open(*keys: str) -> JsonSchema:
 
 
 _TEMPLATE: JsonSchema = {"type": "object", "properties": {"params": PARAMS}}
-DEFAULTS = Key("defaults", _Expanded(_open(*defaults.KEYS, *defaults.BODIES)), None, "What components have by default.")
-TEMPLATES = Key("templates", _Expanded(_by_name(_TEMPLATE)), None, "Components with parameters, by name.")
-CONNECTIONS = Key("connections", _Expanded(_by_name(_open(*connections.KEYS))), None, "Connections by name.")
-SCHEMAS = Key("schemas", _Expanded(_by_name({"type": "string"})), None, "Columns as DDL, by name.")
+DEFAULTS = Key(
+    "defaults",
+    _Expanded(_open(*defaults.KEYS, *defaults.BODIES)),
+    None,
+    "What components have by default.",
+    example={"owner": "team-revenue"},
+)
+TEMPLATES = Key(
+    "templates",
+    _Expanded(_by_name(_TEMPLATE)),
+    None,
+    "Components with parameters, by name.",
+    example={"table": {"params": {"name": None}}},
+)
+CONNECTIONS = Key(
+    "connections",
+    _Expanded(_by_name(_open(*connections.KEYS))),
+    None,
+    "Connections by name.",
+    example={"shop": {"connector": "jdbc", "url": "secret://shop/url"}},
+)
+SCHEMAS = Key(
+    "schemas",
+    _Expanded(_by_name({"type": "string"})),
+    None,
+    "Columns as DDL, by name.",
+    example={"orders": "id BIGINT, amount DOUBLE"},
+)
 SHARED = (DEFAULTS, TEMPLATES, CONNECTIONS, SCHEMAS)

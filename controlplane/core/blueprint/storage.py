@@ -43,7 +43,11 @@ def _reference(text: str) -> Fault | None:
 
 
 REGEX: Key[str | None] = Key(
-    "regex", Text((_regex,)), None, "Only files whose whole name below the fixed folder of the path it matches."
+    "regex",
+    Text((_regex,)),
+    None,
+    "Only files whose whole name below the fixed folder of the path it matches.",
+    example="2[0-9]{3}-[0-9]{2}[.]csv",
 )
 _SECRET = Text((_reference,))
 ENDPOINT: Key[str | None] = Key(
@@ -51,13 +55,20 @@ ENDPOINT: Key[str | None] = Key(
     Text((matching(r"https?://[^\s/?#@]+/?", "an address such as https://host:9000"),)),
     None,
     "Another server than the provider's own: https://host:9000",
+    example="https://minio.example:9000",
 )
 REGION: Key[str | None] = Key(
-    "region", Text((matching(r"[a-z0-9-]{1,50}", "the name of a region"),)), None, "Region of the bucket."
+    "region",
+    Text((matching(r"[a-z0-9-]{1,50}", "the name of a region"),)),
+    None,
+    "Region of the bucket.",
+    example="eu-central-1",
 )
-ACCESS_KEY: Key[str | None] = Key("access_key_id", _SECRET, None, "secret://name/key")
-SECRET_KEY: Key[str | None] = Key("secret_access_key", _SECRET, None, "secret://name/key")
-TOKEN: Key[str | None] = Key("session_token", _SECRET, None, "secret://name/key, for credentials that end.")
+ACCESS_KEY: Key[str | None] = Key("access_key_id", _SECRET, None, "secret://name/key", example="secret://shop/id")
+SECRET_KEY: Key[str | None] = Key("secret_access_key", _SECRET, None, "secret://name/key", example="secret://shop/key")
+TOKEN: Key[str | None] = Key(
+    "session_token", _SECRET, None, "secret://name/key, for credentials that end.", example="secret://shop/session"
+)
 
 
 def _storage(fields: Fields, reading: Reading) -> Settings:
@@ -81,7 +92,9 @@ STORAGE: Key[Settings] = Key(
 
 GROUP_BYTES = 64 << 20
 BY = Key("by", Choice(("folder", "size")), "", "folder, or size: one after the other until they come to bytes.")
-BYTES: Key[int | None] = Key("bytes", Whole(1, 1 << 40), None, "What a group by size comes to, about; 64 MiB.")
+BYTES: Key[int | None] = Key(
+    "bytes", Whole(1, 1 << 40), None, "What a group by size comes to, about; 64 MiB.", example=67108864
+)
 
 
 def _group(fields: Fields, reading: Reading) -> Settings:

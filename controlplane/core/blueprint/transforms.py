@@ -68,7 +68,9 @@ class Inputs:
 
 MODES: tuple[Mode, ...] = ("each", "all", "by", folds.PREVIOUS)
 MODE: Key[Mode | None] = Key("mode", Choice(MODES), None, "What a task reads of this input.")
-INPUT_FROM: Key[str | None] = Key("from", INPUT_DATASET, None, "The dataset, where it has another name.")
+INPUT_FROM: Key[str | None] = Key(
+    "from", INPUT_DATASET, None, "The dataset, where it has another name.", example="delays"
+)
 INPUT = Section((INPUT_FROM, MODE), later=("by",))
 
 
@@ -110,16 +112,58 @@ NO_PARAMS: tuple[tuple[str, ParamValue], ...] = ()
 NO_REQUIREMENTS: tuple[str, ...] = ()
 
 
-SQL = Key("sql", SourceText("SQL"), NO_CODE, "One SELECT.")
-PYTHON = Key("python", SourceText("Python"), NO_CODE, "A module with the function to call.")
-FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the blueprint.")
-MODULES = Key("modules", ListOf(ModuleFile()), NO_MODULES, "More Python files that the code imports.")
-ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.")
-REQUIREMENTS = Key("requirements", Requirements(), NO_REQUIREMENTS, "Packages that the code needs: name==version.")
-PARAMS = Key("params", Params(PARAMETER), NO_PARAMS, "Constants: :name in SQL, the dictionary `params` in Python.")
-INPUTS = Key("inputs", Inputs(), NO_INPUTS, "What a task reads of each input: each, by or all; of self: previous.")
-PARTITION_BY = Key("partition_by", KeyColumns(), NO_KEY, "What the output's partition keys are made of.")
-SCHEMA = Key("schema", Columns(), "", "Columns of the result, where it reads its own partition before.")
+SQL = Key("sql", SourceText("SQL"), NO_CODE, "One SELECT.", example="SELECT * FROM flights")
+PYTHON = Key(
+    "python",
+    SourceText("Python"),
+    NO_CODE,
+    "A module with the function to call.",
+    example="def transform(delays): return delays",
+)
+FILE = Key("file", ModuleFile(), Module("", ""), "A Python file beside the blueprint.", example="transforms/scores.py")
+MODULES = Key(
+    "modules",
+    ListOf(ModuleFile()),
+    NO_MODULES,
+    "More Python files that the code imports.",
+    example=["transforms/lib.py"],
+)
+ENTRYPOINT = Key("entrypoint", PARAMETER, "transform", "The function to call.", example="scores")
+REQUIREMENTS = Key(
+    "requirements",
+    Requirements(),
+    NO_REQUIREMENTS,
+    "Packages that the code needs: name==version.",
+    example=["humanize==4.9.0"],
+)
+PARAMS = Key(
+    "params",
+    Params(PARAMETER),
+    NO_PARAMS,
+    "Constants: :name in SQL, the dictionary `params` in Python.",
+    example={"minimum": 0},
+)
+INPUTS = Key(
+    "inputs",
+    Inputs(),
+    NO_INPUTS,
+    "What a task reads of each input: each, by or all; of self: previous.",
+    example={"flights": "each", "airlines": "all"},
+)
+PARTITION_BY = Key(
+    "partition_by",
+    KeyColumns(),
+    NO_KEY,
+    "What the output's partition keys are made of.",
+    example=["carrier", {"day": "month"}],
+)
+SCHEMA = Key(
+    "schema",
+    Columns(),
+    "",
+    "Columns of the result, where it reads its own partition before.",
+    example="year INT, name STRING",
+)
 _PYTHON_ONLY = (MODULES, ENTRYPOINT, REQUIREMENTS)
 
 

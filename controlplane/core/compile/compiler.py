@@ -179,7 +179,7 @@ class _Step:
         source = next(iter(self.datasets.values()), None)
         if path is None or source is None:
             return None
-        return identity.sink(self.named, write, path, source, self.nodes.get(source))
+        return identity.sink(self.named, write, path, source, self.nodes)
 
     def _sql(self, body: SqlTransform) -> Transform | None:
         component, query = self.named.component, self.named.text.queries.get(self.named.component.name)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from controlplane.core.blueprint import KeyColumn, Read, Settings, Write
 from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Node, Transform
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectorSettings
 
@@ -52,6 +53,17 @@ def listing_id(read: Read, location: str) -> bytes:
 def key_columns(key: Sequence[KeyColumn]) -> tuple[str, ...]:
     """The columns of a key that is made of plain values; none where it is not."""
     return () if any(part.granule or part.buckets for part in key) else tuple(part.column for part in key)
+
+
+def is_keyed_by_columns(dataset: str, nodes: Mapping[str, Node]) -> bool:
+    """Whether the partitions of a dataset are named by plain values of columns, its own or those of what it follows."""
+    node = nodes.get(dataset)
+    if not isinstance(node, Transform):
+        return False
+    if node.key:
+        return bool(key_columns(node.key))
+    followed = [slot.dataset for slot in node.slots if slot.mode == "each"]
+    return bool(followed) and all(is_keyed_by_columns(name, nodes) for name in followed)
 
 
 def target_id(namespace: str, dataset: str, uid: str, write: Write, path: str, keyed: Sequence[str]) -> bytes:

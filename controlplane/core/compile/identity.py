@@ -77,8 +77,9 @@ def source(named: Named, read: Read, location: str, declared: Schema | None, che
     )
 
 
-def sink(named: Named, write: Write, path: str, source: str, maker: Node | None) -> Sink:
-    """`maker` makes the dataset `source`; None where that could not be compiled."""
+def sink(named: Named, write: Write, path: str, source: str, nodes: Mapping[str, Node]) -> Sink:
+    """`nodes` holds the dataset `source` and what it reads, unless these could not be compiled."""
+    maker = nodes.get(source)
     keyed = connectors.key_columns(maker.key) if isinstance(maker, Transform) else ()
     return Sink(
         dataset=named.dataset,
@@ -90,6 +91,7 @@ def sink(named: Named, write: Write, path: str, source: str, maker: Node | None)
         path=path,
         identity=connectors.target_id(named.namespace, named.dataset, named.uid, write, path, keyed),
         keyed=keyed,
+        by_columns=connectors.is_keyed_by_columns(source, nodes),
     )
 
 

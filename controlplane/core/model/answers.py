@@ -195,8 +195,29 @@ class SourceChange(TypedDict):
     problem: str | None
 
 
+class DatasetBasis(TypedDict):
+    """Where a dataset stood: zeros and no root where it had not been made. `commit` counts its states."""
+
+    generation: int
+    commit: int
+    root: str | None
+
+
+class PlanBasis(TypedDict):
+    """What a plan rests on, for `POST .../plan` to carry out just that: digests of the blueprints and of the work
+    on each dataset, revisions (0: none), roots of listings, and where datasets stood."""
+
+    dataflows: list[str]
+    blueprints: str
+    revisions: dict[str, int]
+    sources: dict[str, str | None]
+    datasets: dict[str, DatasetBasis]
+    work: dict[str, str]
+
+
 class PlanAnswer(TypedDict):
-    """What would run now. `certain` and `possible` count tasks. `sources` stand on the first page.
+    """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
+    to what was applied have no basis.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
     """
@@ -212,6 +233,7 @@ class PlanAnswer(TypedDict):
     changes: list[ComponentChange]
     breaks: list[PlanBreak]
     notices: list[ProblemDetail]
+    basis: NotRequired[PlanBasis]
     next: str | None
 
 
@@ -254,7 +276,8 @@ class DatasetTimes(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
-    `listing` are there for sources, `times` where it was asked for."""
+    `listing` are there for sources, `times` where it was asked for. `wider`: where an inferred schema is wider than the
+    source objects, in sentences."""
 
     name: str
     state: State
@@ -269,6 +292,7 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    wider: NotRequired[list[str]]
     times: NotRequired[DatasetTimes]
 
 
@@ -489,6 +513,79 @@ class TasksAnswer(TypedDict):
     next: str | None
 
 
+# --- branches ---------------------------------------------------------------------------------------
+
+
+class BranchAnswer(TypedDict):
+    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own."""
+
+    name: str
+    source: str
+    created_at: str
+    actor: str
+    expires_at: str | None
+    protected: bool
+    dataflows: list[str]
+    datasets: int
+
+
+class BranchesAnswer(TypedDict):
+    """All branches beside main, in order of their names."""
+
+    items: list[BranchAnswer]
+    next: None
+
+
+class DropBranchAnswer(TypedDict):
+    """The branch that was ended."""
+
+    deleted: str
+
+
+class MergeAnswer(TypedDict):
+    """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that ended, components that
+    were taken, and what is to be done there afterwards. `tasks`: what has to be computed; `adopted`: what has not."""
+
+    source: str
+    into: str
+    dry_run: bool
+    revisions: dict[str, int]
+    ended: list[str]
+    taken: list[str]
+    plan: PlanAnswer
+
+
+class DatasetDifference(TypedDict):
+    """How one dataset differs between two branches. Partitions and rows count from the first to the second."""
+
+    dataset: str
+    state: Literal["added", "removed", "changed", "equal"]
+    added: int
+    removed: int
+    changed: int
+    rows: int
+    partitions: list[str]
+
+
+class ComponentDifference(TypedDict):
+    """How the text of one component differs between two branches. `component` is empty for the text around them."""
+
+    dataflow: str
+    component: str
+    state: Literal["added", "removed", "changed"]
+    diff: list[str]
+
+
+class BranchDifference(TypedDict):
+    """How two branches differ. `shared` counts the datasets that both have from main."""
+
+    one: str
+    other: str
+    components: list[ComponentDifference]
+    datasets: list[DatasetDifference]
+    shared: int
+
+
 # --- dataflows --------------------------------------------------------------------------------------
 
 
@@ -541,6 +638,22 @@ class ConnectionsAnswer(TypedDict):
     items: list[ConnectionEntry]
 
 
+class NotifyEntry(TypedDict):
+    """A channel that was sent a test message. `dataflow`: None for the installation's. No `error`: it took it."""
+
+    dataflow: str | None
+    to: str
+    place: str
+    error: ConnectionFault | None
+
+
+class NotifyAnswer(TypedDict):
+    """What came of a test message to each channel."""
+
+    sent: bool
+    items: list[NotifyEntry]
+
+
 class DataflowEntry(TypedDict):
     """A declared dataflow, and who applied its revision."""
 
@@ -578,13 +691,14 @@ class DeleteAnswer(TypedDict):
 
 
 class RefreshAnswer(TypedDict):
-    """How many listings were asked for, of which sources, and which datasets are computed again. `changes`: what was
-    found, where the request waited for it."""
+    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
 
     target: str | None
     listings: int
     sources: list[str]
     forced: list[str]
+    schemas: list[str]
     changes: NotRequired[list[SourceChange]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PAUSES, FORCED = "pauses:", "forced:"
+PAUSES, FORCED, BRANCHES = "pauses:", "forced:", "branches:"
 _FLOW, _LISTING = "flow:", "listing:"
 
 

@@ -15,6 +15,7 @@ from dataplane.contract.jobs import (
     IndexJob,
     InferJob,
     ListJob,
+    NotifyJob,
     PackJob,
     ParseJob,
     PythonLogic,
@@ -43,6 +44,7 @@ StoredTransformJob: TypeAlias = StoredSqlJob | StoredPythonJob
 StoredJob: TypeAlias = (
     ListJob
     | ConnectJob
+    | NotifyJob
     | WriteJob
     | InferJob
     | ParseJob
@@ -59,7 +61,7 @@ StoredJob: TypeAlias = (
 
 @final
 class NoSpec(TypedDict):
-    """Of a task whose job says everything: analyse, connect, a check of a whole dataset. It is empty."""
+    """Of a task whose job says everything: analyse, connect, notify, a check of a whole dataset. It is empty."""
 
     nothing: NotRequired[None]  # never there; without it, mypy takes every other spec for one of these
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAIN = "main"
+from controlplane.core.model.revisions import MAIN
 
 
 def table_path(namespace: str, branch: str, dataset: str) -> str:

@@ -236,6 +236,8 @@ def _job(node: Sink, state: State) -> WriteJob:
     }
     if not connectors.is_files(node.write):
         job["keyed"] = list(node.keyed)
+    elif node.by_columns:
+        job["by_columns"] = True
     return job
 
 

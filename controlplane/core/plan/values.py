@@ -12,6 +12,7 @@ from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.memos import Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State, UnfinishedRun
@@ -77,7 +78,7 @@ class Commit:
     state: State
     entered: Mapping[str, bytes] | None
     adopted: int
-    pin: tuple[bytes, Schema] | None = None
+    pin: Pin | None = None
     build: bytes | None = None  # remember the root under this build key
     notes: Memos = field(default_factory=dict)  # memos: what its checks came to
 
@@ -189,7 +190,7 @@ class Snapshot(Protocol):
 
     def building(self, dataset: str) -> PartialState | None: ...
     def begun(self, dataset: str) -> UnfinishedRun | None: ...
-    def pinned(self, dataset: str) -> tuple[bytes, Schema] | None: ...
+    def pinned(self, dataset: str) -> Pin | None: ...
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]: ...
     def fragments(self, ids: Sequence[bytes]) -> Mapping[bytes, Fragment]: ...
     def remembered(

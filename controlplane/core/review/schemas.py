@@ -173,8 +173,8 @@ def _inferred(node: Transform, reads: Mapping[str, KnownSchema]) -> Schema | Non
 
 def _of_source(facts: KnownFacts, node: Source, state: State | None) -> KnownSchema:
     pinned = facts.pinned(node.maker)
-    if pinned is not None and pinned[0] == settings_id(node):
-        return KnownSchema(node.with_metadata(pinned[1]), "spark")
+    if pinned is not None and pinned.settings == settings_id(node):
+        return KnownSchema(node.with_metadata(pinned.schema), "spark")
     if node.declared is None:
         return KnownSchema(None, "unknown", "its columns are inferred from data when it is read")
     appended = _appended(node, facts.listing(node.listing), state)

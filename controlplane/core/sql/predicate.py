@@ -29,6 +29,11 @@ class Predicate:
         """Which of these columns it names; None: all of them, or it cannot be told."""
         return self._query.named_columns(names)
 
+    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
+        """As of a query, with places in the condition's own text."""
+        for name, line, column, is_all in self._query.mentioned_columns():
+            yield name, line - 1, column, is_all
+
     def place_of(self, name: str) -> tuple[int, int]:
         """Line and column of the first mention of a column, in the text of the condition."""
         wanted = name.casefold()
@@ -36,11 +41,6 @@ class Predicate:
             if lexeme.token.name.casefold() == wanted:
                 return line_column(self.text, lexeme.token.start)
         return 1, 1
-
-    def mentioned_columns(self) -> Iterator[tuple[str, int, int, bool]]:
-        """As of a query, with places in the condition's own text."""
-        for name, line, column, is_all in self._query.mentioned_columns():
-            yield name, line - 1, column, is_all
 
 
 def predicate(text: str) -> Predicate:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NoReturn
 
 from controlplane.core.blueprint import Draft
@@ -13,27 +14,32 @@ from controlplane.core.compile.names import references
 from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
-from controlplane.core.model import packs, revisions
-from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer
+from controlplane.core.examples.problems import problems as problems_of_tests
+from controlplane.core.model import packs
+from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import drafts, pins
+from controlplane.operations.desired import branches, drafts, pins
 from controlplane.operations.desired.drafts import Source as Source
-from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
-MAIN = revisions.MAIN
+NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def validate(sources: Sequence[Source]) -> Checked:
     """Of a set of blueprints that stands alone, without a store."""
     try:
-        return Checked(notices=notices(compiled(sources)))
+        desired = compiled(sources)
+        if wrong := problems_of_tests(desired):
+            return Checked(problems=wrong)
+        return Checked(notices=notices(desired))
     except InvalidBlueprint as e:
         return Checked(problems=e.problems)
 
@@ -77,13 +83,6 @@ def _revision(
     )
 
 
-def require_main(branch: str) -> None:
-    """Of what users ask for. Tables of other branches have no place of their own yet. Raises InvalidBlueprint."""
-    if branch != MAIN:
-        message = f"blueprints are applied to {MAIN}, later releases bring other branches than that"
-        raise InvalidBlueprint((Problem("", 0, 0, "not-supported", message, "leave the branch out"),))
-
-
 def apply(
     ctx: Context,
     branch: str,
@@ -100,33 +99,59 @@ def apply(
     """
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = _edit(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, found, sources)
         if dry_run:
             if expected is not None:
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            return edit.answer(plan, facts, unseen)
+            planned = edit.answer(plan, facts, unseen)
+            planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
+            return planned
     with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
-            edit = _edit(ctx, tx, branch, found, sources)
-        _commit(ctx, tx, edit, expected)
+            edit = edit_of(ctx, tx, branch, found, sources)
+        commit(ctx, tx, edit, expected)
     with ctx.looking(branch, edit.flows) as (plan, facts):
         answer = edit.answer(plan, facts, unseen)
     ctx.wake()
     return answer
 
 
+def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: PlanBasis) -> ApplyAnswer:
+    """Store the blueprints of a plan, if all that it rests on is still so: what runs then is just what was planned. Of
+    a plan of what is stored there is nothing to store. Raises PlanMoved, and as `apply`."""
+    found = drafts.read(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit_of(ctx, tx, branch, found, sources)  # compiled here, the transaction that writes need not
+    with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
+        edit = edit_of(ctx, tx, branch, found, sources)
+        flows = edit.flows or planned["dataflows"]
+        plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
+        plan_basis.check(planned, _basis(edit, sources, flows, plan, facts))
+        answer = edit.answer(plan, facts, source_changes.ALL_SEEN)
+        commit(ctx, tx, edit, expected=None)
+    ctx.wake()
+    return answer
+
+
+def _basis(edit: Edit, sources: Sequence[Source], flows: Sequence[str], plan: Plan, facts: StoreSnapshot) -> PlanBasis:
+    texts = [{"name": s.name, "text": s.text, "files": dict(s.files)} for s in sources]
+    return plan_basis.of_plan(plan, facts, edit.live, flows, texts)
+
+
 def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> list[nodes.Source]:
     """What these dataflows, as they would be, and their upstream read. Raises InvalidBlueprint."""
     found = drafts.read(sources)
     with ctx.store.read(ctx.namespace) as tx:
-        edit = _edit(ctx, tx, branch, found, sources)
+        edit = edit_of(ctx, tx, branch, found, sources)
     return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class Edit:
     """New revisions of some dataflows, and what is wanted with them, as compiled over what was live."""
 
     branch: str
@@ -146,15 +171,29 @@ class _Edit:
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
 
 
-def _edit(ctx: Context, tx: Tx, branch: str, found: Sequence[Draft], sources: Sequence[Source]) -> _Edit:
-    """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint."""
+def edit_of(
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    found: Sequence[Draft],
+    sources: Sequence[Source],
+    *,
+    uids: Mapping[str, Mapping[str, str]] = NO_UIDS,
+    without: Collection[str] = (),
+) -> Edit:
+    """Reads and compiles, so that the transaction that writes need not. Raises InvalidBlueprint.
+
+    `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit.
+    """
     live = tx.revisions(branch)
     if any(d.problems for d in found):
         _refuse(live, _looked_at(found, sources), found, ctx.namespace)
-    revisions = [_next(ctx, tx, branch, d, s, live) for d, s in zip(found, sources, strict=True)]
-    together = {**live, **{r.dataflow: r for r in revisions}}
+    revisions = [
+        _next(ctx, tx, branch, d, s, live, uids.get(d.dataflow, {})) for d, s in zip(found, sources, strict=True)
+    ]
+    together = {**{f: r for f, r in live.items() if f not in without}, **{r.dataflow: r for r in revisions}}
     proposed = _proposed(live, together, ctx.namespace, found)
-    return _Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
+    return Edit(branch, live, revisions, compile_live(live.values(), ctx.namespace), proposed)
 
 
 def _refuse(
@@ -167,7 +206,7 @@ def _refuse(
     raise InvalidBlueprint(tuple(sorted(p for d in found for p in d.problems)))
 
 
-def _commit(ctx: Context, tx: Tx, edit: _Edit, expected: int | None) -> None:
+def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None) -> None:
     """Raises InvalidBlueprint for pins, and StaleRevision."""
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     for revision in edit.revisions:
@@ -205,20 +244,28 @@ def _end_demands(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     tx.drop_begun(branch, ended)
 
 
-def _check_expected(edit: _Edit, expected: int) -> None:
+def _check_expected(edit: Edit, expected: int) -> None:
     for revision in edit.revisions:
         found = edit.live[revision.dataflow].number if revision.dataflow in edit.live else 0
         if found != expected:
             raise StaleRevision(revision.dataflow, expected, found)
 
 
-def _next(ctx: Context, tx: Tx, branch: str, found: Draft, source: Source, live: Mapping[str, Revision]) -> Revision:
-    """The revision that this text would be: the live one if nothing differs."""
+def _next(
+    ctx: Context,
+    tx: Tx,
+    branch: str,
+    found: Draft,
+    source: Source,
+    live: Mapping[str, Revision],
+    brought: Mapping[str, str],
+) -> Revision:
+    """The revision that this text would be: the live one if nothing differs. `brought`: uids that components have."""
     before = live.get(found.dataflow)
     if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
         return before
     components = found.blueprint.components if found.blueprint else ()
-    known = tx.known_uids(branch, found.dataflow)
+    known = {**brought, **tx.known_uids(branch, found.dataflow)}
     uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in components}
     number = tx.last_number(branch, found.dataflow) + 1
     return _revision(
@@ -311,6 +358,7 @@ def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
+        branches.require_editable(tx, branch)
         live = tx.revisions(branch)
         if name not in live:
             raise NotFound(f"there is no dataflow {name} in branch {branch}")

@@ -9,6 +9,7 @@ from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAns
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
+from controlplane.operations.desired import schema_pins
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listing_requests, listings
 from controlplane.operations.work.listing_requests import ListingRequests
@@ -18,15 +19,28 @@ BLUEPRINT = "paused: true in the blueprint"
 
 
 def refresh(
-    ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
+    ctx: Context,
+    branch: str,
+    target: str | None,
+    *,
+    accept_deletes: bool = False,
+    force: bool = False,
+    schema: bool = False,
 ) -> RefreshAnswer:
     """List the sources of the target, and of all that is upstream of it, again. `force`: make the target anew, too,
-    whatever is known of it."""
-    return ask_refresh(ctx, branch, target, accept_deletes=accept_deletes, force=force)[0]
+    whatever is known of it. `schema`: infer the columns of its sources anew. Raises NothingPinned."""
+    how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+    return ask_refresh(ctx, branch, target, **how)[0]
 
 
 def ask_refresh(
-    ctx: Context, branch: str, target: str | None, *, accept_deletes: bool = False, force: bool = False
+    ctx: Context,
+    branch: str,
+    target: str | None,
+    *,
+    accept_deletes: bool = False,
+    force: bool = False,
+    schema: bool = False,
 ) -> tuple[RefreshAnswer, ListingRequests]:
     """The same, with the listings that were asked for, for who waits for them."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -37,13 +51,16 @@ def ask_refresh(
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
-        _note(ctx, tx, branch, "refresh", target, {"accept_deletes": accept_deletes, "force": force})
+        schemas = schema_pins.take_back(tx, branch, nodes, chosen) if schema else []
+        how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+        _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()
     answer: RefreshAnswer = {
         "target": target,
         "listings": len({node.listing for node in reads}),
         "sources": sorted(node.dataset for node in reads),
         "forced": forced,
+        "schemas": schemas,
     }
     return answer, requests
 

@@ -154,7 +154,8 @@ def checks(ctx: Context, branch: str, name: str, generation: int | None = None) 
         number = generation if generation is not None else found.generation if found else 0
         if generation is not None and (found is None or not 0 < generation <= found.generation):
             raise NotFound(f"dataset {name} has no generation {generation}")
-        key = record_key(branch, name, number)
+        home = branch if found is None or found.branch == branch else state_of(tx, branch, name, number).branch
+        key = record_key(home, name, number)
         memos = tx.memos([key])
         record = results_in(memos[key]) if key in memos else {}
     is_rejected = decision.status == "failed" and bool(decision.checks)

@@ -23,6 +23,7 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.projections import Publication
@@ -31,7 +32,7 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import lateness, source_changes, views, work
+from controlplane.operations.inspect import lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -56,7 +57,9 @@ def plan(
     NotFound for one that is not declared."""
     with ctx.looking(branch, flows) as (plan, facts):
         _require_declared(facts.tx, branch, flows)
-        return views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
+        found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or ())
+        return found
 
 
 def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
@@ -138,8 +141,13 @@ def _listed(
     tx: Tx, facts: StoreSnapshot, decisions: Iterable[Decision], revisions: Mapping[str, Revision]
 ) -> dict[str, ListingLateness]:
     """How late the listings of sources are, by dataset."""
-    sources = [node for d in decisions if isinstance(node := facts.desired.nodes[d.dataset], Source)]
+    sources = _sources(facts, decisions)
     return lateness.of_sources(tx, facts.branch, sources, {name: r.at for name, r in revisions.items()})
+
+
+def _sources(facts: StoreSnapshot, decisions: Iterable[Decision]) -> list[Source]:
+    nodes = (facts.desired.nodes[d.dataset] for d in decisions)
+    return [node for node in nodes if isinstance(node, Source)]
 
 
 def _things(
@@ -148,7 +156,9 @@ def _things(
     decisions: Iterable[Decision],
     listed: Mapping[str, ListingLateness] = NOT_LISTED,
 ) -> Things:
+    decisions = list(decisions)
     publications = facts.tx.publications(facts.branch)
+    wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -163,6 +173,8 @@ def _things(
                 is_known = listing is not None and listing.error is None
                 shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
+            if decision.dataset in wider:
+                shown["wider"] = wider[decision.dataset]
             datasets.append(shown)
     return datasets, targets
 
@@ -217,6 +229,8 @@ def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decisio
 
 
 def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
+    if state is not None and state.branch != MAIN:
+        return decision  # what a branch has of its own is not published
     if decision.status != "up_to_date" or state is None or is_published(state, publication):
         return decision
     if publication is None or publication.error is None:

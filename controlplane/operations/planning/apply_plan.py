@@ -20,6 +20,7 @@ from controlplane.ports.store import Store, Tx
 from dataplane.contract.failpoints import failpoint
 
 AGAIN_S = 1.0
+BELOW_MAIN = -10_000  # added to the priority of what a branch asks for: less than any that a blueprint gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,13 @@ class PlanExecutor:
         *,
         since_trace: int = 0,
         troubles: Troubles | None = None,
+        priority: int = 0,
     ) -> None:
+        """`priority` is added to that of all tasks."""
         self._store, self._planner, self._namespace, self._branch = store, planner, namespace, branch
         self._since_trace = since_trace
         self._troubles = troubles or Troubles()
+        self._priority = priority
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
@@ -63,7 +67,7 @@ class PlanExecutor:
     def _pass(self) -> Pass:
         with self._planner.looking() as (plan, facts):
             held = self._held(plan, facts)
-            decided = [d for d in plan.decisions if d.dataset not in held]
+            decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
             steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
             demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
@@ -72,6 +76,10 @@ class PlanExecutor:
         changed = self._carry_out(carrying, todo) if todo else 0
         failing = self._held(plan, facts) if self._troubles.units else ()
         return Pass(plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing]))
+
+    def _ranked(self, decision: Decision) -> Decision:
+        """With the priority that this branch's work has."""
+        return _with_priority(decision, self._priority) if self._priority and _asks(decision) else decision
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
@@ -169,6 +177,21 @@ def _wanted(decision: Decision) -> tuple[tuple[Task, ...], Mapping[bytes, Stored
             assert_never(other)
 
 
+def _with_priority(decision: Decision, more: int) -> Decision:
+    """The same, with more (or less) priority for all its tasks."""
+    match decision.step:
+        case Compute() | RunChecks() | Sync() as step:
+            tasks = tuple(replace(task, priority=task.priority + more) for task in step.tasks)
+            return replace(decision, step=replace(step, tasks=tasks))
+        case Learn() as step:
+            task = replace(step.task, priority=step.task.priority + more)
+            return replace(decision, step=replace(step, task=task))
+        case Keep() | Commit():
+            return decision
+        case other:
+            assert_never(other)
+
+
 def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: StoreSnapshot) -> bool:
     """Whether carrying it out would change anything. A pass over a world at rest writes nothing."""
     tasks, _ = _wanted(decision)
@@ -234,7 +257,7 @@ def _carry_out(
             tx.drop_demands(facts.branch, decision.dataset)
             return 1
         case Commit() as step:
-            return _commit(tx, step, since_trace)
+            return _commit(tx, step, since_trace) if _has_pin_of(tx, step, facts) else 0
         case RunChecks(notes=notes):
             tx.put_memos(notes)
         case Sync(target=target) if target != facts.target(decision.dataset):
@@ -256,6 +279,14 @@ def _delayed(task: Task, demanded: Mapping[bytes, Demand], again: float) -> Task
     return replace(task, not_before=again) if is_over else task
 
 
+def _has_pin_of(tx: Tx, step: Commit, facts: StoreSnapshot) -> bool:
+    """Whether the pinned schema is as it was when the step was planned: an operator may have taken it back since."""
+    if step.pin is None:
+        return True
+    state = step.state
+    return tx.pinned_schemas(state.branch, [state.dataset]).get(state.dataset) == facts.pinned(state.dataset)
+
+
 def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     state = step.state
     try:
@@ -263,7 +294,7 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     except StaleState:
         return 0  # somebody else moved it: the next pass plans from there
     if step.pin is not None:
-        tx.pin_schema(state.branch, state.dataset, *step.pin)
+        tx.pin_schema(state.branch, state.dataset, step.pin)
     if step.build is not None:
         tx.put_build_trace(step.build, state.root, state.schema)
     tx.put_memos(step.notes)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, paused_by
 from controlplane.core.model import change_marks
+from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Decision, Plan, RunChecks, plan, salts
 from controlplane.core.tree import NodeCache
@@ -25,8 +26,8 @@ SWEEP_S = 300.0  # the longest time without a look at everything
 
 
 @dataclass(slots=True)
-class _Memory:
-    """All of it is true as of mark `seen`."""
+class Memory:
+    """What a planner knows. All of it is true as of mark `seen`."""
 
     seen: int = 0
     revisions: dict[str, Revision] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class _Memory:
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods that somebody has
+    branches: Mapping[str, Branch] = field(default_factory=dict)  # beside main; known to main's planner only
     periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)  # as it was when that was decided about
 
 
@@ -60,9 +62,10 @@ class Planner:
         self._store, self._namespace, self._branch = store, namespace, branch
         self._flows = None if flows is None else frozenset(flows)
         self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
-        self._cache = cache or NodeCache(CACHE_BYTES)
-        self._memory: _Memory | None = None
-        self._lock = threading.Lock()
+        self.cache = cache or NodeCache(CACHE_BYTES)
+        self._memory: Memory | None = None
+        self.only: frozenset[str] | None = None  # datasets that are carried out, where that is not all
+        self.lock = threading.Lock()
 
     def plan(self, flows: Iterable[str] | None = None) -> Plan:
         """What would run now, of these dataflows and their upstream (all by default)."""
@@ -72,8 +75,20 @@ class Planner:
     @contextmanager
     def looking(self, flows: Iterable[str] | None = None) -> Iterator[tuple[Plan, StoreSnapshot]]:
         """The plan and the facts that it rests on, while the snapshot is open."""
-        with self._lock, self._store.read(self._namespace) as tx:
+        with self.lock, self._store.read(self._namespace) as tx:
             yield self.look(tx, flows)
+
+    def carried_out(self, found: Plan) -> Sequence[Decision]:
+        """The decisions of a plan that are this planner's to have carried out."""
+        if self.only is None:
+            return found.decisions
+        return [decision for decision in found.decisions if decision.dataset in self.only]
+
+    @property
+    def branches(self) -> Mapping[str, Branch]:
+        """All beside main, as of the last look of main's planner."""
+        memory = self._memory
+        return {} if memory is None else memory.branches
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
@@ -82,19 +97,22 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             memory, stale = self._swept(tx)
         else:
-            stale = self._refreshed(tx, memory) | _turned(tx, memory)
+            stale = self._refreshed(tx, memory) | turned(tx, memory)
         desired = memory.desired
         assert desired is not None
-        facts = StoreSnapshot(tx, self._branch, desired, memory.known, self._cache)
+        facts = StoreSnapshot(tx, self._branch, desired, memory.known, self.cache)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
+        return self._scoped(memory, desired, flows), facts
+
+    def _scoped(self, memory: Memory, desired: Desired, flows: Iterable[str] | None) -> Plan:
         scope = self._scope(desired, flows)
         order = desired.order if scope is None else [d for d in desired.order if d in scope]
-        return Plan(tuple(memory.decisions[d] for d in order if d in memory.decisions)), facts
+        return Plan(tuple(memory.decisions[d] for d in order if d in memory.decisions))
 
     def forget(self) -> None:
         """Start from nothing the next time."""
-        with self._lock:
+        with self.lock:
             self._memory = None
 
     @property
@@ -114,19 +132,26 @@ class Planner:
 
     # --- what is known
 
-    def _swept(self, tx: Tx) -> tuple[_Memory, set[str]]:
+    def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         """Everything from nothing."""
         seen, _ = tx.marked(self._branch, 0)
-        memory = _Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
+        memory = Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = compile_live(memory.revisions.values(), self._namespace)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
+        memory.branches = tx.branches() if self._branch == MAIN else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
-        nodes = [memory.desired.nodes[d] for d in memory.desired.order]
-        memory.known.fetch(tx, self._branch, nodes, everything=True)
+        self._fetch(tx, memory, None)
         return memory, set(memory.desired.order)
 
-    def _refreshed(self, tx: Tx, memory: _Memory) -> set[str]:
+    def _fetch(self, tx: Tx, memory: Memory, datasets: Collection[str] | None) -> None:
+        """What the store says of these datasets now, or of all."""
+        desired = memory.desired
+        assert desired is not None
+        nodes = [desired.nodes[d] for d in (desired.order if datasets is None else sorted(datasets))]
+        memory.known.fetch(tx, self._branch, nodes, everything=datasets is None)
+
+    def _refreshed(self, tx: Tx, memory: Memory) -> set[str]:
         """Fetch what was marked since; the datasets to decide about again."""
         memory.seen, marked = tx.marked(self._branch, memory.seen)
         if not marked:
@@ -138,16 +163,18 @@ class Planner:
             memory.known.paused, before = tx.paused(self._branch), memory.known.paused
             moved = memory.known.paused ^ before
             stale |= {d for d in desired.order if paused_by(d) & moved}
+        if change_marks.BRANCHES in marked and self._branch == MAIN:
+            memory.branches = tx.branches()
         if change_marks.FORCED in marked:
             memory.known.forces = tx.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}
         if listings:
             stale |= {n.dataset for n in desired.nodes.values() if isinstance(n, Source) and n.listing in listings}
         stale |= marked & desired.nodes.keys()
-        memory.known.fetch(tx, self._branch, [desired.nodes[d] for d in sorted(stale)])
+        self._fetch(tx, memory, stale)
         return stale
 
-    def _recompiled(self, tx: Tx, memory: _Memory, flows: set[str]) -> set[str]:
+    def _recompiled(self, tx: Tx, memory: Memory, flows: set[str]) -> set[str]:
         """Datasets whose nodes are new or other than before."""
         if not flows:
             return set()
@@ -163,14 +190,18 @@ class Planner:
 
     # --- decisions
 
-    def _decide(self, memory: _Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
+    def _decided(self, desired: Desired) -> frozenset[str] | None:
+        """The datasets that are decided about here; None for all."""
+        return self._scope(desired, None)
+
+    def _decide(self, memory: Memory, desired: Desired, facts: StoreSnapshot, stale: set[str]) -> None:
         """Decide anew about what is stale, about commits that nobody has carried out, and all downstream of these."""
         waiting = {d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)}
         changed = stale | waiting
         if not changed:
             return
         changed |= desired.graph.downstream(changed)
-        scope = self._scope(desired, None)
+        scope = self._decided(desired)
         chosen = frozenset(changed if scope is None else changed & scope)
         known = {d: decision for d, decision in memory.decisions.items() if d not in chosen}
         found = plan(
@@ -188,7 +219,7 @@ class Planner:
         memory.decisions.update((decision.dataset, decision) for decision in found.decisions)
 
 
-def _turned(tx: Tx, memory: _Memory) -> set[str]:
+def turned(tx: Tx, memory: Memory) -> set[str]:
     """Datasets whose results are to be made anew because a day or an hour is over: nobody marks that."""
     assert memory.desired is not None
     if not memory.kinds:
@@ -210,17 +241,3 @@ def _is_same(before: Node | None, node: Node) -> bool:
     if isinstance(before, Sink) or isinstance(node, Sink):
         return True
     return before.lineage == node.lineage
-
-
-class Planners:
-    """One planner for each branch that somebody looks at, in a process that answers questions."""
-
-    def __init__(self) -> None:
-        self._planners: dict[tuple[str, str], Planner] = {}
-        self._lock = threading.Lock()
-
-    def of(self, store: Store, namespace: str, branch: str) -> Planner:
-        with self._lock:
-            if (namespace, branch) not in self._planners:
-                self._planners[namespace, branch] = Planner(store, namespace, branch)
-            return self._planners[namespace, branch]

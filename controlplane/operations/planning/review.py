@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 from controlplane.core.model.memos import Memo
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
 from controlplane.core.review import Review, Wish, review
 from controlplane.operations.context import Context
 from controlplane.ports.store import Tx
-from dataplane.contract.schemas import Schema
 
 DEMAND = "#review"  # behind the name of a dataset: no dataset has it, so that no plan follows from an answer
 
@@ -27,13 +27,13 @@ class StoredFacts:
 
     tx: Tx
     states: Mapping[str, State]
-    pins: Mapping[str, tuple[bytes, Schema]]
+    pins: Mapping[str, Pin]
     listings: Mapping[bytes, Listing]
 
     def state(self, dataset: str) -> State | None:
         return self.states.get(dataset)
 
-    def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
+    def pinned(self, dataset: str) -> Pin | None:
         return self.pins.get(dataset)
 
     def listing(self, id: bytes) -> Listing | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model.memos import Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -171,12 +172,12 @@ class Overlay:
 class Fetched:
     """What planning needs of every dataset in question, fetched once, in sets."""
 
-    states: dict[str, State] = field(default_factory=dict)
-    listings: dict[bytes, Listing] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
-    buildings: dict[str, PartialState] = field(default_factory=dict)
-    begun: dict[str, UnfinishedRun] = field(default_factory=dict)
-    pins: dict[str, tuple[bytes, Schema]] = field(default_factory=dict)
+    states: MutableMapping[str, State] = field(default_factory=dict)
+    listings: MutableMapping[bytes, Listing] = field(default_factory=dict)
+    targets: MutableMapping[str, Target] = field(default_factory=dict)
+    buildings: MutableMapping[str, PartialState] = field(default_factory=dict)
+    begun: MutableMapping[str, UnfinishedRun] = field(default_factory=dict)
+    pins: MutableMapping[str, Pin] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
 
@@ -195,8 +196,13 @@ class Fetched:
         if sinks := [n.dataset for n in nodes if isinstance(n, Sink)]:
             self._replace(self.targets, names, tx.targets(branch, None if everything else sinks))
 
+    def drop(self, dataset: str) -> None:
+        """Know nothing of it any more."""
+        for held in (self.states, self.targets, self.buildings, self.begun, self.pins):
+            held.pop(dataset, None)
+
     @staticmethod
-    def _replace(held: dict[str, T], names: Sequence[str] | None, found: Mapping[str, T]) -> None:
+    def _replace(held: MutableMapping[str, T], names: Sequence[str] | None, found: Mapping[str, T]) -> None:
         for name in list(held) if names is None else names:
             held.pop(name, None)
         held.update(found)
@@ -210,6 +216,11 @@ class StoreSnapshot:
         self.overlay = Overlay(tx)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
+
+    @property
+    def observed(self) -> Fetched:
+        """Not to be changed."""
+        return self._known
 
     @property
     def states(self) -> Mapping[str, State]:
@@ -236,7 +247,7 @@ class StoreSnapshot:
     def source_partitions(self, keys: Mapping[bytes, Sequence[str]]) -> Mapping[bytes, Mapping[str, SourcePartition]]:
         return self.tx.partitions_of(keys)
 
-    def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
+    def pinned(self, dataset: str) -> Pin | None:
         return self._known.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:

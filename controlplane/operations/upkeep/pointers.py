@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controlplane.core import tree
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.retention import Pointer
 from controlplane.ports.store import Tx
 
@@ -25,8 +26,8 @@ def with_roots(
 
 
 def branches(tx: Tx) -> set[str]:
-    """Those that have states, and main."""
-    return {"main"} | {span.branch for span in tx.spans()}
+    """All that there are, and those of which states are left."""
+    return {MAIN} | tx.branches().keys() | {span.branch for span in tx.spans()}
 
 
 class _Ahead:

@@ -113,12 +113,17 @@ def _mark(store: Store, namespace: str, marked: set[str]) -> bool:
     return bool(moved)
 
 
+def _is_to_mark(state: State, branch: str) -> bool:
+    """A branch's own, and not marked before."""
+    return state.branch == branch and state.logic != LOST
+
+
 def _holders(tx: Tx) -> _Holders | None:
     """None if no fragment is given up that anything names."""
     states: list[State] = []
     partial: list[PartialState] = []
     for branch in sorted(branches(tx)):
-        states += [state for state in tx.states(branch).values() if state.logic != LOST]
+        states += [state for state in tx.states(branch).values() if _is_to_mark(state, branch)]
         partial += tx.unfinished(branch)[0].values()
     builds = list(tx.builds(math.inf))
     of_states = chain.from_iterable(map(_roots, states))

@@ -10,25 +10,28 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-from controlplane.core.errors import BranchExists, IdempotencyConflict, NotFound, StaleRevision, StaleState
+from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, NO_BRANCH, Event
 from controlplane.core.model.memos import Memo, Memos
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Trace
 from controlplane.ports.store import Tx
+from controlplane.store.memory.alerts import MemoryAlerts
+from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.leases import MemoryLeased
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
-from controlplane.store.memory.queue import MemoryQueue, pick
+from controlplane.store.memory.queue import pick
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
@@ -42,38 +45,53 @@ def _of_branch(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | Non
     return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
 
 
-def _moved(items: Mapping[str, V], branch: str) -> dict[Named, V]:
-    return {(branch, name): item for name, item in items.items()}
+def _over_main(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | None = None) -> dict[str, V]:
+    """A branch's own, and for the rest what main has."""
+    wanted = None if names is None else list(names)
+    return {**_of_branch(shelf, MAIN, wanted), **_of_branch(shelf, branch, wanted)}
 
 
-class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded):
+class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        newest = _of_branch(self._space.revisions, branch, dataflows)
-        return {name: r for name, r in newest.items() if self._space.dataflows[branch, name][1]}
+        newest = _over_main(self._space.revisions, branch, dataflows)
+        return {name: r for name, r in newest.items() if self._dataflow(branch, name)[1]}
+
+    def _dataflow(self, branch: str, dataflow: str) -> tuple[int, bool]:
+        """Its last number, and whether it is live."""
+        known = _over_main(self._space.dataflows, branch, [dataflow])
+        return known.get(dataflow, (0, False))
+
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        return self._space.texts.get((branch, dataflow, number))
 
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         name = (revision.branch, revision.dataflow)
-        last, live = self._space.dataflows.get(name, (0, False))
+        last, live = self._dataflow(*name)
         newest = last if live else 0
         if expected not in (None, newest):
             raise StaleRevision(revision.dataflow, expected or 0, newest)
         if revision.number != last + 1:
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
+        if name not in self._space.dataflows:
+            self._space.forks[name] = last
         self._space.dataflows[name] = (revision.number, True)
         self._space.revisions[name] = revision
+        self._space.texts[revision.branch, revision.dataflow, revision.number] = revision
         self._space.uids[name] = self._space.uids.get(name, {}) | dict(revision.uids)
 
     def last_number(self, branch: str, dataflow: str) -> int:
-        return self._space.dataflows.get((branch, dataflow), (0, False))[0]
+        return self._dataflow(branch, dataflow)[0]
 
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
-        last, live = self._space.dataflows.get((branch, dataflow), (0, False))
+        last, live = self._dataflow(branch, dataflow)
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
+        if (branch, dataflow) not in self._space.dataflows:
+            self._space.forks[branch, dataflow] = last
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
@@ -86,43 +104,28 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
                 del self._space.begun[b, name]
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
-        return dict(self._space.uids.get((branch, dataflow), {}))
+        main = self._space.uids.get((MAIN, dataflow), {})
+        return {**main, **self._space.uids.get((branch, dataflow), {})}
 
     def paused(self, branch: str) -> frozenset[str]:
-        return frozenset(_of_branch(self._space.pauses, branch))
+        known = _over_main(self._space.pauses, branch)
+        return frozenset(target for target, is_paused in known.items() if is_paused)
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
         self._mark(branch, change_marks.PAUSES)
-        if paused:
-            self._space.pauses[branch, target] = None
+        if paused or branch != MAIN:
+            self._space.pauses[branch, target] = paused
         else:
             self._space.pauses.pop((branch, target), None)
 
     def forces(self, branch: str) -> dict[str, int]:
-        return _of_branch(self._space.forces, branch)
+        return _over_main(self._space.forces, branch)
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
         self._space.forces.update({(branch, name): number for name in names})
         self._mark(branch, change_marks.FORCED, *names)
         return number
-
-    def copy_branch(self, source: str, target: str) -> None:
-        of = self._space
-        whole: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.pauses, of.forces, of.pins]
-        if any(_of_branch(shelf, target) for shelf in (*whole, of.states, of.buildings)):
-            raise BranchExists(target)
-        for shelf in whole:
-            shelf.update(_moved(_of_branch(shelf, source), target))
-        revisions = {n: replace(r, branch=target) for n, r in _of_branch(of.revisions, source).items()}
-        newest = {n: (replace(s[-1], branch=target),) for n, s in _of_branch(of.states, source).items()}
-        buildings = {n: replace(b, branch=target) for n, b in _of_branch(of.buildings, source).items()}
-        of.revisions.update(_moved(revisions, target))
-        of.states.update(_moved(newest, target))
-        of.buildings.update(_moved(buildings, target))
-        self._mark(
-            target, change_marks.PAUSES, change_marks.FORCED, *map(change_marks.flow, _of_branch(of.dataflows, target))
-        )
 
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change
@@ -178,23 +181,33 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
     # --- states and projections
 
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
-        return {name: states[-1] for name, states in _of_branch(self._space.states, branch, datasets).items()}
+        return {name: states[-1] for name, states in _over_main(self._space.states, branch, datasets).items()}
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
-        newest_first = reversed(self._space.states.get((branch, dataset), ()))
+        newest_first = reversed(self._line(branch, dataset))
         return tuple(s for s in newest_first if before_seq is None or s.seq < before_seq)[:limit]
 
     def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
-        theirs = _of_branch(self._space.states, branch, datasets)
-        recent = {name: [s for s in states if s.seq > states[-1].seq - n] for name, states in theirs.items()}
+        lines = {name: self._line(branch, name) for name in self.states(branch, datasets)}
+        recent = {name: [s for s in line if s.seq > line[-1].seq - n] for name, line in lines.items()}
         return {name: tuple(reversed(states)) for name, states in recent.items()}
 
+    def _line(self, branch: str, dataset: str) -> tuple[State, ...]:
+        """All its states that are kept, oldest first: up to the fork those of main."""
+        own, main = self._space.states.get((branch, dataset), ()), self._space.states.get((MAIN, dataset), ())
+        if branch == MAIN or not own:
+            return own or main
+        return (*(s for s in main if s.seq <= self._space.forks[branch, dataset]), *own)
+
     def commit_state(self, state: State, expected_seq: int) -> None:
-        states = self._space.states.get((state.branch, state.dataset), ())
-        newest = states[-1].seq if states else 0
+        name = (state.branch, state.dataset)
+        line = self._line(*name)
+        newest = line[-1].seq if line else 0
         if newest != expected_seq or state.seq != expected_seq + 1:
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
-        self._space.states[state.branch, state.dataset] = (*states, state)
+        if name not in self._space.states:
+            self._space.forks[name] = newest
+        self._space.states[name] = (*self._space.states.get(name, ()), state)
         self._mark(state.branch, state.dataset)
 
     def unfinished(
@@ -212,8 +225,11 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         wanted = set(states)
-        found = (s for dataset in {d for d, _ in wanted} for s in self._space.states.get((branch, dataset), ()))
-        return tuple(s for s in found if (s.dataset, s.seq) in wanted)
+        found: dict[tuple[str, int], State] = {}
+        for home in (MAIN, branch):
+            for dataset in {d for d, _ in wanted}:
+                found.update({(dataset, s.seq): s for s in self._space.states.get((home, dataset), ())})
+        return tuple(s for key, s in found.items() if key in wanted)
 
     def put_begun(self, begun: UnfinishedRun) -> None:
         self._mark(begun.branch, begun.dataset)
@@ -225,15 +241,16 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
             self._space.begun.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
-        newer = {name: at for (b, name), at in self._space.marks.items() if b in ("", branch) and at > after}
-        return max(newer.values(), default=after), frozenset(newer)
+        seen = [(name, at) for (b, name), at in self._space.marks.items() if b in (NO_BRANCH, MAIN, branch)]
+        newer = [(name, at) for name, at in seen if at > after]
+        return max((at for _, at in newer), default=after), frozenset(name for name, _ in newer)
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
-        return _of_branch(self._space.pins, branch, datasets)
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
+        return _over_main(self._space.pins, branch, datasets)
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._space.pins[branch, dataset] = (settings, schema)
+        self._space.pins[branch, dataset] = pin
 
     def problems(self, branch: str) -> dict[str, TaskError]:
         return _of_branch(self._space.problems, branch)
@@ -245,7 +262,7 @@ class MemoryTx(MemoryQueue, MemoryPastAttempts, MemoryCollected, MemoryLeased, M
             self._space.problems[branch, dataset] = error
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        return _of_branch(self._space.publications, branch, datasets)
+        return _over_main(self._space.publications, branch, datasets)
 
     def put_publication(self, publication: Publication) -> None:
         self._space.publications[publication.branch, publication.dataset] = publication

@@ -11,6 +11,8 @@ from io import UnsupportedOperation
 from typing import TypeAlias, TypeVar
 
 from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.alerts import Alert, Message
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.jobs import StoredJob
@@ -18,6 +20,7 @@ from controlplane.core.model.leases import Lease
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -74,10 +77,13 @@ class CowDict(MutableMapping[K, V]):
 class NamespaceTables:
     """All that one namespace holds."""
 
+    branches: CowDict[str, Branch] = field(default_factory=CowDict)
+    forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow or dataset: what is main's
     dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
     revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
+    texts: CowDict[tuple[str, str, int], Revision] = field(default_factory=CowDict)  # all revisions, by number
     uids: CowDict[Named, dict[str, str]] = field(default_factory=CowDict)
-    pauses: CowDict[Named, None] = field(default_factory=CowDict)
+    pauses: CowDict[Named, bool] = field(default_factory=CowDict)  # False: in a branch, what main has paused goes on
     forces: CowDict[Named, int] = field(default_factory=CowDict)
     changes: CowDict[int, Change] = field(default_factory=CowDict)
     answers: CowDict[str, tuple[float, Answer]] = field(default_factory=CowDict)  # since when
@@ -88,7 +94,7 @@ class NamespaceTables:
     buildings: CowDict[Named, PartialState] = field(default_factory=CowDict)
     begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
     marks: CowDict[Named, int] = field(default_factory=CowDict)
-    pins: CowDict[Named, tuple[bytes, Schema]] = field(default_factory=CowDict)
+    pins: CowDict[Named, Pin] = field(default_factory=CowDict)
     problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)
@@ -111,6 +117,8 @@ class NamespaceTables:
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
     leases: CowDict[str, Lease] = field(default_factory=CowDict)
+    alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
+    messages: CowDict[str, Message] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:
         return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

@@ -29,6 +29,7 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy import select as sql_select
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
@@ -109,6 +110,10 @@ class Part:
     def _told_in(self, table: Table, branch: str) -> ColumnElement[bool]:
         """The rows of this namespace that belong to the branch or to none."""
         return self._mine(table) & table.c.branch.in_((NO_BRANCH, branch))
+
+    def _over_main(self, table: Table, branch: str) -> ColumnElement[bool]:
+        """The rows of this namespace that are a branch's own, and those of main."""
+        return self._mine(table) & table.c.branch.in_({MAIN, branch})
 
     def _select(self, table: Table, **equal: Any) -> Select[Any]:
         return sql_select(table).where(self._mine(table, **equal))

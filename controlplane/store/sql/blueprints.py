@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, delete, func, select, update
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import dump
@@ -22,9 +23,25 @@ class SqlBlueprints(SqlQueue):
     _new_changes: list[Change]
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        if branch == MAIN:
+            return self._own_revisions(MAIN, dataflows)
+        own = self._dataflows(branch)
+        names = None if dataflows is None else list(dataflows)
+        shared = self._own_revisions(MAIN, names)
+        kept = {flow: revision for flow, revision in shared.items() if flow not in own}
+        return {**kept, **self._own_revisions(branch, names)} if own else kept
+
+    def _own_revisions(self, branch: str, dataflows: Iterable[str] | None) -> dict[str, Revision]:
         newest = _newest().where(self._mine(db.revisions, branch=branch))
         rows = self._some(newest, db.revisions.c.dataflow, dataflows)
         return {row.dataflow: _revision(row) for row in rows}
+
+    def _dataflows(self, branch: str) -> dict[str, Row[tuple[object, ...]]]:
+        return {row.dataflow: row for row in self._rows(self._select(db.dataflows, branch=branch))}
+
+    def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
+        row = self._row(self._select(db.revisions, branch=branch, dataflow=dataflow, number=number))
+        return None if row is None else _revision(row)
 
     def put_revision(self, revision: Revision, expected: int | None) -> None:
         row = self._dataflow(revision.branch, revision.dataflow)
@@ -42,22 +59,31 @@ class SqlBlueprints(SqlQueue):
     def _move(self, revision: Revision, last: int, live: bool) -> bool:
         """Make this revision the newest, unless somebody else has moved it since it was read."""
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
-        if last == 0:
-            return self._insert_one(db.dataflows, **of, last_number=revision.number, is_live=True)
         there = self._mine(db.dataflows, **of, last_number=last, is_live=live)
-        return self._change(update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)) == 1
+        if self._change(update(db.dataflows).where(there).values(last_number=revision.number, is_live=True)) == 1:
+            return True
+        is_first = last == 0 or revision.branch != MAIN
+        return is_first and self._insert_one(
+            db.dataflows, **of, last_number=revision.number, is_live=True, fork=revision.number - 1
+        )
 
     def last_number(self, branch: str, dataflow: str) -> int:
         row = self._dataflow(branch, dataflow)
         return row.last_number if row else 0
 
     def _dataflow(self, branch: str, dataflow: str) -> Row[tuple[int, bool]] | None:
-        return self._row(self._select(db.dataflows, branch=branch, dataflow=dataflow))
+        row = self._row(self._select(db.dataflows, branch=branch, dataflow=dataflow))
+        return row if row is not None or branch == MAIN else self._dataflow(MAIN, dataflow)
 
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
-        live = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=True)
-        if self._change(update(db.dataflows).where(live).values(is_live=False)) != 1:
+        row = self._dataflow(branch, dataflow)
+        if row is None or not row.is_live:
             raise NotFound(f"there is no dataflow {dataflow}")
+        of = {"branch": branch, "dataflow": dataflow}
+        if not self._change(update(db.dataflows).where(self._mine(db.dataflows, **of)).values(is_live=False)):
+            self._insert(
+                db.dataflows, [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}]
+            )
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
@@ -67,21 +93,25 @@ class SqlBlueprints(SqlQueue):
             self._change(delete(table).where(self._mine(table, branch=branch) & of_it))
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
-        rows = self._rows(self._select(db.uids, branch=branch, dataflow=dataflow))
-        return {row.component: row.uid for row in rows}
+        wanted = select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
+        rows = self._rows(wanted)
+        return {row.component: row.uid for row in sorted(rows, key=_own_last)}
 
     def paused(self, branch: str) -> frozenset[str]:
-        return frozenset(row.target for row in self._rows(self._select(db.pauses, branch=branch)))
+        rows = self._rows(select(db.pauses).where(self._over_main(db.pauses, branch)))
+        lifted = {row.target: row.lifted for row in sorted(rows, key=_own_last)}
+        return frozenset(target for target, is_lifted in lifted.items() if not is_lifted)
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
         self._mark(branch, change_marks.PAUSES)
-        if paused:
-            self._insert(db.pauses, [{"branch": branch, "target": target}])
+        if paused or branch != MAIN:
+            self._upsert(db.pauses, [{"branch": branch, "target": target, "lifted": not paused}])
         else:
             self._delete(db.pauses, branch=branch, target=target)
 
     def forces(self, branch: str) -> dict[str, int]:
-        return {row.dataset: row.number for row in self._rows(self._select(db.forces, branch=branch))}
+        rows = self._rows(select(db.forces).where(self._over_main(db.forces, branch)))
+        return {row.dataset: row.number for row in sorted(rows, key=_own_last)}
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces", 1), list(dict.fromkeys(datasets))
@@ -112,6 +142,11 @@ class SqlBlueprints(SqlQueue):
         row = {"key": answer.key, "body": answer.body, "status": answer.status, "response": answer.response}
         if not self._insert_one(db.answers, **row, at=self.now()):
             raise IdempotencyConflict(f"the request {answer.key} has been answered already")
+
+
+def _own_last(row: Row[tuple[object, ...]]) -> bool:
+    """A branch's own rows come after those of main, and win."""
+    return bool(row.branch != MAIN)
 
 
 def _newest() -> Select[tuple[object, ...]]:

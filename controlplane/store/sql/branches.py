@@ -1,43 +1,104 @@
-"""Branches as pointers: their newest revisions and states, copied inside the database.
+"""Branches: their rows, and what is a branch's own in the other tables.
 
-Does not belong here: who may branch, comparing and merging.
+Does not belong here: who may branch, comparing and merging; how what is not a branch's own is read (the other parts).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Table, exists, literal, or_, select
+from sqlalchemy import Row, Table, delete, exists, literal, or_, select
 
-from controlplane.core.errors import BranchExists
+from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
+from controlplane.core.model.branches import MAIN, Branch
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part
+from controlplane.store.sql.queue import SqlQueue
 
-WHOLE = (db.dataflows, db.uids, db.pauses, db.forces, db.heads, db.buildings, db.pins)
+BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
+BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces)
+OTHERS = (db.pauses, db.targets, db.wishes, db.marks)
+COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.pauses)  # to a branch of a branch
 
 
-class SqlBranches(Part):
-    def copy_branch(self, source: str, target: str) -> None:
-        there = (exists().where(self._mine(table, branch=target)) for table in WHOLE)
-        if self._connection.execute(select(or_(*there))).scalar_one():
-            raise BranchExists(target)
-        for table in WHOLE:
-            self._copy(table, source, target)
-        self._copy(db.revisions, source, target, db.dataflows, dataflow="dataflow", number="last_number")
-        self._copy(db.states, source, target, db.heads, dataset="dataset", seq="seq")
-        flows = self._rows(select(db.dataflows.c.dataflow).where(self._mine(db.dataflows, branch=target)))
-        self._mark(
-            target, change_marks.PAUSES, change_marks.FORCED, *(change_marks.flow(row.dataflow) for row in flows)
-        )
+class SqlBranches(SqlQueue):
+    """Dropping a branch ends its demands, hence the queue below."""
 
-    def _copy(self, table: Table, source: str, target: str, newest: Table | None = None, **same: str) -> None:
-        """The branch's rows; with `newest`, those that it points to."""
+    def branches(self) -> dict[str, Branch]:
+        return {row.name: _branch(row) for row in self._rows(self._select(db.branches))}
+
+    def create_branch(self, branch: Branch) -> None:
+        if branch.name == MAIN or self._is_known(branch.name):
+            raise BranchExists(branch.name)
+        if not self._insert_one(db.branches, **_branch_row(branch)):
+            raise BranchExists(branch.name)
+        if branch.source != MAIN:
+            for table in COPIED:
+                self._copy(table, branch.source, branch.name)
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def _is_known(self, name: str) -> bool:
+        """Something is left of a branch of that name."""
+        there = (exists().where(self._mine(table, branch=name)) for table in (db.dataflows, db.heads))
+        return bool(self._connection.execute(select(or_(*there))).scalar_one())
+
+    def _copy(self, table: Table, source: str, target: str) -> None:
         columns = [literal(target).label("branch") if c.name == "branch" else c for c in table.c]
         rows = select(*columns).where(self._mine(table, branch=source))
-        if newest is not None:
-            rows = rows.where(self._mine(newest, branch=source))
-            for own, other in same.items():
-                rows = rows.where(table.c[own] == newest.c[other])
         insert: Any = self._dialect.insert(table)
         self._connection.execute(insert.from_select([c.name for c in table.c], rows))
+
+    def put_branch(self, branch: Branch) -> None:
+        self._upsert(db.branches, [_branch_row(branch)])
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def drop_branch(self, name: str) -> None:
+        if not self._delete(db.branches, name=name):
+            raise NotFound(f"there is no branch {name}")
+        self._drop_demands_below(name, "")
+        for table in (*BY_DATAFLOW, *BY_DATASET, *OTHERS):
+            self._delete(table, branch=name)
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def own_dataflows(self, branch: str) -> dict[str, int]:
+        return {row.dataflow: row.fork for row in self._rows(self._select(db.dataflows, branch=branch))}
+
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        return frozenset(row.dataset for row in self._rows(self._select(db.heads, branch=branch)))
+
+    def share(self, branch: str, datasets: Iterable[str]) -> None:
+        names = list(datasets)
+        for name in names:
+            self.drop_demands(branch, name)
+        for table in BY_DATASET:
+            self._change_among(delete(table).where(self._mine(table, branch=branch)), table.c.dataset, names)
+        self._mark(branch, *names)
+
+    def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
+        names = list(dataflows)
+        for table in BY_DATAFLOW:
+            self._change_among(delete(table).where(self._mine(table, branch=branch)), table.c.dataflow, names)
+        self._mark(branch, *map(change_marks.flow, names))
+
+
+def _branch(row: Row[Any]) -> Branch:
+    return Branch(
+        name=row.name,
+        source=row.source,
+        at=row.at,
+        actor=row.actor,
+        expires=row.expires,
+        protected=row.protected,
+    )
+
+
+def _branch_row(branch: Branch) -> dict[str, Any]:
+    return {
+        "name": branch.name,
+        "source": branch.source,
+        "at": branch.at,
+        "actor": branch.actor,
+        "expires": branch.expires,
+        "protected": branch.protected,
+    }

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
 
@@ -23,6 +25,6 @@ class SqlMarks(Part):
             self._new_marks.clear()
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
-        newer = self._mine(db.marks) & (db.marks.c.at > after) & db.marks.c.branch.in_(("", branch))
+        newer = self._mine(db.marks) & (db.marks.c.at > after) & db.marks.c.branch.in_({NO_BRANCH, MAIN, branch})
         rows = self._rows(select(db.marks.c.name, db.marks.c.at).where(newer))
         return max((row.at for row in rows), default=after), frozenset(row.name for row in rows)

@@ -12,6 +12,8 @@ from typing import Any
 from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
@@ -22,6 +24,13 @@ from dataplane.contract.schemas import Schema
 
 class SqlStates(Part):
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
+        own = self._own_states(branch, datasets)
+        if branch == MAIN:
+            return own
+        missing = None if datasets is None else [d for d in datasets if d not in own]
+        return {**self._own_states(MAIN, missing), **own}
+
+    def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         head, state = db.heads.c, db.states.c
         same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
         newest = select(db.states).join(db.heads, same & (head.seq == state.seq))
@@ -29,12 +38,32 @@ class SqlStates(Part):
         return {s.dataset: s for s in self._read_states(list(rows))}
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
+        own = self._own_history(branch, dataset, limit, before_seq)
+        if branch == MAIN or len(own) == limit:
+            return own
+        head = self._row(self._select(db.heads, branch=branch, dataset=dataset))
+        if head is not None and (before_seq is None or before_seq > head.fork):
+            before_seq = head.fork + 1
+        return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
+
+    def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
         wanted = self._select(db.states, branch=branch, dataset=dataset)
         if before_seq is not None:
             wanted = wanted.where(db.states.c.seq < before_seq)
         return self._read_states(self._rows(wanted.order_by(db.states.c.seq.desc()).limit(limit)))
 
     def recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
+        own = self._own_recent_states(branch, datasets, n)
+        if branch == MAIN:
+            return own
+        missing = None if datasets is None else [d for d in datasets if d not in own]
+        for dataset, states in own.items():
+            if len(states) < n:  # the others may be main's
+                line = self.history(branch, dataset, n)
+                own[dataset] = tuple(s for s in line if s.seq > states[0].seq - n)
+        return {**self._own_recent_states(MAIN, missing, n), **own}
+
+    def _own_recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         head, state = db.heads.c, db.states.c
         same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
         newest = select(db.states).join(db.heads, same & (state.seq > head.seq - n))
@@ -57,18 +86,32 @@ class SqlStates(Part):
 
     def _move_head(self, state: State, expected_seq: int) -> bool:
         of = {"branch": state.branch, "dataset": state.dataset}
-        if expected_seq == 0:
+        if expected_seq == 0 and state.branch == MAIN:
             return self._insert_one(db.heads, **of, seq=state.seq)
         there = self._mine(db.heads, **of, seq=expected_seq)
-        return self._change(update(db.heads).where(there).values(seq=state.seq)) == 1
+        if self._change(update(db.heads).where(there).values(seq=state.seq)) == 1:
+            return True
+        return self._is_at_main(state, expected_seq) and self._insert_one(
+            db.heads, **of, seq=state.seq, fork=expected_seq
+        )
 
-    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, tuple[bytes, Schema]]:
-        rows = self._among(self._select(db.pins, branch=branch), db.pins.c.dataset, datasets)
-        return {row.dataset: (row.settings, json.loads(row.schema)) for row in rows}
+    def _is_at_main(self, state: State, expected_seq: int) -> bool:
+        """Whether what is expected of a branch's dataset is what main has."""
+        if state.branch == MAIN:
+            return False
+        head = self._row(self._select(db.heads, branch=MAIN, dataset=state.dataset))
+        return expected_seq == (head.seq if head is not None else 0)
 
-    def pin_schema(self, branch: str, dataset: str, settings: bytes, schema: Schema) -> None:
+    def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
+        rows = self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, datasets)
+        own_last = sorted(rows, key=lambda row: row.branch != MAIN)
+        return {row.dataset: Pin(row.settings, json.loads(row.schema), _widened(row.widened)) for row in own_last}
+
+    def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
-        self._upsert(db.pins, [{"branch": branch, "dataset": dataset, "settings": settings, "schema": dump(schema)}])
+        row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
+        told = {"schema": dump(pin.schema), "widened": _widened_text(pin.widened)}
+        self._upsert(db.pins, [{**row, **told}])
 
     # --- half-built datasets
 
@@ -107,9 +150,12 @@ class SqlStates(Part):
 
     def settled(self, branch: str, states: Iterable[tuple[str, int]]) -> tuple[State, ...]:
         wanted = set(states)
-        some = self._select(db.states, branch=branch).where(db.states.c.seq.in_({seq for _, seq in wanted}))
+        some = select(db.states).where(self._over_main(db.states, branch))
+        some = some.where(db.states.c.seq.in_({seq for _, seq in wanted}))
         rows = self._among(some, db.states.c.dataset, (dataset for dataset, _ in wanted))
-        return self._read_states([row for row in rows if (row.dataset, row.seq) in wanted])
+        own_last = sorted(rows, key=lambda row: row.branch != MAIN)
+        found = {(row.dataset, row.seq): row for row in own_last if (row.dataset, row.seq) in wanted}
+        return self._read_states(list(found.values()))
 
     def put_begun(self, begun: UnfinishedRun) -> None:
         self._lock_queue()  # who ends a run ends its tasks as well: both in one order
@@ -136,8 +182,9 @@ class SqlStates(Part):
     # --- projections
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        of = self._select(db.publications, branch=branch)
-        return {row.dataset: _publication(row) for row in self._some(of, db.publications.c.dataset, datasets)}
+        of = select(db.publications).where(self._over_main(db.publications, branch))
+        rows = self._some(of, db.publications.c.dataset, datasets)
+        return {row.dataset: _publication(row) for row in sorted(rows, key=lambda row: row.branch != MAIN)}
 
     def put_publication(self, publication: Publication) -> None:
         self._upsert(db.publications, [_publication_row(publication)])
@@ -284,3 +331,16 @@ def _target_row(target: Target) -> dict[str, Any]:
         "generation": target.generation,
         "error": dump_optional(target.error),
     }
+
+
+def _widened_text(widened: Iterable[Widening]) -> str | None:
+    told = [[w.column, w.before, w.after, [[key, source.hex()] for key, source in w.causes]] for w in widened]
+    return dump(told) if told else None
+
+
+def _widened(text: str | None) -> tuple[Widening, ...]:
+    """Pins of versions before have none."""
+    found = []
+    for column, before, after, causes in json.loads(text) if text else ():
+        found.append(Widening(column, before, after, tuple((key, bytes.fromhex(source)) for key, source in causes)))
+    return tuple(found)

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from controlplane.ports.store import Tx
+from controlplane.store.sql.alerts import SqlAlerts
 from controlplane.store.sql.base import KeptSchema, keeping_schemas
 from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
@@ -38,6 +39,7 @@ class SqlTx(
     SqlUpkeep,
     SqlLeases,
     SqlPacks,
+    SqlAlerts,
 ):
     """All parts over one connection."""
 

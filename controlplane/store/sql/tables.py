@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, Index, LargeBinary, MetaData, Table, Text, false
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(naming_convention={"pk": "%(table_name)s_pkey"})
@@ -59,14 +59,29 @@ def _branch_of_row() -> Column[str]:
     return Column("branch", Text, nullable=False, server_default="main")
 
 
+def _fork() -> Column[int]:
+    """Of a branch: the last number that is main's. All that is newer is its own."""
+    return Column("fork", BigInteger, nullable=False, server_default="0")
+
+
 def _table(name: str, *columns: Column[Any], clustered: bool = False) -> Table:
     return Table(name, metadata, _key("namespace"), *columns, sqlite_with_rowid=not clustered)
 
 
 # --- blueprints and operators' wishes -------------------------------------------------------------
 
+branches = _table(
+    "branches",
+    _key("name"),
+    _text("source"),
+    _time("at"),
+    _text("actor"),
+    _time("expires", nullable=True),
+    _flag("protected"),
+    clustered=True,
+)
 dataflows = _table(
-    "dataflows", _key("branch"), _key("dataflow"), _count("last_number"), _flag("is_live"), clustered=True
+    "dataflows", _key("branch"), _key("dataflow"), _count("last_number"), _flag("is_live"), _fork(), clustered=True
 )
 revisions = _table(
     "revisions",
@@ -82,7 +97,13 @@ revisions = _table(
     _time("at"),
 )
 uids = _table("uids", _key("branch"), _key("dataflow"), _key("component"), _text("uid"), clustered=True)
-pauses = _table("pauses", _key("branch"), _key("target"), clustered=True)
+pauses = _table(
+    "pauses",
+    _key("branch"),
+    _key("target"),
+    Column("lifted", Boolean, nullable=False, server_default=false()),  # in a branch, what main has paused goes on
+    clustered=True,
+)
 forces = _table("forces", _key("branch"), _key("dataset"), _count("number"), clustered=True)
 changes = _table(
     "changes",
@@ -123,7 +144,7 @@ source_partitions = _table(
 # --- states ---------------------------------------------------------------------------------------
 
 schemas = _table("schemas", _digest_key("id"), _text("body"))  # id: SHA-256 of the body; what many rows share
-heads = _table("heads", _key("branch"), _key("dataset"), _count("seq"), clustered=True)
+heads = _table("heads", _key("branch"), _key("dataset"), _count("seq"), _fork(), clustered=True)
 states = _table(
     "states",
     _key("branch"),
@@ -156,7 +177,9 @@ buildings = _table(
 begun = _table("begun", _key("branch"), _key("dataset"), _digest("lineage"), _text("states"), _text("cut"))
 marks = _table("marks", _key("branch"), _key("name"), _count("at"), clustered=True)
 Index("marks_at", marks.c.namespace, marks.c.at)
-pins = _table("pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"))
+pins = _table(
+    "pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"), _text("widened", nullable=True)
+)
 problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -311,6 +334,31 @@ tokens = _table(
 )
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
+
+# --- alerts ------------------------------------------------------------------------------------------
+
+alerts = _table(
+    "alerts",
+    _key("branch"),
+    _key("dataset"),
+    _key("condition"),
+    _time("since"),
+    _text("text"),
+    _text("told"),
+    _time("ended", nullable=True),
+)
+messages = _table(
+    "messages",
+    _key("id"),
+    _text("branch"),
+    _text("dataflow"),
+    _text("channel"),
+    _text("items"),
+    _time("due"),
+    _count("tries"),
+    _digest("task", nullable=True),
+    _text("error", nullable=True),
+)
 
 # --- leases of what one process does at a time ------------------------------------------------------
 

@@ -22,10 +22,10 @@ VERSION = 1
 RELEASE = "To hand it over, remove it with all that is in it"
 
 
-def take(root: Path, owner: str) -> None:
+def take(root: Path, owner: str, version: int = VERSION) -> None:
     """Make an existing folder the owner's, or fail with `target-owned`."""
     marker = root / MARKER
-    if not put_if_absent(marker, whose(owner)) and (other := owner_of(marker)) != owner:
+    if not put_if_absent(marker, whose(owner, version)) and (other := owner_of(marker)) != owner:
         raise TaskFailure("target-owned", f"{root} belongs to {other}: not written to. {RELEASE}")
 
 
@@ -34,9 +34,9 @@ def gone(place: str) -> TaskFailure:
     return TaskFailure(TARGET_GONE, f"{place} is not there any more: all of it is written again", "infrastructure")
 
 
-def whose(owner: str) -> str:
-    """The text of a target's marker."""
-    return dumps({"owner": owner, "version": VERSION})
+def whose(owner: str, version: int = VERSION) -> str:
+    """The text of a target's marker. `version`: of the layout of what lies beside it."""
+    return dumps({"owner": owner, "version": version})
 
 
 def owner_of(marker: Path) -> str | None:
@@ -47,10 +47,15 @@ def owner_of(marker: Path) -> str | None:
         return None
 
 
-def of_partition(owner: str, files: list[str], generation: int) -> str:
+def version_of(marker: Path) -> int:
+    """The layout of a target."""
+    return int(json.loads(marker.read_text("utf-8")).get("version", VERSION))
+
+
+def of_partition(owner: str, partition: str, files: list[str], generation: int) -> str:
     """The text of a partition's marker, unlike any other. Without files: it was removed."""
-    told = {"owner": owner, "version": VERSION, "files": files, "generation": generation, "id": uuid4().hex}
-    return dumps(told)
+    told = {"owner": owner, "version": VERSION, "partition": partition, "files": files, "generation": generation}
+    return dumps({**told, "id": uuid4().hex})
 
 
 def fence(place: str, marker: Json, generation: int) -> None:

@@ -1,4 +1,4 @@
-"""The `write` kind for local files: a folder per partition, swapped in whole, in a target that names its owner.
+"""The `write` kind for local files: a folder for each partition, swapped in whole, in a target that names its owner.
 
 A folder is replaced or removed only if its marker says that we wrote all that is in it, and that it is of no later
 generation. That of a removed one is kept for a day under a name that no reader looks at. Does not belong here: rows.
@@ -21,12 +21,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from dataplane.connectors.files.marker import MARKER, TEMPORARY, fence, gone, of_partition, owner_of, put_synced, take
+from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
+from dataplane.connectors.files.marker import (
+    MARKER,
+    TEMPORARY,
+    fence,
+    gone,
+    of_partition,
+    owner_of,
+    put_synced,
+    take,
+    version_of,
+)
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.jobs import Options, WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import Json, Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
 from dataplane.listing.files import local_path
@@ -99,6 +110,8 @@ class FilesTarget:
         self.owner: str = job["owner"]
         self.schema: Schema = job["schema"]
         self.goes_on: bool = job.get("goes_on", False)
+        self.by_columns: bool = job.get("by_columns", False)
+        self.layout = NEWEST
 
     def open(self, now_s: float) -> None:
         """Make the folder ours, or fail with `target-owned`, or with `target-gone` if it was to be there and is not;
@@ -106,7 +119,8 @@ class FilesTarget:
         if self.goes_on and not os.path.lexists(self.root / MARKER):
             raise gone(str(self.root))
         self.root.mkdir(parents=True, exist_ok=True)
-        take(self.root, self.owner)
+        take(self.root, self.owner, NEWEST)
+        self.layout = version_of(self.root / MARKER)
         for folder in self.root.glob(f"{TEMPORARY}*"):
             with suppress(FileNotFoundError):  # another writer was done with it meanwhile
                 if folder.stat().st_mtime < now_s - ABANDONED_S:
@@ -119,24 +133,21 @@ class FilesTarget:
             file = fresh / file_name(self.format, self.options)
             rows = WRITERS[self.format](file, batches(files, arrow_schema(self.schema)), self.schema, self.options)
             size = file.stat().st_size
-            self._swap(final, fresh, final, [file.name], generation)
+            self._swap(partition, fresh, final, [file.name], generation)
         return {"rows": rows, "bytes": size}
 
     def remove(self, partition: str, generation: int) -> WriteAnswer:
-        final = self._folder(partition)
         with self._fresh() as fresh:
-            self._swap(final, fresh, self._past(final), [], generation)
+            self._swap(partition, fresh, self._past(self._folder(partition)), [], generation)
         return {"rows": 0, "bytes": 0}
 
     def _folder(self, partition: str) -> Path:
-        name = encode_key(partition)
-        if len(name) > 255:
-            raise TaskFailure("target-name-too-long", f"no folder can be named after the partition {partition[:50]}...")
-        return self.root / name
+        return self.root / folder_of(partition, self.layout, by_columns=self.by_columns)
 
     def _past(self, folder: Path) -> Path:
         """Where the marker of a removed partition lies."""
-        return self.root / f"{TEMPORARY}{sha256(folder.name.encode()).hexdigest()[:32]}"
+        name = folder.relative_to(self.root).as_posix()
+        return self.root / f"{TEMPORARY}{sha256(name.encode()).hexdigest()[:32]}"
 
     @contextmanager
     def _fresh(self) -> Iterator[Path]:
@@ -147,21 +158,70 @@ class FilesTarget:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _swap(self, folder: Path, fresh: Path, final: Path, files: list[str], generation: int) -> None:
+    def _swap(self, partition: str, fresh: Path, final: Path, files: list[str], generation: int) -> None:
         """Take what a partition was away, and put the fresh folder in its place, unless that is of a later generation
         or not all ours."""
-        put_synced(fresh / MARKER, of_partition(self.owner, files, generation))
+        put_synced(fresh / MARKER, of_partition(self.owner, partition, files, generation))
+        folder = self._folder(partition)
         past = self._past(folder)
         with self._alone():
-            if strange := self._strange(folder):
-                raise TaskFailure("target-occupied", f"not written by us, so left alone: {strange}")
-            for marker in (folder / MARKER, past / MARKER):
-                if marker.is_file():
-                    fence(str(folder), json.loads(marker.read_text("utf-8")), generation)
-            gone = [self._away(f) for f in (folder, past) if os.path.lexists(f)]
+            tops = self._in_the_way(partition, folder)
+            if not files:
+                tops = [top for top in tops if self._is_own(top, folder)]
+            leaves = [leaf for top in tops for leaf in self._partitions_in(top)]
+            for place in (*leaves, past):
+                if (place / MARKER).is_file():
+                    fence(str(folder), _told(place), generation)
+            others = {leaf: str(_told(leaf).get("partition", partition)) for leaf in leaves if leaf != folder}
+            gone = [self._away(f) for f in (*tops, past) if os.path.lexists(f)]
+            gone += [old for leaf, key in others.items() for old in self._left(leaf, key, generation)]
+            final.parent.mkdir(parents=True, exist_ok=True)
             fresh.rename(final)
+            self._prune(tops)
         for left in gone:
             shutil.rmtree(left, ignore_errors=True)  # what stays is swept
+
+    def _in_the_way(self, partition: str, folder: Path) -> list[Path]:
+        """Folders that are taken away whole: the partition's own, by whatever layout; one of a partition whose folder
+        would have to hold this one, since the dataset had fewer columns in its key."""
+        own = [folder] if os.path.lexists(folder) else []
+        if self.layout == FIRST:
+            return own
+        self._check_name(partition, folder)
+        above = [f for f in folder.parents if f.is_relative_to(self.root) and f != self.root and (f / MARKER).is_file()]
+        places = [self.root / place for place in places_of(partition)]
+        return [*above, *own, *(f for f in places if f != folder and self._was_of(f, partition))]
+
+    def _is_own(self, top: Path, folder: Path) -> bool:
+        """Not of partitions that came in the place of a removed one, when the key got more columns or fewer."""
+        return not folder.is_relative_to(top) or (top == folder and folder in self._partitions_in(folder))
+
+    def _check_name(self, partition: str, folder: Path) -> None:
+        if (folder / MARKER).is_file() and (other := _told(folder).get("partition", partition)) != partition:
+            raise TaskFailure("target-occupied", f"{folder} is the folder of another partition: {other}")
+
+    def _was_of(self, folder: Path, partition: str) -> bool:
+        """Whether a folder is one of ours in which the partition lay. Of the first layout, its name says so."""
+        marker = folder / MARKER
+        if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
+            return False
+        known = _told(folder).get("partition")
+        return known == partition if known is not None else folder.name == encode_key(partition)
+
+    def _left(self, leaf: Path, partition: str, generation: int) -> Iterator[Path]:
+        """Note that a partition was removed from another folder than that of now; what was noted before."""
+        past = self._past(leaf)
+        if os.path.lexists(past):
+            yield self._away(past)
+        past.mkdir()
+        put_synced(past / MARKER, of_partition(self.owner, partition, [], generation))
+
+    def _prune(self, tops: Iterable[Path]) -> None:
+        """Remove the folders that have nothing in them any more."""
+        for top in tops:
+            for folder in top.parents:
+                if folder == self.root or not _is_removed(folder):
+                    break
 
     def _away(self, folder: Path) -> Path:
         gone = self.root / f"{TEMPORARY}{uuid4().hex}"
@@ -183,14 +243,41 @@ class FilesTarget:
                     time.sleep(PAUSE_S)
             yield
 
-    def _strange(self, folder: Path) -> Path | None:
-        if not os.path.lexists(folder):
-            return None
+    def _partitions_in(self, folder: Path) -> list[Path]:
+        """The folders of partitions at a place: itself, or those below. Raises TaskFailure for anything not ours."""
         marker = folder / MARKER
-        if folder.is_symlink() or not marker.is_file() or owner_of(marker) != self.owner:
-            return folder
-        ours = {MARKER, *json.loads(marker.read_text("utf-8"))["files"]}
-        return next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
+        if folder.is_symlink() or not folder.is_dir():
+            raise _strange(folder)
+        if marker.is_file():
+            if owner_of(marker) != self.owner:
+                raise _strange(folder)
+            ours = {MARKER, *_told(folder)["files"]}
+            other = next((f for f in sorted(folder.iterdir()) if f.name not in ours), None)
+            if other is not None:
+                raise _strange(other)
+            return [folder]
+        below = [] if self.layout == FIRST else sorted(folder.iterdir())
+        found = [leaf for inner in below for leaf in self._partitions_in(inner)]
+        if not found:
+            raise _strange(folder)
+        return found
+
+
+def _told(folder: Path) -> Json:
+    return json.loads((folder / MARKER).read_text("utf-8"))
+
+
+def _strange(path: Path) -> TaskFailure:
+    return TaskFailure("target-occupied", f"not written by us, so left alone: {path}")
+
+
+def _is_removed(folder: Path) -> bool:
+    """Whether it was empty, and is gone."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

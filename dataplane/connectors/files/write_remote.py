@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from dataplane.connectors.files.folders import FIRST, NEWEST, folder_of, places_of
 from dataplane.connectors.files.marker import MARKER, RELEASE, fence, gone, of_partition, whose
 from dataplane.connectors.files.write import WRITERS, WriteOptions, check_format, file_name
 from dataplane.contract.failpoints import failpoint
@@ -54,6 +55,8 @@ class RemoteTarget:
         self.root = root_of(job["path"])
         self.folder = job["path"].removeprefix(self.root).strip("/")
         self.goes_on: bool = job.get("goes_on", False)
+        self.by_columns: bool = job.get("by_columns", False)
+        self.layout = NEWEST
         self.store = open_root(self.root, Access.of(job))
         self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
 
@@ -72,11 +75,14 @@ class RemoteTarget:
             if self.goes_on and not self._is_there(path):
                 raise gone(uri_of(self.root, self.folder))
             try:
-                obstore.put(self.store, path, whose(self.owner).encode(), mode="create", use_multipart=False)
+                text = whose(self.owner, NEWEST)
+                obstore.put(self.store, path, text.encode(), mode="create", use_multipart=False)
             except AlreadyExistsError:
-                if (other := self._read(path)[0].get("owner")) != self.owner:
+                known = self._read(path)[0]
+                if (other := known.get("owner")) != self.owner:
                     told = f"{uri_of(self.root, self.folder)} belongs to {other}: not written to. {RELEASE}"
                     raise TaskFailure("target-owned", told) from None
+                self.layout = int(known.get("version", FIRST))
         failpoint("files-taken")
 
     def replace(self, partition: str, files: Iterable[Any], generation: int) -> WriteAnswer:
@@ -92,19 +98,46 @@ class RemoteTarget:
             )
             self._put(f"{folder}/{name}", file)
         failpoint("files-put")
-        self._mark(folder, found, [name], generation)
+        self._mark(partition, folder, found, [name], generation)
         failpoint("files-marked")
         self._delete(found.rows)
+        if not self.goes_on:  # else it lies nowhere else
+            self._remove_others(partition, generation)
         failpoint("files-written")
         return {"rows": rows, "bytes": size}
 
     def remove(self, partition: str, generation: int) -> WriteAnswer:
         folder = self._folder(partition)
         found = self._found(folder, generation)
-        self._mark(folder, found, [], generation)
+        self._mark(partition, folder, found, [], generation)
         failpoint("files-unmarked")
         self._delete(found.rows)
+        self._remove_others(partition, generation)
         return {"rows": 0, "bytes": 0}
+
+    def _remove_others(self, partition: str, generation: int) -> None:
+        """From where the partition lay by another layout, or while the dataset had another key."""
+        if self.layout == FIRST:
+            return
+        own = self._folder(partition)
+        for place in sorted({self._path(name) for name in places_of(partition)} - {own}):
+            known = self._marker(place)
+            if known.get("owner") == self.owner and self._was_of(known, place, partition) and known.get("files"):
+                found = self._found(place, generation)
+                self._mark(partition, place, found, [], generation)
+                self._delete(found.rows)
+
+    def _was_of(self, marker: Json, place: str, partition: str) -> bool:
+        """Of the first layout, the name of the place says so."""
+        known = marker.get("partition")
+        return known == partition if known is not None else place == self._path(encode_key(partition))
+
+    def _marker(self, place: str) -> Json:
+        """What the marker at a place says; nothing where there is none."""
+        path = f"{place}/{MARKER}"
+        with telling(uri_of(self.root, path)):
+            is_there = self._is_there(path)
+        return self._read(path)[0] if is_there else {}
 
     # objects
 
@@ -112,14 +145,15 @@ class RemoteTarget:
         return f"{self.folder}/{name}" if self.folder else name
 
     def _folder(self, partition: str) -> str:
-        return self._path(encode_key(partition))
+        return self._path(folder_of(partition, self.layout, by_columns=self.by_columns))
 
     def _found(self, folder: str, generation: int) -> Found:
         """What we have put there. TaskFailure where somebody else has put something, too, or we something later."""
         import obstore
 
         with telling(uri_of(self.root, folder)):
-            paths = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
+            listed = [meta["path"] for page in obstore.list(self.store, prefix=folder) for meta in page]
+        paths = [path for path in listed if not self._is_below(path, folder)]
         place = f"{folder}/{MARKER}"
         marker, tag = self._read(place) if place in paths else ({}, None)
         for path in paths:
@@ -129,6 +163,11 @@ class RemoteTarget:
                 raise TaskFailure("target-occupied", told)
         fence(uri_of(self.root, folder), marker, generation)
         return Found([path for path in paths if path != place], tag)
+
+    def _is_below(self, path: str, folder: str) -> bool:
+        """Of another partition of ours, whose key had more columns: it is removed by a task of its own."""
+        inner, _, name = path.removeprefix(f"{folder}/").rpartition("/")
+        return bool(inner) and (name == MARKER or bool(self._own.fullmatch(name)))
 
     def _is_there(self, path: str) -> bool:
         import obstore
@@ -153,12 +192,12 @@ class RemoteTarget:
             told = None
         return told if isinstance(told, dict) else {}, version
 
-    def _mark(self, folder: str, found: Found, files: list[str], generation: int) -> None:
+    def _mark(self, partition: str, folder: str, found: Found, files: list[str], generation: int) -> None:
         """What counts from now on. TaskFailure where another writer has said so meanwhile."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        path, text = f"{folder}/{MARKER}", of_partition(self.owner, files, generation)
+        path, text = f"{folder}/{MARKER}", of_partition(self.owner, partition, files, generation)
         with telling(uri_of(self.root, path)):
             try:
                 obstore.put(self.store, path, text.encode(), mode=found.marker or "create", use_multipart=False)

@@ -143,6 +143,7 @@ def test_answers_are_as_described(place: Place) -> None:
         done = worker.submit(place.connect)
         assert called("POST", "/v1/connections", SENT)["connected"]
         done.result()
+    assert called("POST", BRANCH + "/notify") == {"sent": True, "items": []}
     assert called("GET", BRANCH + "/dataflows")["items"]
     called("GET", BRANCH + "/dataflows/{dataflow}")
 
@@ -167,7 +168,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert [d["state"] for d in status["drivers"]] == ["waiting", "ended"]
     place.world.put("c.csv", (4, 40))
     assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
-    assert called("GET", BRANCH + "/plan")["items"]
+    kept = called("GET", BRANCH + "/plan")
+    assert called("POST", BRANCH + "/plan", {"basis": kept["basis"]})["plan"]["items"] == kept["items"] != []
     assert called("POST", BRANCH + "/run", SENT)["revisions"] == {"other": 1}
     assert not called("GET", BRANCH + "/run")["settled"]
     assert called("POST", BRANCH + "/retry")["retried"]

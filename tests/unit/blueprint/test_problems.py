@@ -96,7 +96,7 @@ CASES = [
     ("wrong-type", component("transform: {sql: SELECT 1, partition_by: [^1]}")),
     ("invalid-value", component("transform: {sql: SELECT 1, partition_by: ^[]}")),
     ("invalid-value", component("transform: {sql: SELECT 1, partition_by: ^[a, {A: day}]}")),
-    ("invalid-value", component("transform: {sql: SELECT 1, partition_by: [{a: ^week}]}")),
+    ("invalid-value", component("transform: {sql: SELECT 1, partition_by: [{a: ^decade}]}")),
     ("invalid-value", component("transform: {sql: SELECT 1, partition_by: [{a: ^bucket 0}]}")),
     ("invalid-value", component("transform: {sql: SELECT 1, partition_by: [{a: ^bucket 100001}]}")),
     ("invalid-value", component("transform: {sql: SELECT 1, partition_by: [^{a: day, b: day}]}")),

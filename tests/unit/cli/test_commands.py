@@ -307,3 +307,14 @@ def test_a_service_is_found_by_its_home_refuses_a_second_and_ends_in_order(
     assert not (folder / "h" / "server.json").exists()
     assert headgate("status", "--home", "h", "-o", "json") == 0
     assert [f["name"] for f in json.loads(capsys.readouterr().out)["dataflows"]] == ["shop"]
+
+
+def test_tests_are_looked_at_before_spark_is_started(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "tested.yaml").write_text(f"{GOOD}    tests:\n      - {{name: a, given: {{order: []}}, expect: []}}\n")
+    assert run(["test", "tested.yaml"], Bootstrap()) == 1
+    problem = "tested.yaml:8:27: unknown-key: dear has no input 'order' (did you mean 'orders'?)\n"
+    assert capsys.readouterr().err == problem
+    assert run(["test", "good.yaml"], Bootstrap()) == 0
+    assert capsys.readouterr().out == "no tests: a transform has them below `tests:`\n"
+    assert run(["test", "good.yaml", "-k", "dear"], Bootstrap()) == 1
+    assert capsys.readouterr().err == "headgate: not-found: no test's dataset or name holds 'dear'\n"

@@ -14,14 +14,14 @@ from typing import cast
 
 from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.kinds import LOOKS, Kind
+from dataplane.contract.kinds import Kind
 from dataplane.contract.listings import ListingResult, listing_head
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import WRITES, Work, perform, run
+from dataplane.runtime.worker import WAITS, WRITES, Work, perform, run
 from dataplane.runtime.worker_slots import Slots
 from tests.unit.listing.location import list_job
 
@@ -57,7 +57,7 @@ class Script:
         self.left = sum(c is not None for c in claims)
 
     def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
-        assert set(kinds) in (LOOKS, WRITES)
+        assert set(kinds) in (WAITS, WRITES)
         with self.changed:
             theirs = [c for c in self.claims if c is None or c["kind"] in kinds]
             if theirs:

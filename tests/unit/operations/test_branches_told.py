@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.lake.objects import LocalObjects
 from controlplane.operations.context import Context
@@ -114,7 +115,7 @@ class TwoBranches(World):
         self.apply(DOUBLED.format(factor=2))
         self.settle()
         with self.store.begin() as tx:
-            tx.copy_branch("main", "dev")
+            tx.create_branch(Branch(name="dev", source="main", at=0.0, actor="ann"))
             self.last = tx.last_event()
 
     def run_in_dev(self, text: str) -> None:

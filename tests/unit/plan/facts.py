@@ -11,6 +11,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import NOTHING, Desired, Source, is_paused
+from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -45,7 +46,7 @@ class Facts:
         self.states: dict[str, list[State]] = {}  # oldest first
         self.buildings: dict[str, PartialState] = {}
         self.runs: dict[str, UnfinishedRun] = {}
-        self.pins: dict[str, tuple[bytes, Schema]] = {}
+        self.pins: dict[str, Pin] = {}
         self.queue: dict[bytes, Task] = {}
         self.known: dict[bytes, Trace] = {}
         self.contents: dict[bytes, Content] = {}  # of fragments
@@ -192,7 +193,7 @@ class Facts:
     def begun(self, dataset: str) -> UnfinishedRun | None:
         return self.runs.get(dataset)
 
-    def pinned(self, dataset: str) -> tuple[bytes, Schema] | None:
+    def pinned(self, dataset: str) -> Pin | None:
         return self.pins.get(dataset)
 
     def traces(self, keys: Sequence[bytes]) -> Mapping[bytes, Trace]:

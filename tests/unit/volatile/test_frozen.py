@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import InvalidBlueprint
+from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import PartialState
 from controlplane.core.plan import FEWEST, Compute
 from controlplane.operations.desired import controls
@@ -84,7 +85,7 @@ def test_a_branch_inherits_what_is_frozen(world: World) -> None:
     controls.refresh(world.ctx, BRANCH, "shop.drawn", force=True)
     world.settle()
     with world.store.begin() as tx:
-        tx.copy_branch(BRANCH, "dev")
+        tx.create_branch(Branch(name="dev", source="main", at=0.0, actor="ann"))
     with world.store.read() as tx:
         plan, _ = plan_now(tx, "dev", None)
     assert not plan.items

@@ -80,8 +80,9 @@ class World:
         task = {"partition": partition, "files": [self.fragment({"n": row})], "generation": generation}
         return self._run(task, "csv", "flow.out", {"header": False})
 
-    def _run(self, task: Json, kind: str, owner: str, options: Json) -> Json:
+    def _run(self, task: Json, kind: str, owner: str, options: Json, extra: Json | None = None) -> Json:
         job: Json = {**JOB, "path": str(self.target), "format": kind, "options": options, "owner": owner}
+        job |= extra or {}
         return write_tasks(job, LocalLake(self.lake), cast("WriteTask", {"task": "", "epoch": 1, **task}))
 
     def files(self) -> dict[str, bytes]:

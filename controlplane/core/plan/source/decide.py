@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from controlplane.core import tree
@@ -11,6 +11,7 @@ from controlplane.core.compile.checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.jobs import ParseSpec
+from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
@@ -32,7 +33,7 @@ from controlplane.core.plan.values import (
     user_error,
 )
 from controlplane.core.schema.schemas import struct, types
-from controlplane.core.schema.widening import can_stay, is_grown
+from controlplane.core.schema.widening import can_stay, in_words, is_grown
 from dataplane.contract.identity import schema_id, task_key
 from dataplane.contract.jobs import ParseJob
 from dataplane.contract.results import TaskError
@@ -48,7 +49,7 @@ def decide(planning: Planning, node: Source) -> Deciding[Decision]:
         return _unlisted(node, listing)
     case = ReadCase(planning, node, state, listing, listing.root)
     is_current, is_of_now = _is_current(case), state is not None and state.lineage == node.lineage
-    if listing.is_awaited and (is_current or not is_of_now):
+    if listing.is_awaited and (is_current or not is_of_now or case.is_taken_back):
         cause: Cause = "missing" if state is None else "input" if is_of_now else "logic"
         return _unknown(node, cause, "waits for a listing")
     return _seen(listing, Decision(node.dataset, "up_to_date") if is_current else (yield from _decided(case)))
@@ -123,6 +124,8 @@ def _unknown(node: Source, cause: Cause, reason: str) -> Decision:
 
 def _is_current(case: ReadCase) -> bool:
     state = case.state
+    if case.is_taken_back:
+        return False
     if state is None or state.lineage != case.node.lineage or state.inputs.get("objects") != case.consumed:
         return False
     return salts.is_of(case.planning, case.node, state)
@@ -131,7 +134,8 @@ def _is_current(case: ReadCase) -> bool:
 def _stale(case: ReadCase) -> Deciding[Decision]:
     node = case.node
     pinned = case.planning.world.pinned(node.maker)
-    known = pinned[1] if pinned and pinned[0] == settings_id(node) else None
+    pin = pinned if pinned and pinned.settings == settings_id(node) else None
+    known = pin.schema if pin else None
     yield from lookups.nodes([(case.objects, ()), (case.root, ())])
     basis: dict[str, object] = {"objects": case.objects, "pinned": schema_id(known) if known else None}
     build = ids.build_key(node.logic, basis, salts.whole(case.planning, node))
@@ -143,7 +147,8 @@ def _stale(case: ReadCase) -> Deciding[Decision]:
     if isinstance(settled, Decision):
         return settled
     schema = _as_grown(case, settled)
-    return (yield from _partitions(case, (yield from _readable(case, extent, schema)), schema, build))
+    widened = pin.widened if pin else ()
+    return (yield from _partitions(case, (yield from _readable(case, extent, schema)), schema, widened, build))
 
 
 def _as_grown(case: ReadCase, schema: Schema) -> Schema:
@@ -238,7 +243,9 @@ def _with_parts(case: ReadCase, extent: ReadExtent) -> Deciding[ReadExtent]:
 # --- partitions ----------------------------------------------------------------------------------
 
 
-def _partitions(case: ReadCase, extent: ReadExtent, schema: Schema, build: bytes) -> Deciding[Decision]:
+def _partitions(
+    case: ReadCase, extent: ReadExtent, schema: Schema, widened: tuple[Widening, ...], build: bytes
+) -> Deciding[Decision]:
     whole, is_exact = case.node.with_metadata(schema), bool(case.node.spark["case_sensitive"])
     if fault := sort_fault(case.node.component, whole, case_sensitive=is_exact):
         return Decision(case.node.dataset, "failed", error=user_error("invalid-sort-column", fault))
@@ -258,13 +265,13 @@ def _partitions(case: ReadCase, extent: ReadExtent, schema: Schema, build: bytes
         return fitting
     if fitting.schema != schema:
         rest = yield from _rest(case, extent, window, schema, fitting.schema)
-        return (yield from _partitions(case, rest, fitting.schema, build))
+        return (yield from _partitions(case, rest, fitting.schema, (*widened, *fitting.widened), build))
     if window.missing or not window.is_whole:
         return _complaining((yield from _compute(case, extent, window, job, schema)), fitting.complaint)
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
     after = _state(case, root, whole)
-    commit = Commit(after, entered, 0, _pin(case.node, schema), build)
+    commit = Commit(after, entered, 0, _pin(case.node, schema, widened), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
 
@@ -309,8 +316,13 @@ def _complaining(decision: Decision, complaint: TaskError | None) -> Decision:
     return replace(decision, error={**complaint, "detail": said})
 
 
-def _pin(node: Source, schema: Schema) -> tuple[bytes, Schema] | None:
-    return None if node.output else (settings_id(node), schema)
+def _pin(node: Source, schema: Schema, widened: Iterable[Widening] = ()) -> Pin | None:
+    """With the last widening of each column that still has the type which it led to."""
+    if node.output:
+        return None
+    kinds = {name: in_words(kind) for name, kind in types(schema).items()}
+    last = {one.column: one for one in widened if kinds.get(one.column) == one.after}
+    return Pin(settings_id(node), schema, tuple(last.values()))
 
 
 def _tasks(
@@ -420,6 +432,8 @@ def _item(case: ReadCase, action: Action, tasks: int, keys: Keys, size: int = 0)
 def _cause(case: ReadCase) -> Cause:
     if case.state is None:
         return "missing"
+    if case.is_taken_back:
+        return "schema"
     if case.state.logic != case.node.logic:
         return "lost" if case.state.logic == LOST else "logic"
     return salts.cause(case.planning, case.node, case.state) or "input"

@@ -38,6 +38,12 @@ class ReadCase:
         return Consumed("", self.objects, b"")
 
     @property
+    def is_taken_back(self) -> bool:
+        """The schema is to be found anew."""
+        pin = self.planning.world.pinned(self.node.maker)
+        return pin is not None and pin.is_taken_back and self.node.declared is None
+
+    @property
     def root(self) -> bytes:
         """Of the present output."""
         return self.state.root if self.state else tree.EMPTY_ROOT
@@ -46,6 +52,8 @@ class ReadCase:
     def is_full(self) -> bool:
         """Nothing of what was built before counts."""
         state = self.state
+        if self.is_taken_back:
+            return True
         if state is None or state.logic != self.node.logic or "objects" not in state.inputs:
             return True
         return not salts.is_of(self.planning, self.node, state)

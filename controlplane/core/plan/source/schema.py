@@ -15,12 +15,13 @@ from controlplane.core.compile import connectors, ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.jobs import InferSpec
 from controlplane.core.model.memos import known_schema_in
+from controlplane.core.model.pins import MOST_CAUSES, Widening
 from controlplane.core.model.sources import SourcePartition
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, windows
 from controlplane.core.plan.keys import Keys, listed
 from controlplane.core.plan.lookups import Deciding
-from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_parts, every_part
+from controlplane.core.plan.source.partitions import ReadCase, ReadExtent, all_parts, every_part, parts_at
 from controlplane.core.plan.values import Decision, Item, Learn, user_error
 from controlplane.core.schema import widening
 from controlplane.core.schema.schemas import append_columns, missing_columns, own_columns, struct, types
@@ -28,7 +29,7 @@ from controlplane.core.schema.widening import Conflict, in_words
 from dataplane.contract.jobs import InferJob
 from dataplane.contract.listings import NESTED
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import Schema, select_columns
+from dataplane.contract.schemas import Schema, Type, select_columns
 
 FIXED = {
     "text": struct([("value", "string")]),
@@ -42,10 +43,12 @@ Parts: TypeAlias = Mapping[str, SourcePartition]
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The schema under which files can be read that could not be before; and why others cannot be under any."""
+    """The schema under which files can be read that could not be before, and which files made columns of it wider; and
+    why others cannot be under any."""
 
     schema: Schema
     complaint: TaskError | None = None
+    widened: tuple[Widening, ...] = ()
 
 
 def schema_of(case: ReadCase, known: Schema | None, extent: ReadExtent) -> Deciding[Schema | Decision]:
@@ -134,7 +137,27 @@ def fitted(case: ReadCase, extent: ReadExtent, schema: Schema, window: windows.W
         case "fail" if grown != schema:
             return Decision(node.dataset, "failed", error=_retyped(schema, grown, found))
         case _:
-            return Fitting(grown, _unfit(*worst) if worst else None)
+            sources = (yield from parts_at(case, sorted(found))) if grown != schema else {}
+            return Fitting(grown, _unfit(*worst) if worst else None, _widened(node, schema, grown, found, sources))
+
+
+def _widened(
+    node: Source, schema: Schema, grown: Schema, found: Mapping[str, Schema], sources: Parts
+) -> tuple[Widening, ...]:
+    """Columns that became wider, with the partitions that needed it; without columns that very many needed."""
+    wide, widened = types(grown), list[Widening]()
+    for name, kind in types(schema).items():
+        if wide[name] == kind:
+            continue
+        needing = [p for p in sorted(found) if _needs_more(node, kind, types(found[p]).get(name))]
+        causes = tuple((p, sources[p].source) for p in needing)
+        if len(causes) <= MOST_CAUSES:
+            widened.append(Widening(name, in_words(kind), in_words(wide[name]), causes))
+    return tuple(widened)
+
+
+def _needs_more(node: Source, have: Type, found: Type | None) -> bool:
+    return found is not None and widening.grow("", have, found, is_text=_is_text(node))[0] != have
 
 
 def _grown(

@@ -1,0 +1,64 @@
+"""Tests of the channels that alerts are sent to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from anyio import to_thread
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Call, Called, answer, target_of
+from controlplane.api.routes.operate import Wish
+from controlplane.core.model.answers import ConnectionFault, NotifyAnswer, NotifyEntry
+from controlplane.operations.alerts import trial
+from controlplane.operations.alerts.trial import Trial
+from dataplane.contract.results import TaskError
+
+router = auth.router()
+ANSWER_S = 60.0
+LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
+UNANSWERED: ConnectionFault = {
+    "kind": "infrastructure",
+    "condition": "no-worker",
+    "message": "no worker has answered in time",
+}
+
+
+@router.post("/v1/branches/{branch}/notify")
+async def notify(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[NotifyAnswer]:
+    """Send a test message to each channel of a dataflow and of the installation; without a target, of all dataflows.
+    What no worker has answered in time has an error `no-worker`."""
+    target = target_of(wish.target if wish else None)
+    return await to_thread.run_sync(_notify, call, branch, target, limiter=call.services.threads.connections)
+
+
+def _notify(call: Call, branch: str, target: str | None) -> Answer[NotifyAnswer]:
+    trials = trial.ask(call.context, branch, target)
+    found = _answers(call, trials)
+    trial.forget(call.context, branch, trials)
+    items = [_entry(one, found) for one in trials]
+    return answer({"sent": not any(item["error"] for item in items), "items": items})
+
+
+def _answers(call: Call, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
+    wake, deadline = call.services.wake, time.monotonic() + ANSWER_S
+    while not call.services.stopping.is_set():
+        seen = wake.count
+        found = trial.answers(call.context, trials)
+        left = deadline - time.monotonic()
+        if len(found) == len(trials) or left <= 0:
+            return found
+        wake.wait(min(left, LOOK_AGAIN_S), seen)
+    return {}
+
+
+def _entry(one: Trial, found: Mapping[bytes, TaskError | None]) -> NotifyEntry:
+    error = UNANSWERED if one.key not in found else _fault(found[one.key])
+    return {"dataflow": one.dataflow or None, "to": one.channel.to, "place": one.channel.place, "error": error}
+
+
+def _fault(error: TaskError | None) -> ConnectionFault | None:
+    if error is None:
+        return None
+    return {"kind": error["kind"], "condition": error["condition"], "message": error["message"]}

@@ -1,0 +1,97 @@
+"""Making, listing, ending, merging and comparing branches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Called, answer, branch_of
+from controlplane.core.model.answers import (
+    BranchAnswer,
+    BranchDifference,
+    BranchesAnswer,
+    DropBranchAnswer,
+    MergeAnswer,
+)
+from controlplane.core.model.branches import MAIN, NAME
+from controlplane.operations.desired import branches, merging
+from controlplane.operations.inspect import branch_diff
+
+router = auth.router()
+
+
+class NewBranch(BaseModel):
+    """`days`: until it ends by itself, unless it is edited; null keeps it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(pattern=f"^{NAME}$")
+    source: str = Field(default=MAIN, pattern=f"^{NAME}$")
+    days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
+    protected: bool = False
+
+
+class Protection(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    protected: bool
+
+
+class Merge(BaseModel):
+    """`take` settles conflicts: `dataflow.component` to the side that wins."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    into: str = Field(default=MAIN, pattern=f"^{NAME}$")
+    dry_run: bool = False
+    take: dict[str, Literal["ours", "theirs"]] = {}
+
+
+@router.post("/v1/branches", status_code=201)
+def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
+    """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
+
+    def work() -> Answer[BranchAnswer]:
+        made = branches.create(call.context, new.name, source=new.source, days=new.days, protected=new.protected)
+        return answer(made, 201)
+
+    return call.once(work)
+
+
+@router.get("/v1/branches")
+def listing(call: Called) -> Answer[BranchesAnswer]:
+    """All branches beside main."""
+    return answer(branches.listing(call.context))
+
+
+@router.get("/v1/branches/{branch}")
+def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
+    """One branch beside main."""
+    return answer(branches.one(call.context, branch))
+
+
+@router.put("/v1/branches/{branch}/protection")
+def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
+    """Whether a branch changes by merges alone."""
+    return answer(branches.protect(call.context, branch, protected=wish.protected))
+
+
+@router.delete("/v1/branches/{branch}")
+def delete(call: Called, branch: Branch) -> Answer[DropBranchAnswer]:
+    """End a branch. What it computed and nothing else refers to is collected later."""
+    return answer(branches.delete(call.context, branch))
+
+
+@router.post("/v1/branches/{branch}/merge")
+def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[MergeAnswer]:
+    """Bring what was edited in a branch into another one, all or nothing; its results come along."""
+    how = wish or Merge()
+    return call.once(
+        lambda: answer(merging.merge_branch(call.context, branch, how.into, dry_run=how.dry_run, take=how.take))
+    )
+
+
+@router.get("/v1/branches/{branch}/diff/{other}")
+def diff(call: Called, branch: Branch, other: Annotated[str, Path()]) -> Answer[BranchDifference]:
+    """How two branches differ: components, datasets, partitions and rows."""
+    return answer(branch_diff.difference(call.context, branch, branch_of(call, other)))

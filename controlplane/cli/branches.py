@@ -1,0 +1,186 @@
+"""Commands about branches: create, list, show, protect, diff, merge, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options, views
+from controlplane.cli.output import Lines, Table, View, show
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import BranchAnswer, BranchDifference, DatasetDifference, MergeAnswer
+
+Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+SHOWN_PARTITIONS = 3
+
+
+class Take(StrEnum):
+    """Which side of a conflict wins."""
+
+    ours = "ours"
+    theirs = "theirs"
+
+
+def add(app: typer.Typer) -> None:
+    branch = typer.Typer(help="Try edits on all of the data, beside main.", no_args_is_help=True)
+    for command in (create, listing, branch_show, protect, diff, merge, delete):
+        named = {"listing": "list", "branch_show": "show"}.get(command.__name__)
+        branch.command(named)(command)
+    app.add_typer(branch, name="branch")
+
+
+def create(
+    ctx: typer.Context,
+    name: Name,
+    source: Annotated[str, typer.Option("--from", help="The branch to make it from.")] = "main",
+    days: Annotated[float, typer.Option(min=0.001, help="Days without an edit after which it ends.")] = 14.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it until somebody deletes it.")] = False,
+    protected: Annotated[bool, typer.Option("--protected", help="It changes by merges alone.")] = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.create_branch(name, source=source, days=None if keep else days, protected=protected)
+    show(value, _branches([value]), session.output)
+
+
+def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """List the branches beside main."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.branches()
+    show(value, _branches(value), session.output)
+
+
+def branch_show(
+    ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table
+) -> None:
+    """Show one branch."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.branch(name)
+    show(value, views.fields(value), session.output)
+
+
+def protect(
+    ctx: typer.Context,
+    name: Name,
+    off: Annotated[bool, typer.Option("--off", help="Let it be edited again.")] = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Let a branch change by merges alone."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.protect_branch(name, protected=not off)
+    show(value, views.fields(value), session.output)
+
+
+def diff(
+    ctx: typer.Context,
+    one: Annotated[str, typer.Argument(metavar="BRANCH", show_default=False)],
+    other: Annotated[str, typer.Argument(metavar="OTHER", show_default=False)],
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Show how two branches differ: texts, datasets, partitions and rows."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.diff_branches(one, other)
+    show(value, _difference(value), session.output)
+
+
+def merge(
+    ctx: typer.Context,
+    name: Name,
+    into: Annotated[str, typer.Option("--into", help="The branch to merge it into.")] = "main",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would bring, and cost.")] = False,
+    take: Annotated[
+        list[str] | None, typer.Option(metavar="SIDE=FLOW.COMPONENT", help="Settle a conflict: ours=... or theirs=...")
+    ] = None,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Bring what was edited in a branch into another one, all or nothing. Its results come along."""
+    session = options.session(ctx, output)
+    sides = dict(_side(text) for text in take or ())
+    with session.connect(home) as client:
+        value = client.merge_branch(name, into=into, dry_run=dry_run, take=sides)
+    show(value, _merged(value), session.output)
+
+
+def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """End a branch."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.delete_branch(name)
+    show(value, views.fields(value), session.output)
+
+
+def _side(text: str) -> tuple[str, str]:
+    side, _, component = text.partition("=")
+    if side not in tuple(Take) or not component:
+        raise typer.BadParameter("write ours=FLOW.COMPONENT or theirs=FLOW.COMPONENT", param_hint="--take")
+    return component, side
+
+
+def _branches(items: Sequence[BranchAnswer]) -> View:
+    columns = ("name", "from", "made", "by", "ends", "edited", "own datasets")
+    rows = tuple(
+        (i["name"], i["source"], i["created_at"], i["actor"], _ends(i), ", ".join(i["dataflows"]), i["datasets"])
+        for i in items
+    )
+    return (
+        [Table("", columns, rows)]
+        if rows
+        else [Lines(("there is no branch beside main: headgate branch create NAME",))]
+    )
+
+
+def _ends(branch: BranchAnswer) -> str:
+    return f"{branch['expires_at'] or 'never'}{', protected' if branch['protected'] else ''}"
+
+
+def _difference(value: BranchDifference) -> View:
+    """Texts as in a pull request, then what that does to data."""
+    lines = [
+        line for found in value["components"] for line in _text(found["dataflow"], found["component"], found["diff"])
+    ]
+    columns = ("dataset", "state", "partitions added", "removed", "changed", "rows", "partitions")
+    rows = tuple(map(_row, value["datasets"]))
+    table = [Table("", columns, rows)] if rows else []
+    return [Lines(tuple(lines)), *table, Lines((f"{value['shared']} other datasets are the same in both",))]
+
+
+def _text(flow: str, component: str, diff: Sequence[str]) -> Iterator[str]:
+    yield f"{flow}.{component}" if component else flow
+    yield from (f"  {line}" for line in diff)
+
+
+def _row(found: DatasetDifference) -> tuple[object, ...]:
+    keys = [key or "(whole)" for key in found["partitions"]]
+    more = len(keys) - SHOWN_PARTITIONS
+    shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {more} more" if more > 0 else "")
+    return (
+        found["dataset"],
+        found["state"],
+        found["added"],
+        found["removed"],
+        found["changed"],
+        f"{found['rows']:+d}",
+        shown,
+    )
+
+
+def _merged(value: MergeAnswer) -> View:
+    verb = "would bring" if value["dry_run"] else "brought"
+    what = ", ".join(value["taken"] or value["revisions"]) or "nothing"
+    lines = [f"{verb} {what} of {value['source']} into {value['into']}"]
+    lines += [f"{flow} {'would end' if value['dry_run'] else 'ended'}" for flow in value["ended"]]
+    return [Lines(tuple(lines)), *views.plan(value["plan"])]

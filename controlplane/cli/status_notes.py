@@ -1,0 +1,15 @@
+"""Lines below the datasets of a `status`: what is worth knowing of one beside its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import DatasetStatus
+
+
+def notes(datasets: Iterable[DatasetStatus]) -> Iterator[str]:
+    for dataset in datasets:
+        for sentence in dataset.get("wider", ()):
+            yield f"schema: {dataset['name']}: {sentence}"

@@ -1,0 +1,157 @@
+"""When to tell of what: conditions that begin, last and end, and who is told of each. Pure.
+
+    seen now, not known     the condition begins
+    known and seen          it lasts; each channel is told once, when it has lasted long enough for it
+    known, not seen         it is over: nobody was told -> forgotten; else, after it stayed away for a while,
+                            `recovered` is told and it is forgotten. One that comes back meanwhile is the same one
+
+So what comes and goes is told once. Does not belong here: how a message is sent, and tried again (`operations.alerts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from controlplane.core.model.alerts import Alert, Channel, Condition, Message
+from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import AlertItem, AlertMessage
+
+AWAY_S = 60.0  # for which a condition stays away before that is told
+GATHER_S = 5.0  # in which news for one channel about one dataflow become one message
+DELAYS_S = (
+    10.0,
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+)  # before a message that was not taken is sent again; the last one for ever
+MOST_ITEMS = 1_000  # of one message
+LASTING: tuple[Condition, ...] = ("late", "blocked")  # told after a while only
+
+Key: TypeAlias = tuple[str, Condition]  # of a dataset
+Seen: TypeAlias = Mapping[Key, str]  # conditions that hold now, with more in words
+Channels: TypeAlias = Mapping[str, Channel]  # by id
+
+
+@dataclass(slots=True)
+class News:
+    """What came of a look: alerts to keep and to forget, and what to tell, by channel and dataflow."""
+
+    kept: list[Alert] = field(default_factory=list)
+    forgotten: list[Alert] = field(default_factory=list)
+    told: dict[tuple[str, str], list[AlertItem]] = field(default_factory=dict)
+
+    def tell(self, channel: str, item: AlertItem) -> None:
+        flow = item["dataset"].partition(".")[0]
+        self.told.setdefault((channel, flow), []).append(item)
+
+
+def channel_id(dataflow: str, channel: Channel) -> str:
+    """Of a dataflow's channel; the installation's have no dataflow. An edit makes it another one."""
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings}
+    found = digest(
+        "channel/1", of=dataflow, to=channel.to, on=list(channel.on), after=int(channel.after_s), settings=settings
+    )
+    return found.hex()[:16]
+
+
+def look(branch: str, known: Iterable[Alert], seen: Seen, channels_of: Mapping[str, Channels], now: float) -> News:
+    """What changed since the last look. `channels_of`: by dataflow."""
+    news, alerts = News(), {alert.key: alert for alert in known}
+    for (dataset, condition), text in seen.items():
+        before = alerts.pop((dataset, condition), None)
+        alert = before or Alert(branch, dataset, condition, now, text)
+        after = _told(replace(alert, ended=None), text, _channels(channels_of, dataset), now, news)
+        if after != before:
+            news.kept.append(after)
+    for alert in alerts.values():
+        _away(alert, _channels(channels_of, alert.dataset), now, news)
+    return news
+
+
+def _channels(channels_of: Mapping[str, Channels], dataset: str) -> Channels:
+    return channels_of.get(dataset.partition(".")[0], {})
+
+
+def _told(alert: Alert, text: str, channels: Channels, now: float, news: News) -> Alert:
+    """Tell the channels that are to know of it by now."""
+    told = list(alert.told)
+    for id, channel in channels.items():
+        if id not in told and _is_due(alert, channel, now):
+            news.tell(id, _item(alert, alert.condition, text))
+            told.append(id)
+    return replace(alert, told=tuple(told))
+
+
+def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
+    if alert.condition not in channel.on:
+        return False
+    return alert.condition not in LASTING or now - alert.since >= channel.after_s
+
+
+def _away(alert: Alert, channels: Channels, now: float, news: News) -> None:
+    """A condition that does not hold."""
+    if not alert.told:
+        news.forgotten.append(alert)
+    elif alert.ended is None:
+        news.kept.append(replace(alert, ended=now))
+    elif now - alert.ended >= AWAY_S:
+        for id in alert.told:
+            if id in channels and "recovered" in channels[id].on:
+                news.tell(id, _item(alert, "recovered", f"it was {alert.condition}: {alert.text}", alert.ended))
+        news.forgotten.append(alert)
+
+
+def _item(alert: Alert, occasion: str, text: str, since: float | None = None) -> AlertItem:
+    at = alert.since if since is None else since
+    return {"dataset": alert.dataset, "occasion": occasion, "since": instant(at), "text": text}
+
+
+def instant(at: float) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def gathered(message: Message, items: Sequence[AlertItem]) -> Message:
+    """The message with more items, where it was not sent yet."""
+    return replace(message, items=(*message.items, *items)[:MOST_ITEMS])
+
+
+def is_open(message: Message) -> bool:
+    """Nobody has tried to send it."""
+    return message.task is None and message.tries == 0
+
+
+def again(message: Message, now: float) -> Message:
+    """The message, which was not taken, to be sent later."""
+    delay = DELAYS_S[min(message.tries, len(DELAYS_S) - 1)]
+    return replace(message, tries=message.tries + 1, task=None, due=now + delay)
+
+
+def content(message: Message, now: float) -> AlertMessage:
+    """What a receiver is sent."""
+    return {
+        "id": message.id,
+        "branch": message.branch,
+        "dataflow": message.dataflow,
+        "at": instant(now),
+        "summary": summary(message.dataflow, message.items),
+        "items": list(message.items),
+    }
+
+
+def summary(dataflow: str, items: Sequence[AlertItem]) -> str:
+    """`shop: 2 failed, 1 recovered`."""
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[item["occasion"]] = counts.get(item["occasion"], 0) + 1
+    told = ", ".join(f"{count} {occasion}" for occasion, count in counts.items())
+    if len(items) == 1:
+        return f"{items[0]['dataset']}: {items[0]['occasion']}"
+    return f"{dataflow}: {told}"

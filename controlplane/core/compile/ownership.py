@@ -1,0 +1,37 @@
+"""Which datasets of a branch are its own: what was edited there, or reads something that was. Pure.
+
+All others are main's: they have the same rows, by the same work, under the same checks. Does not belong here: what is
+done about either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
+
+
+def own(desired: Desired, main: Desired, forces: Mapping[str, int], of_main: Mapping[str, int]) -> frozenset[str]:
+    """Datasets and write components of a branch that are not main's. `forces`: how often each was forced, in both."""
+    found: set[str] = set()
+    for dataset in desired.order:  # inputs first
+        is_forced = forces.get(dataset) != of_main.get(dataset)
+        if is_forced or _differs(desired.nodes[dataset], main.nodes.get(dataset), found):
+            found.add(dataset)
+    return frozenset(found)
+
+
+def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:
+    if isinstance(node, Sink) or in_main is None or isinstance(in_main, Sink):
+        return True
+    if (node.uid, node.lineage) != (in_main.uid, in_main.lineage):
+        return True
+    if _gate(node) != _gate(in_main):
+        return True
+    return isinstance(node, Transform) and any(slot.dataset in found for slot in node.slots)
+
+
+def _gate(node: Source | Transform) -> tuple[object, ...]:
+    """What decides, besides the logic, whether rows become a generation."""
+    checks = tuple((check.id, check.of.on_fail, check.of.threshold) for check in node.checks)
+    return checks, node.component.paused, node.component.pin, node.component.volatile

@@ -1,0 +1,1 @@
+"""Merging of blueprints' texts, component by component. Pure; knows no store and compiles nothing."""

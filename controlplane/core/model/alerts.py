@@ -1,0 +1,72 @@
+"""Alerts: conditions of datasets that somebody wants to be told of, channels, and messages on their way.
+
+Does not belong here: when to tell (`core.alerts`), how a channel is written down (`core.blueprint.notify`), sending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dataplane.contract.jobs import AlertItem, ChannelKind
+from dataplane.contract.results import TaskError
+
+Condition: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes"]
+Occasion: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes", "recovered"]
+OCCASIONS: tuple[Occasion, ...] = ("failed", "late", "blocked", "accept-deletes", "recovered")
+AFTER_S = 600.0  # for which a dataset is late or blocked before it is told, by default
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Where to tell, of what. `settings`: what its kind needs, as it is written; secrets by reference.
+
+    `after_s` holds for `late` and `blocked`: others are told at once.
+    """
+
+    to: ChannelKind
+    on: tuple[Occasion, ...] = OCCASIONS
+    after_s: float = AFTER_S
+    settings: tuple[tuple[str, str | tuple[str, ...]], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """As people are told of it: never the value of a secret."""
+        told = dict(self.settings)
+        shown = told.get("url") or told.get("address") or told.get("command") or ""
+        return shown if isinstance(shown, str) else " ".join(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A condition of a dataset. `told`: ids of the channels that know of it; `ended`: since when it is over."""
+
+    branch: str
+    dataset: str
+    condition: Condition
+    since: float
+    text: str
+    told: tuple[str, ...] = ()
+    ended: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.dataset, self.condition
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """News for one channel about one dataflow, until it is acknowledged. `tries` have failed so far.
+
+    `task`: what is sending it at present.
+    """
+
+    id: str
+    branch: str
+    dataflow: str
+    channel: str
+    items: tuple[AlertItem, ...]
+    due: float
+    tries: int = 0
+    task: bytes | None = None
+    error: TaskError | None = None

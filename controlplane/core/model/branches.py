@@ -1,0 +1,27 @@
+"""A branch: a name under which dataflows can be edited, and which follows main in all that it did not edit.
+
+Does not belong here: which datasets are a branch's own (that follows from texts), and how branches are merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.core.model.revisions import MAIN as MAIN
+
+NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """Times are seconds since 1970. `source` is the branch that it was made from.
+
+    `expires`: None for a branch that stays. `protected`: it changes by merges alone.
+    """
+
+    name: str
+    source: str
+    at: float
+    actor: str
+    expires: float | None = None
+    protected: bool = False

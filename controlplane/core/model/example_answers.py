@@ -1,0 +1,57 @@
+"""The answer of `headgate test`, as types.
+
+Does not belong here: how it is found, and how it is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypedDict
+
+from controlplane.core.model.answers import ErrorReport
+from dataplane.contract.schemas import Json
+
+ExampleState: TypeAlias = Literal["passed", "failed"]
+
+
+class ChangedRow(TypedDict):
+    """A row whose values differ in `columns`."""
+
+    expected: list[Json]
+    found: list[Json]
+    columns: list[str]
+
+
+class RowDifference(TypedDict):
+    """`moved`: the first row, counted from 1, that stands in another place; null where rows themselves differ."""
+
+    columns: list[str]
+    missing: list[list[Json]]
+    unexpected: list[list[Json]]
+    changed: list[ChangedRow]
+    moved: int | None
+
+
+class ExampleEntry(TypedDict):
+    """One test. `message` says why it failed, `notes` what is worth knowing about its inputs."""
+
+    dataset: str
+    name: str
+    file: str
+    line: int
+    column: int
+    state: ExampleState
+    seconds: float
+    message: str
+    error: ErrorReport | None
+    difference: RowDifference | None
+    notes: list[str]
+
+
+class ExamplesAnswer(TypedDict):
+    """`headgate test`."""
+
+    state: ExampleState
+    passed: int
+    failed: int
+    wall_s: float
+    tests: list[ExampleEntry]

@@ -1,0 +1,26 @@
+"""The channels of dataflows: their own, and those of the installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controlplane.core.alerts import Channels, channel_id
+from controlplane.core.compile.nodes import Desired
+from controlplane.core.model.alerts import Channel
+
+INSTALLATION = ""  # in place of a dataflow
+
+
+def of_flow(nodes: Desired, installation: Sequence[Channel], flow: str) -> Channels:
+    """By id, those of the installation last."""
+    text = nodes.texts.get(flow)
+    own = text.blueprint.notify if text else ()
+    return {**_named(flow, own), **_named(INSTALLATION, installation)}
+
+
+def of_flows(nodes: Desired, installation: Sequence[Channel], flows: Iterable[str]) -> dict[str, Channels]:
+    return {flow: of_flow(nodes, installation, flow) for flow in flows}
+
+
+def _named(flow: str, channels: Sequence[Channel]) -> dict[str, Channel]:
+    return {channel_id(flow, channel): channel for channel in channels}

@@ -1,0 +1,54 @@
+"""What is to be told of datasets now: failed, blocked, waiting for a loss to be confirmed, listed late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.alerts import Key
+from controlplane.core.compile.nodes import Source
+from controlplane.core.plan import Decision
+from controlplane.operations.inspect import lateness
+from controlplane.operations.planning.snapshot import StoreSnapshot
+
+SHORTEST_LATENESS_S = 10.0  # less may be a moment's
+LONGEST_TEXT = 500  # characters
+
+
+def seen(facts: StoreSnapshot, decisions: Iterable[Decision]) -> dict[Key, str]:
+    """Conditions that hold, with more in words."""
+    found: dict[Key, str] = {}
+    decided = list(decisions)
+    for decision in decided:
+        match decision.status:
+            case "failed":
+                found[decision.dataset, "failed"] = _error(decision)
+            case "blocked":
+                found[decision.dataset, "blocked"] = decision.reason
+            case "waiting" if "--accept-deletes" in decision.reason:
+                command = f"headgate refresh {decision.dataset} --accept-deletes"
+                found[decision.dataset, "accept-deletes"] = f"{decision.reason.partition(';')[0]}; `{command}`"
+            case _:
+                pass
+    found.update(_late(facts, decided))
+    return found
+
+
+def _error(decision: Decision) -> str:
+    told = [decision.reason]
+    if decision.error is not None:
+        told += decision.error["message"].strip().splitlines()[:1]
+    return ": ".join(filter(None, told))[:LONGEST_TEXT]
+
+
+def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, str]:
+    nodes = [facts.desired.nodes[decision.dataset] for decision in decisions]
+    sources = [node for node in nodes if isinstance(node, Source) and not node.output]
+    if not sources:
+        return {}
+    declared = {name: revision.at for name, revision in facts.tx.revisions(facts.branch).items()}
+    listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
+    return {
+        (name, "late"): f"its listing is {one['behind_s']:.0f} s behind"
+        for name, one in listed.items()
+        if one["behind_s"] > max(one["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
+    }

@@ -1,0 +1,99 @@
+"""News become messages, and messages are sent until they are acknowledged.
+
+    due         -> a task of a worker
+    answered    -> taken: the message is dropped; else it is due again, after a while that grows
+    task failed -> the same, as the worker was lost several times
+
+A message is dropped only in the transaction that has seen its acknowledgement: so it is sent at least once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.core import alerts
+from controlplane.core.alerts import Channels, News
+from controlplane.core.model.alerts import Message
+from controlplane.core.model.events import Event
+from controlplane.operations.alerts import sending
+from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
+from dataplane.contract.results import TaskError
+
+
+def record(tx: Tx, branch: str, news: News) -> None:
+    """What came of a look, in one transaction with the messages about it."""
+    tx.put_alerts(news.kept)
+    tx.drop_alerts(news.forgotten)
+    waiting = {(m.channel, m.dataflow): m for m in tx.messages(branch) if alerts.is_open(m)}
+    changed: list[Message] = []
+    for (channel, flow), items in news.told.items():
+        message = waiting.get((channel, flow))
+        if message is None:
+            due = tx.now() + alerts.GATHER_S
+            message = Message(uuid.uuid4().hex, branch, flow, channel=channel, items=(), due=due)
+        changed.append(alerts.gathered(message, items))
+    tx.put_messages(changed)
+
+
+def step(tx: Tx, branch: str, channels_of: Mapping[str, Channels]) -> bool:
+    """Send what is due, and take in what was answered; whether anything changed."""
+    messages = tx.messages(branch)
+    keys = [message.task for message in messages if message.task is not None]
+    answers, tasks = tx.memos(keys), tx.tasks(keys)
+    changed = False
+    for message in messages:
+        if message.channel not in channels_of.get(message.dataflow, {}):
+            _drop(tx, message)
+        elif message.task is None:
+            if message.due > tx.now():
+                continue
+            _send(tx, message, channels_of)
+        elif message.task in answers:
+            _answered(tx, message, sending.answer_in(answers[message.task]))
+        elif message.task not in tasks:
+            _send(tx, message, channels_of)  # its demand was dropped
+        elif tasks[message.task].state == "failed":
+            _answered(tx, message, tasks[message.task].error)
+        else:
+            continue
+        changed = True
+    return changed
+
+
+def is_under_way(message: Message, now: float) -> bool:
+    """A run waits for it: it is sent for the first time, or is about to be."""
+    return message.tries == 0 or (message.task is not None and message.due <= now)
+
+
+def _send(tx: Tx, message: Message, channels_of: Mapping[str, Channels]) -> None:
+    key = digest("notify/1", message=message.id, tries=message.tries)
+    channel = channels_of[message.dataflow][message.channel]
+    sending.ask(tx, message.branch, key, channel, alerts.content(message, tx.now()))
+    tx.put_messages([replace(message, task=key)])
+
+
+def _answered(tx: Tx, message: Message, error: TaskError | None) -> None:
+    assert message.task is not None
+    sending.forget(tx, message.branch, message.dataflow, message.task)
+    if error is None:
+        _tell(tx, message, "notify.sent", {"items": len(message.items)})
+        tx.drop_messages([message.id])
+        return
+    later = replace(alerts.again(message, tx.now()), error=error)
+    _tell(tx, message, "notify.failed", {"tries": later.tries, "message": error["message"]})
+    tx.put_messages([later])
+
+
+def _drop(tx: Tx, message: Message) -> None:
+    """The channel is not there any more, or another one."""
+    if message.task is not None:
+        sending.forget(tx, message.branch, message.dataflow, message.task)
+    tx.drop_messages([message.id])
+
+
+def _tell(tx: Tx, message: Message, kind: str, body: Mapping[str, object]) -> None:
+    told = {"dataflow": message.dataflow, "id": message.id, **body}
+    tx.put_events([Event(kind, "", 1, told, branch=message.branch)])

@@ -1,0 +1,73 @@
+"""Tests of channels: one message to each, whose answer somebody waits for."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.core import alerts
+from controlplane.core.errors import NotFound
+from controlplane.core.model.alerts import Channel
+from controlplane.operations.alerts import channels, sending
+from controlplane.operations.context import Context
+from controlplane.operations.planning.snapshot import desired
+from dataplane.contract.encoding import digest
+from dataplane.contract.jobs import AlertMessage
+from dataplane.contract.results import TaskError
+
+TEXT = "this is a test: nothing is wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A test message on its way."""
+
+    dataflow: str  # empty: a channel of the installation
+    channel: Channel
+    key: bytes
+
+
+def ask(ctx: Context, branch: str, dataflow: str | None) -> list[Trial]:
+    """Queue a message to each channel of a dataflow and of the installation; without a name, of all dataflows."""
+    request = uuid.uuid4().hex
+    trials: list[Trial] = []
+    with ctx.store.begin(ctx.namespace) as tx:
+        nodes = desired(tx, branch, namespace=ctx.namespace)
+        if dataflow is not None and dataflow not in nodes.texts:
+            raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
+        flows = [dataflow] if dataflow is not None else sorted(nodes.texts)
+        found = [(flow, one) for flow in flows for one in nodes.texts[flow].blueprint.notify]
+        found += [(channels.INSTALLATION, one) for one in ctx.notify]
+        for number, (flow, channel) in enumerate(found):
+            key = digest("notify-test/1", request=request, number=number)
+            sending.ask(tx, branch, key, channel, _message(branch, flow, key, tx.now()))
+            trials.append(Trial(flow, channel, key))
+    ctx.wake()
+    return trials
+
+
+def _message(branch: str, flow: str, key: bytes, now: float) -> AlertMessage:
+    at = alerts.instant(now)
+    return {
+        "id": key.hex()[:32],
+        "branch": branch,
+        "dataflow": flow,
+        "at": at,
+        "summary": f"{flow or 'all dataflows'}: test",
+        "items": [{"dataset": flow or "*", "occasion": "test", "since": at, "text": TEXT}],
+    }
+
+
+def answers(ctx: Context, trials: list[Trial]) -> Mapping[bytes, TaskError | None]:
+    """By key, of those that were answered."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = tx.memos([trial.key for trial in trials])
+    return {key: sending.answer_in(memo) for key, memo in found.items()}
+
+
+def forget(ctx: Context, branch: str, trials: list[Trial]) -> None:
+    """Nobody waits for them any more."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        for trial in trials:
+            sending.forget(tx, branch, trial.dataflow, trial.key)

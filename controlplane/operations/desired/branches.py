@@ -1,0 +1,143 @@
+"""Branches: made, listed and ended. Making one costs a row; ending one lets go of what nothing else refers to.
+
+Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controlplane.core.errors import BranchExists, BranchProtected, NotFound
+from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
+from controlplane.core.model.branches import MAIN, Branch
+from controlplane.core.model.events import Event
+from controlplane.core.model.revisions import Change
+from controlplane.operations.context import Context
+from controlplane.operations.inspect.views import instant
+from controlplane.ports.store import Store, Tx
+
+DAY_S = 86_400.0
+KEPT_DAYS = 14.0  # by default, since the branch was made or last edited
+
+
+def create(
+    ctx: Context, name: str, *, source: str = MAIN, days: float | None = KEPT_DAYS, protected: bool = False
+) -> BranchAnswer:
+    """A branch of another one. `days`: None keeps it until it is deleted. Raises BranchExists, and NotFound for the
+    source."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        if name == MAIN:
+            raise BranchExists(name)
+        if source != MAIN:
+            _one(tx, source)
+        now = tx.now()
+        expires = None if days is None else now + days * DAY_S
+        branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
+        tx.create_branch(branch)
+        _note(ctx, tx, "branch.create", name, None, {"source": source, "expires": expires})
+        answer = _shown(tx, branch)
+    ctx.wake()
+    return answer
+
+
+def listing(ctx: Context) -> BranchesAnswer:
+    """All beside main, in order of their names."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return {"items": [_shown(tx, branch) for _, branch in sorted(tx.branches().items())], "next": None}
+
+
+def one(ctx: Context, name: str) -> BranchAnswer:
+    """Raises NotFound."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return _shown(tx, _one(tx, name))
+
+
+def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
+    """Whether a branch changes by merges alone. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        before = _one(tx, name)
+        after = replace(before, protected=protected)
+        tx.put_branch(after)
+        _note(ctx, tx, "branch.protect", name, before.protected, protected)
+        return _shown(tx, after)
+
+
+def delete(ctx: Context, name: str) -> DropBranchAnswer:
+    """End a branch, what it asks for and all of its own pointers. Raises NotFound, and BranchProtected."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        if _one(tx, name).protected:
+            raise BranchProtected(name)
+        _drop(ctx, tx, name, "branch.delete")
+    ctx.wake()
+    return {"deleted": name}
+
+
+def drop_expired(store: Store, namespace: str) -> list[str]:
+    """End the branches whose time is over; their names."""
+    ctx = Context(store, namespace, actor="loop")
+    with store.begin(namespace) as tx:
+        now = tx.now()
+        over = sorted(name for name, branch in tx.branches().items() if branch.expires and branch.expires <= now)
+        for name in over:
+            _drop(ctx, tx, name, "branch.expire")
+    return over
+
+
+def require_editable(tx: Tx, name: str) -> None:
+    """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
+    if name == MAIN:
+        return
+    branch = _one(tx, name)
+    if branch.protected:
+        raise BranchProtected(name)
+    longer = tx.now() + KEPT_DAYS * DAY_S
+    if branch.expires is not None and branch.expires < longer:
+        tx.put_branch(replace(branch, expires=longer))
+
+
+def require_there(tx: Tx, *names: str) -> None:
+    """Raises NotFound."""
+    for name in names:
+        if name != MAIN:
+            _one(tx, name)
+
+
+def _one(tx: Tx, name: str) -> Branch:
+    found = tx.branches().get(name)
+    if found is None:
+        raise NotFound(f"there is no branch {name[:80]!r}: headgate branch list")
+    return found
+
+
+def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
+    tx.drop_branch(name)
+    _note(ctx, tx, action, name, None, None)
+
+
+def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
+    return {
+        "name": branch.name,
+        "source": branch.source,
+        "created_at": instant(branch.at),
+        "actor": branch.actor,
+        "expires_at": None if branch.expires is None else instant(branch.expires),
+        "protected": branch.protected,
+        "dataflows": sorted(tx.own_dataflows(branch.name)),
+        "datasets": len(tx.own_datasets(branch.name)),
+    }
+
+
+def _note(ctx: Context, tx: Tx, action: str, name: str, before: object, after: object) -> None:
+    tx.put_change(
+        Change(
+            ctx.actor,
+            ctx.request_id,
+            action,
+            target=name,
+            before=before,
+            after=after,
+            at=tx.now(),
+            branch=name,
+        )
+    )
+    tx.put_events([Event(action, name, 1, {"actor": ctx.actor}, branch=name)])

@@ -1,0 +1,142 @@
+"""The columns of inputs: declared, analysed from what is declared upstream, or told by the rows of a test.
+
+Does not belong here: values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.core.blueprint import Read
+from controlplane.core.blueprint.example_model import Given
+from controlplane.core.compile.names import absolute
+from controlplane.core.compile.nodes import Desired, Slot, Source, Transform
+from controlplane.core.errors import HeadgateError
+from controlplane.core.examples.inputs import MixedTypes, declared, inferred
+from controlplane.core.plan.transform.jobs import logic_job
+from controlplane.core.schema.schemas import parse_ddl
+from controlplane.ports.examples import ExampleRunner
+from dataplane.contract.examples import FileOfRows, error_in, schema_in
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import Schema
+
+
+class ExampleRefused(HeadgateError):
+    """A test that cannot be run as it is."""
+
+    code = "invalid-value"
+
+
+@dataclass(slots=True)
+class Columns:
+    """Remembers what was analysed. `errors` of what could not be, by dataset."""
+
+    desired: Desired
+    runner: ExampleRunner
+    known: dict[str, Schema | None] = field(default_factory=dict)
+    errors: dict[str, TaskError] = field(default_factory=dict)
+
+    def of_dataset(self, dataset: str) -> Schema | None:
+        """None where data would have to tell."""
+        if dataset not in self.known:
+            self.known[dataset] = self._found(dataset)
+        return self.known[dataset]
+
+    def _found(self, dataset: str) -> Schema | None:
+        node = self.desired.nodes[dataset]
+        schema = declared(node)
+        if schema is not None or not isinstance(node, Transform):
+            return schema
+        read: dict[str, Schema] = {}
+        for slot in node.slots:
+            own = self.of_dataset(slot.dataset)
+            if own is None:
+                return None
+            read[slot.name] = node.read_schema(slot, own)
+        answer = self.runner.ask({"ask": "analyse", "job": logic_job(node, read)})
+        error = error_in(answer)
+        if error is not None:
+            self.errors[dataset] = error
+            return None
+        return node.with_reason(schema_in(answer))
+
+    def of_input(self, slot: Slot, given: Given | None, file: FileOfRows | None) -> Schema:
+        """As a test gives it. Raises ExampleRefused where nothing tells."""
+        if given is not None and given.schema:
+            return parse_ddl(given.schema)
+        schema = self.of_dataset(slot.dataset)
+        if schema is not None:
+            return schema
+        if file is not None:
+            return self._of_file(file, slot)
+        if given is None or not given.rows:
+            raise ExampleRefused(self._unknown(slot))
+        try:
+            return inferred(given.rows).schema
+        except MixedTypes as e:
+            raise ExampleRefused(f"{slot.name}: {e}") from e
+
+    def _of_file(self, file: FileOfRows, slot: Slot) -> Schema:
+        answer = self.runner.ask({"ask": "infer", "file": file})
+        error = error_in(answer)
+        if error is not None:
+            raise ExampleRefused(f"{slot.name}: {error['message']}")
+        schema = schema_in(answer)
+        assert schema is not None
+        return schema
+
+    def _unknown(self, slot: Slot) -> str:
+        known = self.errors.get(slot.dataset)
+        why = f" ({known['message'].splitlines()[0]})" if known else ""
+        return f"the columns of {slot.name} are not known{why}: give it rows, or a `schema`"
+
+
+def notes(columns: Columns, slots: tuple[Slot, ...], given: Mapping[str, Given]) -> list[str]:
+    """Columns whose types nothing has told."""
+    found = []
+    for slot in slots:
+        one = given.get(slot.name)
+        if one is None or one.schema or one.file or not one.rows or columns.of_dataset(slot.dataset) is not None:
+            continue
+        untyped = inferred(one.rows).untyped
+        if untyped:
+            found.append(
+                f"{slot.name}: {', '.join(untyped)} could not be typed, and are read as STRING; give a `schema`"
+            )
+    return found
+
+
+def file_of(desired: Desired, node: Transform, slot: Slot | None, given: Given) -> FileOfRows | None:
+    """The file of an input, read as its source reads files where the test says nothing else."""
+    if given.file is None:
+        return None
+    source = desired.nodes.get(slot.dataset) if slot else None
+    read = source.read if isinstance(source, Source) else None
+    path = absolute(given.file.path, node.component.place.file)
+    if path is None:
+        raise ExampleRefused(f"{given.name}: {given.file.path} is relative to nothing")
+    return {
+        "path": path,
+        "source": {
+            "format": given.file.format or _format(read, path),
+            "options": _options(given, read),
+            "timezone": str(node.spark["timezone"]),
+        },
+        "schema": None,
+    }
+
+
+def _format(read: Read | None, path: str) -> str:
+    if read is not None and read.connector == "files":
+        return read.format
+    suffix = path.rpartition(".")[2]
+    return suffix if suffix in ("csv", "json", "parquet", "orc") else "text"
+
+
+def _options(given: Given, read: Read | None) -> dict[str, str]:
+    assert given.file is not None
+    if given.file.options is not None:
+        return dict(given.file.options)
+    is_alike = read is not None and read.connector == "files" and given.file.format in (None, read.format)
+    return dict(read.options) if read is not None and is_alike else {}

@@ -1,0 +1,111 @@
+"""How two branches differ: texts of components, and datasets by partitions. Changes nothing.
+
+Partitions are compared by content, so only what differs is read, and a partition with the same rows is the same.
+Does not belong here: single rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from typing import Literal
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Sink
+from controlplane.core.merging.spans import split
+from controlplane.core.model.answers import BranchDifference, ComponentDifference, DatasetDifference
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.revisions import Revision
+from controlplane.core.model.states import State
+from controlplane.operations.context import Context
+from controlplane.operations.planning.snapshot import desired
+from controlplane.ports.store import Tx
+
+SHOWN_PARTITIONS = 100
+SHOWN_LINES = 200  # of a component's text
+
+
+def difference(ctx: Context, one: str, other: str) -> BranchDifference:
+    """From `one` to `other`."""
+    with ctx.store.read(ctx.namespace) as tx:
+        edited = {flow for branch in (one, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
+        before, after = tx.revisions(one, edited), tx.revisions(other, edited)
+        components = [
+            found for flow in sorted(edited) for found in _components(flow, before.get(flow), after.get(flow))
+        ]
+        names = _own(tx, one) | _own(tx, other)
+        known = _declared(ctx, tx, one) | _declared(ctx, tx, other)
+        states, others = tx.states(one, names), tx.states(other, names)
+        datasets = [_dataset(tx, name, states.get(name), others.get(name)) for name in sorted(names & known)]
+        return {
+            "one": one,
+            "other": other,
+            "components": components,
+            "datasets": datasets,
+            "shared": len(known - names),
+        }
+
+
+def _own(tx: Tx, branch: str) -> frozenset[str]:
+    return frozenset() if branch == MAIN else tx.own_datasets(branch)
+
+
+def _declared(ctx: Context, tx: Tx, branch: str) -> frozenset[str]:
+    nodes = desired(tx, branch, namespace=ctx.namespace).nodes
+    return frozenset(name for name, node in nodes.items() if not isinstance(node, Sink))
+
+
+def _components(flow: str, one: Revision | None, other: Revision | None) -> Iterator[ComponentDifference]:
+    """Where a text cannot be taken apart, it differs as a whole."""
+    before, after = _parts(one), _parts(other)
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and old.rstrip() == new.rstrip():
+            continue
+        lines = unified_diff((old or "").splitlines(), (new or "").splitlines(), lineterm="", n=2)
+        diff = [line for line in lines if not line.startswith(("---", "+++"))][:SHOWN_LINES]
+        state: Literal["added", "removed", "changed"] = "changed"
+        if old is None:
+            state = "added"
+        if new is None:
+            state = "removed"
+        yield {"dataflow": flow, "component": name, "state": state, "diff": diff}
+
+
+def _parts(revision: Revision | None) -> Mapping[str, str]:
+    if revision is None:
+        return {}
+    parts = split(revision.text)
+    return {"": revision.text} if parts is None else {"": parts.head + parts.tail, **parts.components}
+
+
+def _dataset(tx: Tx, name: str, one: State | None, other: State | None) -> DatasetDifference:
+    before, after = _root(one), _root(other)
+    added = removed = changed = 0
+    keys: list[str] = []
+    if before != after:
+        for change in tree.diff(tx, before, after):
+            added += change.before is None
+            removed += change.after is None
+            changed += change.before is not None and change.after is not None
+            if len(keys) < SHOWN_PARTITIONS:
+                keys.append(change.key)
+    rows = (other.rows if other else 0) - (one.rows if one else 0)
+    state: Literal["added", "removed", "changed", "equal"] = "changed" if keys else "equal"
+    if one is None:
+        state = "added"
+    if other is None:
+        state = "removed"
+    return {
+        "dataset": name,
+        "state": state,
+        "added": added,
+        "removed": removed,
+        "changed": changed,
+        "rows": rows,
+        "partitions": keys,
+    }
+
+
+def _root(state: State | None) -> bytes:
+    return tree.EMPTY_ROOT if state is None else state.root

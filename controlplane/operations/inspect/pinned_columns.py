@@ -1,0 +1,68 @@
+"""Where the pinned schema of a read component is wider than its source objects.
+
+A column is told if no object has it any more, or if its type became wider for objects that are gone. Others that came
+later may need the type; whether they do is found by inferring it anew. Types of the first listing have no such cause,
+and those of a batch of more partitions than are planned at once have none that is known.
+Does not belong here: changing a pin (desired.schema_pins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.compile.nodes import Source
+from controlplane.core.model.pins import Pin, Widening
+from controlplane.core.model.sources import Listing, SourcePartition
+from controlplane.core.schema.schemas import own_columns, types
+from controlplane.ports.store import Tx
+
+_REMEDY = "`headgate refresh --schema` infers it again"
+
+
+def of_sources(tx: Tx, branch: str, nodes: Iterable[Source]) -> dict[str, list[str]]:
+    """Sentences by dataset, of those that have something to tell."""
+    inferred = [node for node in nodes if node.declared is None and not node.output]
+    if not inferred:
+        return {}
+    pins = tx.pinned_schemas(branch, [node.dataset for node in inferred])
+    listings = tx.listings(node.listing for node in inferred)
+    found: dict[str, list[str]] = {}
+    for node in inferred:
+        pin, listing = pins.get(node.dataset), listings.get(node.listing)
+        if pin is not None and listing is not None and listing.root is not None:
+            told = [*_vanished(node, pin, listing), *_widened(tx, pin, listing)]
+            if told:
+                found[node.dataset] = told
+    return found
+
+
+def _vanished(node: Source, pin: Pin, listing: Listing) -> Iterable[str]:
+    """Columns that no object has. Nothing is known where there are too many kinds of objects, or one cannot tell."""
+    if not listing.all_columns or not listing.columns or None in listing.columns:
+        return
+    kinds = (own_columns(list(kind or ()), pin.schema, positional=node.positional) for kind in listing.columns)
+    present = {name for names in kinds for name in names}
+    for name in types(pin.schema):
+        if name not in present:
+            yield f"no object has the column {name} any more; {_REMEDY}"
+
+
+def _widened(tx: Tx, pin: Pin, listing: Listing) -> Iterable[str]:
+    keys = sorted({key for one in pin.widened for key, _ in one.causes})
+    present = tx.source_partitions(listing.id, keys) if keys else {}
+    for one in pin.widened:
+        if not any(_is_there(key, source, present) for key, source in one.causes):
+            cause = f"because of {_named(one)}, which {_verb(one)} gone"
+            yield f"{one.column} is {one.after} {cause}; it was {one.before}; {_REMEDY}"
+
+
+def _is_there(key: str, source: bytes, present: Mapping[str, SourcePartition]) -> bool:
+    return key in present and present[key].source == source
+
+
+def _named(one: Widening) -> str:
+    return ", ".join(key or "the source" for key, _ in one.causes)
+
+
+def _verb(one: Widening) -> str:
+    return "is" if len(one.causes) == 1 else "are"

@@ -1,0 +1,125 @@
+"""What a plan rests on, as a value that can be kept and compared: revisions, listings, datasets, and the work itself.
+
+Two plans with equal bases ask for the same tasks: planning is a function of these facts. Does not belong here: planning
+(core), and storing what was planned (`blueprints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from controlplane.core.compile.nodes import Sink, Source
+from controlplane.core.errors import PlanMoved
+from controlplane.core.model.answers import DatasetBasis, PlanBasis, PlanItem
+from controlplane.core.model.revisions import Revision
+from controlplane.core.plan import Plan
+from controlplane.operations.inspect import views
+from controlplane.operations.planning.snapshot import StoreSnapshot
+from dataplane.contract.encoding import digest
+
+SHOWN = 12  # digits of a root
+NOTHING = "nothing"
+
+
+def of_plan(
+    plan: Plan,
+    facts: StoreSnapshot,
+    live: Mapping[str, Revision],
+    flows: Sequence[str],
+    texts: Sequence[Mapping[str, object]] = (),
+) -> PlanBasis:
+    """`live`: revisions as they are stored. `flows`: whose plan it is; none stands for all. `texts`: the blueprints
+    that it is about, if they are not those that are stored."""
+    datasets = [decision.dataset for decision in plan.decisions]
+    names = sorted({*flows, *(dataset.partition(".")[0] for dataset in datasets)})
+    return {
+        "dataflows": sorted(flows),
+        "blueprints": digest("blueprints/1", texts=list(texts)).hex(),
+        "revisions": {name: live[name].number if name in live else 0 for name in names},
+        "sources": {
+            d: _listing_root(facts, node) for d in datasets if isinstance(node := facts.desired.nodes[d], Source)
+        },
+        "datasets": {d: _dataset(facts, d) for d in datasets if not isinstance(facts.desired.nodes[d], Sink)},
+        "work": _work(views.items(plan.items, facts)),
+    }
+
+
+def _listing_root(facts: StoreSnapshot, node: Source) -> str | None:
+    listing = facts.listing(node.listing)
+    return None if listing is None or listing.root is None else listing.root.hex()
+
+
+def _dataset(facts: StoreSnapshot, name: str) -> DatasetBasis:
+    state = facts.state(name)
+    if state is None:
+        return {"generation": 0, "commit": 0, "root": None}
+    return {"generation": state.generation, "commit": state.seq, "root": state.root.hex()}
+
+
+def _work(items: Sequence[PlanItem]) -> dict[str, str]:
+    """A digest of the work on each dataset."""
+    by_dataset: dict[str, list[PlanItem]] = {}
+    for item in items:
+        by_dataset.setdefault(item["dataset"], []).append(item)
+    return {dataset: digest("work/1", items=some).hex() for dataset, some in by_dataset.items()}
+
+
+# --- what has moved ---------------------------------------------------------------------------------
+
+
+def check(planned: PlanBasis, found: PlanBasis) -> None:
+    """Raises PlanMoved with all that is not as it was when the plan was made."""
+    moved = list(_moved(planned, found))
+    if moved:
+        raise PlanMoved(moved)
+
+
+def _moved(planned: PlanBasis, found: PlanBasis) -> Iterator[str]:
+    if planned["blueprints"] != found["blueprints"]:
+        yield "the blueprints are not the planned ones"
+    yield from _revisions(planned["revisions"], found["revisions"])
+    yield from _sources(planned["sources"], found["sources"])
+    yield from _datasets(planned["datasets"], found["datasets"])
+    as_now: PlanBasis = {**found, "dataflows": planned["dataflows"], "work": planned["work"]}
+    if planned == as_now:  # else the work moved with the facts
+        yield from _of_work(planned["work"], found["work"])
+
+
+def _revisions(planned: Mapping[str, int], found: Mapping[str, int]) -> Iterator[str]:
+    for name in _differing(planned, found):
+        before, now = planned.get(name, 0), found.get(name, 0)
+        yield f"dataflow {name} went from {_revision(before)} to {_revision(now)}"
+
+
+def _revision(number: int) -> str:
+    return f"revision {number}" if number else "not being there"
+
+
+def _sources(planned: Mapping[str, str | None], found: Mapping[str, str | None]) -> Iterator[str]:
+    for name in _differing(planned, found):
+        yield f"source {name} went from listing {_short(planned.get(name))} to {_short(found.get(name))}"
+
+
+def _datasets(planned: Mapping[str, DatasetBasis], found: Mapping[str, DatasetBasis]) -> Iterator[str]:
+    for name in _differing(planned, found):
+        yield f"dataset {name} went from {_state(planned.get(name))} to {_state(found.get(name))}"
+
+
+def _state(basis: DatasetBasis | None) -> str:
+    if basis is None or not basis["commit"]:
+        return NOTHING
+    return f"generation {basis['generation']} (root {_short(basis['root'])}, commit {basis['commit']})"
+
+
+def _of_work(planned: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str]:
+    """Pauses, checks, the time, or what results are known."""
+    for name in _differing(planned, found):
+        yield f"the work on {name} went from {_short(planned.get(name))} to {_short(found.get(name))}"
+
+
+def _differing(planned: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
+    return [name for name in sorted({*planned, *found}) if planned.get(name) != found.get(name)]
+
+
+def _short(root: str | None) -> str:
+    return NOTHING if root is None else root[:SHOWN]

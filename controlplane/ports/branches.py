@@ -1,0 +1,44 @@
+"""The part of a transaction that is about branches.
+
+A branch has rows of its own for what was edited or computed in it. All else is read from main: revisions, states and
+their history, pauses, forces, pinned schemas and publications. What is computed for it, what is asked for and copies
+elsewhere are never read from main: demands, unfinished runs, problems, targets.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from controlplane.core.model.branches import Branch
+
+
+class Branches(Protocol):
+    """Of one namespace. `main` is always there, and is not among them."""
+
+    def branches(self) -> dict[str, Branch]:
+        """By name."""
+
+    def create_branch(self, branch: Branch) -> None:
+        """It points to what its source has: main, or what another branch has of its own. One row, if the source is
+        main. BranchExists if the name is taken."""
+
+    def put_branch(self, branch: Branch) -> None:
+        """Replace what is said of one that is there."""
+
+    def drop_branch(self, name: str) -> None:
+        """It and all its own rows go. Queued or failed tasks that nobody else demands go with it. NotFound."""
+
+    def own_dataflows(self, branch: str) -> dict[str, int]:
+        """Dataflows that were edited or deleted in a branch, with the revision of main that they come from, or 0."""
+
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        """Datasets that have states of their own in a branch."""
+
+    def share(self, branch: str, datasets: Iterable[str]) -> None:
+        """These datasets of a branch are main's from now on: its own states of them go, and what it asked for."""
+
+    def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
+        """These dataflows of a branch are main's from now on: its own revisions of them go."""

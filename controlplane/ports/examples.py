@@ -1,0 +1,19 @@
+"""What runs the tests of blueprints: a process of the data plane that answers questions, one at a time."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controlplane.core.errors import HeadgateError
+from dataplane.contract.examples import Answer, Question
+
+
+class RunnerLost(HeadgateError):
+    """The process ended without an answer. The next question is asked of a new one."""
+
+    code = "driver-lost"
+
+
+class ExampleRunner(Protocol):
+    def ask(self, question: Question) -> Answer:
+        """Waits for the answer. Raises RunnerLost."""

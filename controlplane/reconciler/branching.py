@@ -1,0 +1,137 @@
+"""Branches in a pass: after main, each in turn plans its own datasets and has them carried out.
+
+A branch has no listings, tables or drivers of its own: the loop's are shared. Does not belong here: what is a branch's
+own (`core.compile.ownership`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane import logs
+from controlplane.core.compile.nodes import Source, is_paused
+from controlplane.core.plan import Decision
+from controlplane.operations.desired import branches
+from controlplane.operations.planning.apply_plan import BELOW_MAIN, Pass, PlanExecutor
+from controlplane.operations.planning.branch_planner import BranchPlanner
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.troubles import Troubles
+from controlplane.ports.store import Store
+
+log = logs.get("branching")
+
+
+@dataclass(slots=True)
+class _Line:
+    """One branch. `last`: what its last pass did."""
+
+    planner: BranchPlanner
+    executor: PlanExecutor
+    last: Pass | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a round over all branches changed, and how many tasks are under way for them."""
+
+    changed: int = 0
+    under_way: int = 0
+
+
+class Branching:
+    """The branches beside main. With `only`, just that one, of these dataflows; with no branch to look after, none."""
+
+    def __init__(
+        self,
+        store: Store,
+        namespace: str,
+        main: Planner,
+        troubles: Troubles,
+        *,
+        window: int,
+        since_trace: int,
+        flows: Iterable[str] | None = None,
+        only: Collection[str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._store, self._namespace, self._main, self._troubles = store, namespace, main, troubles
+        self._window, self._since_trace, self._flows, self._only = window, since_trace, flows, only
+        self._lines: dict[str, _Line] = {}
+
+    def settle(self) -> Done:
+        """A pass over each that is not over. What a branch's own datasets gave way to main for is main's again."""
+        self._end_old()
+        self._follow()
+        done = Done()
+        for name, line in self._lines.items():
+            line.last = line.executor.settle()
+            changed = line.last.changed + self._give_back(name, line.planner)
+            done = Done(done.changed + changed, done.under_way + line.last.under_way)
+        return done
+
+    def look(self) -> None:
+        """Plan without doing anything about it."""
+        self._follow()
+        for line in self._lines.values():
+            line.planner.plan()
+
+    def sources(self) -> Mapping[str, list[Source]]:
+        """Read components that are a branch's own and not paused there, by branch."""
+        found: dict[str, list[Source]] = {}
+        for name, line in self._lines.items():
+            observed = line.planner.observed()
+            if observed is not None:
+                paused = observed[1].paused
+                found[name] = [node for node in line.planner.sources() if not is_paused(node, paused)]
+        return found
+
+    def decisions(self, branch: str) -> Sequence[Decision]:
+        """Of all that a branch sees in scope, as of its last pass."""
+        line = self._lines.get(branch)
+        return line.last.plan.decisions if line is not None and line.last is not None else ()
+
+    def shared_by(self, branch: str) -> frozenset[str]:
+        """Datasets of main that a branch in scope reads, or has as they are."""
+        line = self._lines.get(branch)
+        return line.planner.shared() if line is not None else frozenset()
+
+    def _end_old(self) -> None:
+        """Branches whose time is over; the database's clock has the last word."""
+        ends = [branch.expires for branch in self._main.branches.values() if branch.expires is not None]
+        if ends and min(ends) <= self._clock():
+            dropped = branches.drop_expired(self._store, self._namespace)
+            for name in dropped:
+                log.info("a branch has ended, since it was not edited for long", branch=name)
+
+    def _follow(self) -> None:
+        """Take up new branches, and leave those that are gone."""
+        there = self._main.branches
+        names = there if self._only is None else [name for name in there if name in self._only]
+        for gone in self._lines.keys() - set(names):
+            del self._lines[gone]
+        for name in sorted(set(names) - self._lines.keys()):
+            self._lines[name] = self._line(name)
+
+    def _line(self, name: str) -> _Line:
+        planner = BranchPlanner(self._store, self._main, self._namespace, name, flows=self._flows, window=self._window)
+        executor = PlanExecutor(
+            self._store,
+            planner,
+            self._namespace,
+            name,
+            since_trace=self._since_trace,
+            troubles=self._troubles,
+            priority=BELOW_MAIN,
+        )
+        return _Line(planner, executor)
+
+    def _give_back(self, name: str, planner: BranchPlanner) -> int:
+        """Datasets that were a branch's own and are not any more; how many."""
+        left = planner.left_over()
+        if left:
+            with self._store.begin(self._namespace) as tx:
+                tx.share(name, left)
+        return len(left)

@@ -1,0 +1,103 @@
+"""Branches, and what is a branch's own on the other shelves.
+
+Does not belong here: how what is not a branch's own is read (the transaction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from controlplane.core.errors import BranchExists, NotFound
+from controlplane.core.model import change_marks
+from controlplane.core.model.branches import MAIN, Branch
+from controlplane.store.memory.queue import MemoryQueue
+from controlplane.store.memory.tables import CowDict, Named
+
+
+class MemoryBranches(MemoryQueue):
+    """Dropping a branch ends its demands, hence the queue below."""
+
+    def branches(self) -> dict[str, Branch]:
+        return dict(self._space.branches)
+
+    def create_branch(self, branch: Branch) -> None:
+        known = (*self._space.branches, *(b for b, _ in self._space.dataflows), *(b for b, _ in self._space.states))
+        if branch.name == MAIN or branch.name in known:
+            raise BranchExists(branch.name)
+        self._space.branches[branch.name] = branch
+        if branch.source != MAIN:
+            self._copy(branch.source, branch.name)
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def _copy(self, source: str, target: str) -> None:
+        of = self._space
+        plain: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.forks, of.pins, of.forces, of.pauses]
+        for shelf in plain:
+            for (branch, name), value in list(shelf.items()):
+                if branch == source:
+                    shelf[target, name] = value
+        for (branch, name), revision in list(of.revisions.items()):
+            if branch == source:
+                of.revisions[target, name] = replace(revision, branch=target)
+        for (branch, name, number), revision in list(of.texts.items()):
+            if branch == source:
+                of.texts[target, name, number] = replace(revision, branch=target)
+        for (branch, name), states in list(of.states.items()):
+            if branch == source:
+                of.states[target, name] = tuple(replace(state, branch=target) for state in states)
+
+    def put_branch(self, branch: Branch) -> None:
+        self._space.branches[branch.name] = branch
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def drop_branch(self, name: str) -> None:
+        if self._space.branches.pop(name, None) is None:
+            raise NotFound(f"there is no branch {name}")
+        self._drop_demands_below(name, "")
+        for shelf in (*self._by_dataflow(), *self._by_dataset(), *self._others()):
+            for key in [key for key in shelf if key[0] == name]:
+                del shelf[key]
+        self._drop_texts(name)
+        self._mark(MAIN, change_marks.BRANCHES)
+
+    def _drop_texts(self, branch: str, dataflow: str | None = None) -> None:
+        of = self._space.texts
+        for key in [key for key in of if key[0] == branch and dataflow in (None, key[1])]:
+            del of[key]
+
+    def own_dataflows(self, branch: str) -> dict[str, int]:
+        own = [name for b, name in self._space.dataflows if b == branch]
+        return {name: self._space.forks.get((branch, name), 0) for name in own}
+
+    def own_datasets(self, branch: str) -> frozenset[str]:
+        return frozenset(name for b, name in self._space.states if b == branch)
+
+    def share(self, branch: str, datasets: Iterable[str]) -> None:
+        names = list(datasets)
+        for name in names:
+            self.drop_demands(branch, name)
+            for shelf in self._by_dataset():
+                shelf.pop((branch, name), None)
+        self._mark(branch, *names)
+
+    def share_dataflows(self, branch: str, dataflows: Iterable[str]) -> None:
+        names = list(dataflows)
+        for name in names:
+            self._drop_texts(branch, name)
+            for shelf in self._by_dataflow():
+                shelf.pop((branch, name), None)
+        self._mark(branch, *map(change_marks.flow, names))
+
+    def _by_dataflow(self) -> list[CowDict[Named, Any]]:
+        of = self._space
+        return [of.dataflows, of.revisions, of.uids, of.forks]
+
+    def _by_dataset(self) -> list[CowDict[Named, Any]]:
+        of = self._space
+        return [of.states, of.forks, of.buildings, of.begun, of.pins, of.problems, of.publications, of.forces]
+
+    def _others(self) -> list[CowDict[Named, Any]]:
+        of = self._space
+        return [of.pauses, of.targets, of.marks]

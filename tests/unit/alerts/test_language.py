@@ -1,0 +1,53 @@
+"""`notify:` in blueprints, and the installation's own file."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.core.blueprint import parse
+from controlplane.core.blueprint.notify import parse_channels
+from controlplane.core.errors import InvalidBlueprint
+from controlplane.core.model.alerts import Channel
+
+FLOW = """\
+dataflow: shop
+components:
+  orders: {read: {connector: files, path: /a/*.csv, format: csv}}
+notify:
+"""
+MAIL = "{to: email, address: [ops@example.com], from: h@example.com, server: 'smtp://mail:25'}"
+
+
+def test_channels_of_a_dataflow() -> None:
+    hook = "  - {to: webhook, url: 'https://example.com/x', secret: secret://hook/key, on: [failed], after: 30m}\n"
+    found = parse(f"{FLOW}{hook}  - {MAIL}\n", file="a.yaml").notify
+    settings = (("secret", "secret://hook/key"), ("url", "https://example.com/x"))
+    assert found[0] == Channel("webhook", ("failed",), 1800.0, settings)
+    assert (found[0].place, found[1].place) == ("https://example.com/x", "ops@example.com")
+
+
+@pytest.mark.parametrize(
+    ("channel", "code"),
+    [
+        ("{to: webhook}", "missing-key"),
+        ("{to: webhook, url: 'ftp://x'}", "invalid-value"),
+        ("{to: webhook, url: 'https://x', secret: abcdefgh}", "literal-secret"),
+        ("{to: slack, url: secret://slack/url, address: [a@b]}", "conflicting-keys"),
+        ("{to: webhook, url: 'https://x', on: [fails]}", "invalid-value"),
+        ("{to: webhook, url: 'https://x', after: manual}", "invalid-duration"),
+        (MAIL.replace("ops@example.com", "ops"), "invalid-value"),
+        ("{to: command, command: [rm]}", "invalid-value"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(channel: str, code: str) -> None:
+    with pytest.raises(InvalidBlueprint) as caught:
+        parse(f"{FLOW}  - {channel}\n", file="a.yaml")
+    assert code in [problem.code for problem in caught.value.problems]
+    assert {problem.line for problem in caught.value.problems} == {5}
+
+
+def test_only_the_installation_may_name_a_command() -> None:
+    (found,) = parse_channels("notify:\n  - {to: command, command: [/bin/tell, ops]}\n", file="notify.yaml")
+    assert (found.to, found.place) == ("command", "/bin/tell ops")
+    with pytest.raises(InvalidBlueprint):
+        parse_channels("tell: []\n", file="notify.yaml")

@@ -1,0 +1,165 @@
+"""A merge moves texts and pointers: what the branch has computed is adopted, and nothing is computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.errors import BranchProtected, MergeConflict, NotFound
+from controlplane.operations.desired import blueprints, branches, merging
+from controlplane.operations.inspect import branch_diff
+from tests.unit.branches.test_overlay import DOUBLED, EDITED, OTHER, REST
+from tests.unit.branches.world import BranchWorld
+from tests.unit.expectations.world import HEAD
+
+MORE = OTHER.replace("other:", "more:").replace("v + 1", "v + 7")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> BranchWorld:
+    made = BranchWorld(tmp_path)
+    made.put("a.csv", (1, 10), (2, 20))
+    made.put("b.csv", (1, 30))
+    made.apply(REST)
+    made.settle()
+    branches.create(made.ctx, "dev")
+    return made
+
+
+def text(world: BranchWorld, branch: str) -> str:
+    return blueprints.dataflow(world.ctx, branch, "shop")["text"]
+
+
+def test_a_merge_where_main_did_not_move_computes_nothing(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    told = merging.merge_branch(world.ctx, "dev")
+    assert told["plan"]["certain"] == 2  # main's copy, by partition
+    assert world.ran() == {"write": 2}
+    assert world.values("main", "shop.sums") == [(1, 120), (2, 60)]
+    assert branches.one(world.ctx, "dev")["dataflows"] == []
+    assert branches.one(world.ctx, "dev")["datasets"] == 0
+
+
+def test_a_dry_run_stores_nothing(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    before = text(world, "main")
+    told = merging.merge_branch(world.ctx, "dev", dry_run=True)
+    assert (told["dry_run"], told["revisions"]) == (True, {"shop": 2})
+    assert text(world, "main") == before
+
+
+def test_a_file_that_came_meanwhile_is_computed_alone(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    merging.merge_branch(world.ctx, "dev")
+    world.put("c.csv", (3, 1))
+    assert world.settle() == {"parse": 1, "transform": 3, "write": 3}
+
+
+def test_edits_of_different_components_come_together(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.apply(REST + MORE)
+    told = merging.merge_branch(world.ctx, "dev")
+    assert told["taken"] == ["shop.doubled"]
+    assert text(world, "main") == HEAD.format(home=world.home) + EDITED + MORE
+
+
+def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.apply(DOUBLED.format(factor=9) + REST.partition("\n")[2].partition("\n")[2])
+    with pytest.raises(MergeConflict) as refused:
+        merging.merge_branch(world.ctx, "dev")
+    (problem,) = refused.value.problems
+    assert problem.message == "shop.doubled was edited in both branches"
+    assert text(world, "main").splitlines()[problem.line - 1].strip() == "doubled:"
+    merging.merge_branch(world.ctx, "dev", take={"shop.doubled": "theirs"})
+    assert text(world, "main") == text(world, "dev") == HEAD.format(home=world.home) + EDITED
+
+
+def test_a_dataflow_that_is_new_in_the_branch_is_new_in_main(world: BranchWorld) -> None:
+    world.apply_in("dev", DOUBLED.format(factor=5), flow="more")
+    world.ran()
+    merging.merge_branch(world.ctx, "dev")
+    assert not world.ran()
+    assert world.values("main", "more.doubled") == [(1, 150), (1, 50), (2, 100)]
+
+
+def test_a_dataflow_that_was_deleted_in_the_branch_ends_in_main(world: BranchWorld) -> None:
+    blueprints.delete(world.ctx, "dev", "shop")
+    assert merging.merge_branch(world.ctx, "dev")["ended"] == ["shop"]
+    with pytest.raises(NotFound):
+        text(world, "main")
+
+
+def test_a_merge_of_two_branches(world: BranchWorld) -> None:
+    branches.create(world.ctx, "try", source="dev")
+    world.apply_in("try", EDITED)
+    merging.merge_branch(world.ctx, "try", "dev")
+    assert text(world, "dev") == text(world, "try")
+    assert text(world, "main") != text(world, "dev")
+
+
+@pytest.mark.parametrize(("source", "into"), [("main", "dev"), ("dev", "dev"), ("gone", "main"), ("dev", "gone")])
+def test_what_cannot_be_merged(world: BranchWorld, source: str, into: str) -> None:
+    with pytest.raises(NotFound):
+        merging.merge_branch(world.ctx, source, into)
+
+
+def test_a_protected_branch_changes_by_merges_alone(world: BranchWorld) -> None:
+    branches.create(world.ctx, "safe", protected=True)
+    with pytest.raises(BranchProtected):
+        world.apply_in("safe", EDITED)
+    with pytest.raises(BranchProtected):
+        branches.delete(world.ctx, "safe")
+    world.apply_in("dev", EDITED)
+    merging.merge_branch(world.ctx, "dev", "safe")
+    assert text(world, "safe") == text(world, "dev")
+
+
+def test_a_branch_ends_by_itself_unless_it_is_edited(world: BranchWorld) -> None:
+    branches.create(world.ctx, "old", days=1)
+    branches.create(world.ctx, "kept", days=None)
+    world.now += 2 * branches.DAY_S
+    assert branches.drop_expired(world.store, "default") == ["old"]
+    world.now += 11 * branches.DAY_S
+    world.apply_in("dev", EDITED)
+    world.now += 10 * branches.DAY_S
+    assert branches.drop_expired(world.store, "default") == []
+    world.now += 5 * branches.DAY_S
+    assert branches.drop_expired(world.store, "default") == ["dev"]
+    assert [found["name"] for found in branches.listing(world.ctx)["items"]] == ["kept"]
+
+
+def test_the_difference_of_two_branches(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    found = branch_diff.difference(world.ctx, "main", "dev")
+    (component,) = found["components"]
+    assert (component["dataflow"], component["component"], component["state"]) == ("shop", "doubled", "changed")
+    assert [line for line in component["diff"] if line[0] in "+-"] == [
+        "-    transform: {sql: 'SELECT k, 2 * v AS v FROM orders'}",
+        "+    transform: {sql: 'SELECT k, 3 * v AS v FROM orders'}",
+    ]
+    assert found["datasets"] == [
+        {
+            "dataset": "shop.doubled",
+            "state": "changed",
+            "added": 0,
+            "removed": 0,
+            "changed": 2,
+            "rows": 0,
+            "partitions": ["a.csv", "b.csv"],
+        },
+        {
+            "dataset": "shop.sums",
+            "state": "changed",
+            "added": 0,
+            "removed": 0,
+            "changed": 1,
+            "rows": 0,
+            "partitions": [""],
+        },
+    ]
+    assert found["shared"] == 2
