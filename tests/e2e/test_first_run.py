@@ -77,3 +77,14 @@ def test_a_second_run_does_nothing(flights: Workspace, first: Run) -> None:
     assert flights.ask("plan", "flights.yaml", "--detailed-exitcode")["state"] == "nothing"
     flights.assert_tidy()
     flights.assert_alone()
+
+
+def test_a_plan_without_a_service_has_a_driver_of_its_own_analyse_an_edit(flights: Workspace, first: Run) -> None:
+    """It ends with the command. What is edited is a query over a query."""
+    text = (flights.folder / "flights.yaml").read_text()
+    assert "AS in_rain" in text
+    flights.write("changed.yaml", text.replace("AS in_rain", "AS in_rain, current_daet", 1))
+    [broken] = flights.ask("plan", "changed.yaml", "--no-refresh", code=1)["breaks"]
+    assert (broken["code"], "current_daet" in broken["message"]) == ("edit-breaks-itself", True)
+    flights.assert_tidy()
+    flights.assert_alone()
