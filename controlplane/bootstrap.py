@@ -54,9 +54,9 @@ log = logs.get("server")
 
 
 class Server:
-    """One control plane. `look` serves the API only; `list` has a worker, too, which is given nothing but places to
-    look at; `run` has a pool and works until it is done; `serve` has both, and the loop, for as long as it leads. All
-    but `look` hold the home.
+    """One control plane. `look` serves the API only; `list` has a worker, too, and a driver once there is something to
+    analyse, which are given nothing but looks; `run` has a pool and works until it is done; `serve` has both, and the
+    loop, for as long as it leads. All but `look` hold the home.
 
     A context manager: leaving it ends children and threads, in order, whatever happened inside.
     """
@@ -69,6 +69,7 @@ class Server:
         self._ends = ExitStack()
         self._loop: threading.Thread | None = None
         self._serving: Serving | None = None
+        self._no_driver = ""  # why the driver of our own ended
         self.failure: Exception | None = None  # why this process has to end
         self.stopping = threading.Event()
         self._ended = threading.Event()
@@ -102,7 +103,7 @@ class Server:
             self._ends.callback(self.publisher.close)
         self._ends.callback(self._end_api)
         if self.role == "list":
-            self._free_listings()
+            self._free_looks()
         if self.role in ("list", "run"):
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
@@ -113,11 +114,11 @@ class Server:
             self._ends.callback(self._stand().join)
         self._ends.callback(self.interrupt)
 
-    def _free_listings(self) -> None:
+    def _free_looks(self) -> None:
         """Of an earlier process that held this home and did not end in order."""
         from controlplane.operations.work import rescue
 
-        rescue.abandon_listings(self.context("pool"), reason="its worker belonged to an earlier control plane")
+        rescue.abandon_looks(self.context("pool"), reason="its worker belonged to an earlier control plane")
 
     def _check_lake(self) -> None:
         """One that cannot be used is told now, and not by every task."""
@@ -341,7 +342,22 @@ class Server:
             damages=partial(damages, lake.uri),
             notify=self.notify,
             kinds=LOOKS if self.role == "list" else None,
+            analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    def _own_driver(self) -> str:
+        """Have one driver, which ends with this process. Why there is none, if it ended by itself."""
+        from controlplane.core.errors import PoolUnavailable
+
+        try:
+            ended = [d.reason for d in self.pool.poll() if d.kind == "driver" and d.ended]
+            if ended:
+                self._no_driver = ended[0]
+            if not self._no_driver:
+                self.pool.scale("driver", 1)
+        except PoolUnavailable as e:
+            return str(e)
+        return self._no_driver
 
     @cached_property
     def _hearing(self) -> Hearing:

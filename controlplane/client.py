@@ -116,14 +116,17 @@ class Headgate:
         branch: str = "main",
         dry_run: bool = False,
         refresh_s: float | None = None,
+        analyse_s: float | None = None,
         revision: int | None = None,
         key: str | None = None,
     ) -> ApplyAnswer:
         """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
-        of a dry run, how long to wait at most for workers to list the sources first."""
-        query = {"branch": branch, "dry_run": str(dry_run).lower(), **_refreshing(refresh_s)}
+        of a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
+        together, where Spark is to tell the columns of what is edited."""
+        query = {"branch": branch, "dry_run": str(dry_run).lower(), **_refreshing(refresh_s), **_analysing(analyse_s)}
         headers, body = _match(revision) | _key(key), {"blueprints": list(documents)}
-        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=refresh_s))
+        wait_s = refresh_s if analyse_s is None else analyse_s
+        return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=wait_s))
 
     def validate(self, documents: Iterable[Document]) -> list[ProblemDetail]:
         """All problems of these blueprints."""
@@ -471,6 +474,10 @@ def _given(**query: str | int | None) -> Query:
 
 def _refreshing(timeout_s: float | None) -> dict[str, str | int]:
     return {} if timeout_s is None else {"refresh": "true", "timeout_s": f"{timeout_s:g}"}
+
+
+def _analysing(timeout_s: float | None) -> dict[str, str | int]:
+    return {} if timeout_s is None else {"analyse": "true", "timeout_s": f"{timeout_s:g}"}
 
 
 def _match(revision: int | None) -> dict[str, str]:

@@ -1,12 +1,13 @@
-"""Requests that wait until workers have looked at sources.
+"""Requests that wait until workers have looked at sources, and Spark at an edit.
 
-Does not belong here: what is listed, and what is told of it (operations).
+Does not belong here: what is listed and analysed, and what is told of it (operations).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, TypeAlias, TypeVar
 
 from anyio import to_thread
@@ -15,11 +16,16 @@ from fastapi import Query
 from controlplane.api.calls import Call
 from controlplane.api.services import Services
 from controlplane.core.compile.nodes import Source
+from controlplane.core.review import Wish
+from controlplane.operations.desired import blueprints
+from controlplane.operations.planning import review
 from controlplane.operations.work import listing_requests
 from controlplane.operations.work.listing_requests import ListingRequests
 
 T = TypeVar("T")
-LISTED_S = 60.0  # how long a request waits for listings, where it does not say
+LISTED_S = 60.0  # how long a request waits for listings and analyses, where it does not say
+UNANALYSED = "Spark has not answered in {timeout_s:g} s"
+NO_DRIVER = "Spark ended: {reason}"
 LONGEST_S = 3600.0
 Timeout: TypeAlias = Annotated[float, Query(ge=0, le=LONGEST_S)]
 SOONEST_S, LATEST_S = 0.02, 1.0  # between looks: who shares the database is not heard, nor is a listing without news
@@ -39,6 +45,58 @@ def look(call: Call, branch: str, nodes: Iterable[Source], timeout_s: float) -> 
 def await_listings(call: Call, requests: ListingRequests, timeout_s: float) -> Mapping[str, str]:
     wait_until(call.services, timeout_s, lambda: not listing_requests.open_of(call.context, requests))
     return listing_requests.end(call.context, requests, timeout_s)
+
+
+@contextmanager
+def analysed(
+    call: Call, branch: str, sources: Sequence[blueprints.Source], deadline: float, timeout_s: float
+) -> Iterator[str]:
+    """Have Spark analyse an edit, layer by layer: what it says of a query's columns is what the readers of the query
+    are asked with. Yields why answers are missing, if any. What was asked is forgotten at the end."""
+    asked: set[str] = set()
+    try:
+        yield _ask(call, branch, sources, asked, deadline, timeout_s)
+    finally:
+        if asked:
+            review.forget(call.context, branch, sorted(asked))
+
+
+def _ask(
+    call: Call,
+    branch: str,
+    sources: Sequence[blueprints.Source],
+    asked: set[str],
+    deadline: float,
+    timeout_s: float,
+) -> str:
+    while wishes := blueprints.questions(call.context, branch, sources):
+        asked |= {wish.task.dataset for wish in wishes}
+        layer = _Layer(call, branch, wishes)
+        layer.ask()
+        wait_until(call.services, deadline - time.monotonic(), layer.is_over)
+        if layer.missing:
+            return layer.no_driver or UNANALYSED.format(timeout_s=timeout_s)
+    return ""
+
+
+class _Layer:
+    """Questions that are asked together."""
+
+    def __init__(self, call: Call, branch: str, wishes: tuple[Wish, ...]) -> None:
+        self._call, self._branch = call, branch
+        self.missing, self.no_driver = wishes, ""
+
+    def ask(self) -> None:
+        review.ask(self._call.context, self._branch, self.missing)
+
+    def is_over(self) -> bool:
+        """All are answered, or nobody will answer."""
+        self.missing = review.unanswered(self._call.context, self._branch, self.missing)
+        if not self.missing:
+            return True
+        reason = self._call.services.analyser()
+        self.no_driver = NO_DRIVER.format(reason=reason) if reason else ""
+        return bool(reason)
 
 
 def wait_until(services: Services, timeout_s: float, is_done: Callable[[], bool]) -> None:

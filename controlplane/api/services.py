@@ -89,6 +89,7 @@ class Services:
     notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
+    analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     threads: Threads = field(default_factory=Threads)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
 

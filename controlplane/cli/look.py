@@ -94,23 +94,29 @@ def plan(
     home: options.Home = None,
     branch: options.Branch = "main",
     refresh: options.Refresh = True,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Have Spark tell the columns of what FILES edit.")
+    ] = True,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
     out: Annotated[Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")] = None,
     output: options.As = options.Form.table,
 ) -> None:
-    """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first; nothing
-    is computed. Exits with 1 where something breaks."""
+    """Show what would run, and why; of FILES, also what they change and break. Workers list the sources first, and
+    Spark analyses what is edited; nothing is computed. Exits with 1 where something breaks."""
     from controlplane.cli import plan_files, sources
 
     session = options.session(ctx, output)
     texts = session.load(files or [])
-    with session.looking(home, timeout if refresh else None) as (client, timeout_s):
+    analyse = spark and bool(texts)
+    with session.looking(home, timeout if refresh or analyse else None) as (client, timeout_s):
         documents = sources.as_documents(texts)
+        refresh_s, analyse_s = (timeout_s if refresh else None), (timeout_s if analyse else None)
         if documents:
-            value = client.apply(documents, branch=branch, dry_run=True, refresh_s=timeout_s)["plan"]
+            applied = client.apply(documents, branch=branch, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s)
+            value = applied["plan"]
         else:
-            value = client.plan(branch=branch, refresh_s=timeout_s)
+            value = client.plan(branch=branch, refresh_s=refresh_s)
     value = plan_views.with_names(value, session.names)
     whole = plan_files.with_blueprints(value, documents)
     if out is not None:

@@ -43,7 +43,7 @@ Refresh: TypeAlias = Annotated[
     bool, typer.Option("--refresh/--no-refresh", help="Have the sources listed first, by a worker.")
 ]
 Timeout: TypeAlias = Annotated[
-    float, typer.Option("--timeout", min=0, max=3600, help="Seconds to wait for listings at most.")
+    float, typer.Option("--timeout", min=0, max=3600, help="Seconds to wait at most, for listings and for Spark.")
 ]
 LISTED_S = 60.0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from controlplane.cli import source_views
 from controlplane.cli.output import Lines, Table, View, printable, problem_lines
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 LONGEST_DIFF = 20_000  # characters of one component's difference in a comment; GitHub takes 65,536 in all
 LONGEST_DIFFS = 45_000
 ITEMS_SHOWN = 50
+SOURCES_SHOWN = 20
 KINDS = {
     "added": "new",
     "removed": "removed",
@@ -133,6 +135,7 @@ def comment(value: PlanAnswer) -> str:
     parts += _broken(value.get("breaks") or [])
     parts += _change_table(value.get("changes") or [])
     parts += _work(value)
+    parts += _sources(value)
     parts += _differences(value.get("changes") or [])
     parts += _notices(value)
     parts.append(f"<sub>Planned from what was known at {value['as_of']}.</sub>\n")
@@ -224,6 +227,15 @@ def _time(item: PlanItem) -> str:
     if spread is None:
         return "unknown"
     return f"{_duration(spread['median'])} ({_duration(spread['low'])} to {_duration(spread['high'])})"
+
+
+def _sources(value: PlanAnswer) -> list[str]:
+    """What came at sources, and when each of them was looked at."""
+    told = [_escaped(line) for line in source_views.each(value["sources"])]
+    if not told:
+        return []
+    more = [f"- ... {len(told) - SOURCES_SHOWN} more"] if len(told) > SOURCES_SHOWN else []
+    return ["**Sources**\n", *(f"- {line}" for line in told[:SOURCES_SHOWN]), *more, ""]
 
 
 def _differences(found: list[ComponentChange]) -> list[str]:

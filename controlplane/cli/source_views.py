@@ -20,6 +20,17 @@ def lines(sources: Sequence[SourceChange]) -> list[str]:
     return [*changed, *problems, *times({source["dataset"]: source["as_of"] for source in sources}, silent)]
 
 
+def each(sources: Sequence[SourceChange]) -> Iterator[str]:
+    """A line for each source that changed or could not be looked at: `flow.c: 1 changed; looked at 2026-...`."""
+    for source in sources:
+        counted = zip(_counts(source), ("added", "changed", "removed"), strict=True)
+        parts = [", ".join(f"{count:,} {what}" for count, what in counted if count), source["problem"] or ""]
+        told = "; ".join(part for part in parts if part)
+        if told:
+            looked = f"looked at {_second(source['as_of'])}" if source["as_of"] else "never looked at"
+            yield f"{source['dataset']}: {told}; {looked}"
+
+
 def refreshed(value: RefreshAnswer) -> View:
     """What was found; where nobody waited for it, what was asked for."""
     forced = [f"{dataset} is computed again" for dataset in value["forced"]]

@@ -37,5 +37,5 @@ KINDS: Mapping[Kind, KindTraits] = {
     "pack": KindTraits("driver", has_manifest=True, remembered_as="pack"),
 }
 WORKER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "worker")
-LOOKS: frozenset[Kind] = frozenset({"list", "connect"})  # work that changes nothing at the place that it looks at
+LOOKS: frozenset[Kind] = frozenset({"list", "connect", "analyse"})  # work that makes nothing, and changes no place
 DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.runs_on == "driver")

@@ -77,3 +77,19 @@ def test_a_second_run_does_nothing(flights: Workspace, first: Run) -> None:
     assert flights.ask("plan", "flights.yaml", "--detailed-exitcode")["state"] == "nothing"
     flights.assert_tidy()
     flights.assert_alone()
+
+
+def test_a_plan_without_a_service_has_spark_analyse_an_edit_and_its_readers(flights: Workspace, first: Run) -> None:
+    """Only Spark can tell what Python code does with columns. Its driver ends with the command."""
+    text = (flights.folder / "flights.yaml").read_text()
+    assert text.count("count_if(late) AS late") == 1
+    flights.write("changed.yaml", text.replace("count_if(late) AS late", "count_if(late) AS delayed"))
+    plan = flights.ask("plan", "changed.yaml", "--no-refresh", code=1)
+    daily = next(change for change in plan["changes"] if change["component"] == "flights.daily")
+    assert (daily["schema_from"], daily["columns"]["removed"]) == ("spark", ["late"])
+    [broken] = [one for one in plan["breaks"] if one["component"] == "flights.trend"]
+    assert (broken["code"], broken["by"]) == ("edit-breaks-reader", "flights.daily")
+    assert (Path(broken["file"]).name, broken["line"]) == ("trend.py", 13)
+    assert "UNRESOLVED_COLUMN" in broken["message"]
+    flights.assert_tidy()
+    flights.assert_alone()

@@ -124,12 +124,19 @@ def test_plan_and_its_exit_codes(place: Workspace) -> None:
     changed = LETTERS.replace("upper(value)", "lower(value)")
     place.write("changed.yaml", changed)
     plan = place.ask("plan", "changed.yaml", "--detailed-exitcode", code=2)
+    assert [(c["component"], c["schema_from"], c["impact"]) for c in plan["changes"]] == [
+        ("letters.upper", "spark", "neutral")
+    ]
     assert [(i["dataset"], i["action"], i["cause"], i["certain"]) for i in plan["items"]] == [
-        ("letters.upper", "compute", "logic", False),  # Spark has not been asked yet what it thinks of it
+        ("letters.upper", "compute", "logic", True),  # its driver has analysed it
         ("letters.copy", "sync", "sync", False),
         ("letters.count", "compute", "input", False),
     ]
     assert place.ask("plan", "changed.yaml")["state"] == "work"
+    place.write("changed.yaml", LETTERS.replace("upper(value)", "upper(valeu)"))
+    [broken] = place.ask("plan", "changed.yaml", code=1)["breaks"]
+    assert (broken["code"], broken["component"], broken["line"]) == ("edit-breaks-itself", "letters.upper", 6)
+    assert "UNRESOLVED_COLUMN" in broken["message"]
 
 
 def test_status_why_history_and_preview(place: Workspace) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Annotated
 
 from anyio import to_thread
@@ -12,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, branch_of, etag, flows_of
-from controlplane.api.looks import LISTED_S, Timeout, look, wait_until, waiting
+from controlplane.api.looks import LISTED_S, Timeout, analysed, look, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
 from controlplane.core.model.answers import (
@@ -121,24 +123,40 @@ async def apply(
     branch: Annotated[str, Query()] = "main",
     dry_run: bool = False,
     refresh: bool = False,
+    analyse: bool = False,
     timeout_s: Timeout = LISTED_S,
 ) -> Answer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run` stores no dataflow.
-    With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`."""
+    With `refresh`, which goes with `dry_run`, workers list the sources first, as for `GET .../plan`. With `analyse`,
+    which does as well, Spark tells the columns of edited transforms; what it has not told after `timeout_s` says so in
+    `schema_from` and `schema_unknown`."""
     if expected is not None and len(sources) > 1:
         raise RequestRefused("invalid-request", "If-Match and If-None-Match go with one blueprint, not with several")
     if refresh and not dry_run:
         raise RequestRefused("invalid-request", "refresh goes with dry_run=true: what is stored is listed anyway")
+    if analyse and not dry_run:
+        raise RequestRefused("invalid-request", "analyse goes with dry_run=true: what is stored is analysed anyway")
 
     def work() -> Answer[ApplyAnswer]:
         branch_of(call, branch)
+        deadline = time.monotonic() + timeout_s
         unseen: Mapping[str, str] = {}
         if refresh:
             unseen = look(call, branch, blueprints.proposed_sources(call.context, branch, sources), timeout_s)
-        result = blueprints.apply(call.context, branch, sources, dry_run=dry_run, expected=expected, unseen=unseen)
+        asking = analysed(call, branch, sources, deadline, timeout_s) if analyse else nullcontext("")
+        with asking as unanswered:
+            result = blueprints.apply(
+                call.context,
+                branch,
+                sources,
+                dry_run=dry_run,
+                expected=expected,
+                unseen=unseen,
+                unanswered=unanswered,
+            )
         return answer(result, headers=_tag(result["revisions"]))
 
-    return await waiting(call, lambda: call.once(work), may_wait=refresh)
+    return await waiting(call, lambda: call.once(work), may_wait=refresh or analyse)
 
 
 def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:

@@ -153,7 +153,7 @@ class ComponentChange(TypedDict):
 
     `kind`: `logic` changes rows, `text` does not; of `columns`, only the inputs were edited. `logic` names the parts of
     the logic that differ. `impact` is that of the columns on readers. `schema_from`: who says which columns there are;
-    `unknown` has its reason in `schema_unknown`.
+    `schema_unknown` tells why that is not Spark, where it was asked or nobody can say.
     """
 
     component: str

@@ -15,7 +15,7 @@ from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
 from controlplane.core.errors import Problem
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.review.columns import as_ddl, fold
-from controlplane.core.review.schemas import Schemas
+from controlplane.core.review.schemas import Schemas, first_line
 from controlplane.core.review.values import Break, BreakKind, ColumnChanges, Retyped
 from controlplane.core.sql import ColumnUse
 from dataplane.contract.results import TaskError
@@ -67,12 +67,8 @@ def _refused(node: Transform, error: TaskError, changes: Mapping[str, ColumnChan
     what: BreakKind = "reader" if changed and not is_edited else "itself"
     by = changed[0] if what == "reader" else node.dataset
     condition = f" [{error['condition']}]" if error["condition"] else ""
-    message = f"{node.dataset}: Spark refuses it{condition}: {_first_line(error['message'])}"
+    message = f"{node.dataset}: Spark refuses it{condition}: {first_line(error['message'])}"
     return _break(by, node, what, _place_of(node, error), message, "" if is_edited else _hint(by, node))
-
-
-def _first_line(message: str) -> str:
-    return next((line.strip() for line in message.splitlines() if line.strip()), "")
 
 
 def _place_of(node: Transform, error: TaskError) -> Position:
@@ -181,8 +177,9 @@ def _looked_at(check: Check, names: tuple[str, ...]) -> tuple[str, ...]:
 def _place_in(check: Check, name: str) -> Position:
     if check.predicate is None:
         return check.of.place
-    line, column = check.predicate.place_of(name)
-    return check.of.text.at(line, column)
+    wanted = name.casefold()
+    places = ((line, at) for word, line, at, _ in check.predicate.mentioned_columns() if word.casefold() == wanted)
+    return check.of.text.at(*next(places, (1, 1)))
 
 
 def _of_sink(node: Sink, changes: Mapping[str, ColumnChanges]) -> Iterator[Break]:

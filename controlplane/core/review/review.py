@@ -27,14 +27,16 @@ from controlplane.core.review.values import (
 NO_SCHEMA = KnownSchema(None, "unknown")
 
 
-def review(before: Desired, after: Desired, facts: KnownFacts) -> Review:
-    """What differs, and what breaks by it, in all dataflows that these nodes are of."""
+def review(before: Desired, after: Desired, facts: KnownFacts, unanswered: str = "") -> Review:
+    """What differs, and what breaks by it, in all dataflows that these nodes are of. `unanswered`: why answers of
+    Spark's are missing, where it was asked."""
     earlier = Schemas(before, facts)
-    later = Schemas(after, facts, earlier)
+    later = Schemas(after, facts, earlier, unanswered)
     changed = _changed_columns(before, after, earlier, later)
     broken = _breaks(before, after, later, changed)
+    wishes = tuple(later.wishes.values())  # of what is edited, and what that reads: the rest needs no Spark
     found = [_change(dataset, before, after, (earlier, later), changed, broken) for dataset in _names(before, after)]
-    return Review(tuple(change for change in found if change is not None), tuple(later.wishes.values()))
+    return Review(tuple(change for change in found if change is not None), wishes)
 
 
 def _names(before: Desired, after: Desired) -> Iterator[str]:
@@ -127,7 +129,7 @@ def _change(
         logic=logic,
         columns=columns,
         origin=has.origin,
-        why_unknown=has.why if has.schema is None else "",
+        why_unknown=has.why,
         breaks=tuple(sorted(broken.get(dataset, ()))),
     )
 

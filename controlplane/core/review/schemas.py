@@ -45,9 +45,11 @@ class Schemas:
     desired: Desired
     facts: KnownFacts
     earlier: Schemas | None = None
+    unanswered: str = ""  # why Spark's answers are missing, where it was asked
     wishes: dict[str, Wish] = field(default_factory=dict)
     errors: dict[str, TaskError] = field(default_factory=dict)  # what Spark says against a transform
     _known: dict[str, KnownSchema] = field(default_factory=dict)
+    _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
 
     def of(self, dataset: str) -> KnownSchema:
         """Inputs have to be asked for first, which `Desired.order` does."""
@@ -99,21 +101,30 @@ class Schemas:
             return KnownSchema(schema, "spark" if schema else "unknown", "" if schema else "its code looks at data")
         asked = self.facts.tasks((key,)).get(key)
         if asked is not None and asked.error is not None and asked.state == "failed":
-            self.errors[node.dataset] = asked.error
-            return KnownSchema(None, "unknown", "Spark refuses it")
+            return self._failed(node, asked.error)
         self.wishes[node.dataset] = _wish(node, key, reads)
+        self._missing[node.dataset] = self.unanswered
+        return None
+
+    def _failed(self, node: Transform, error: TaskError) -> KnownSchema | None:
+        """What is wrong with the code is told of it; what is wrong elsewhere leaves it to sqlglot."""
+        if error["kind"] == "user":
+            self.errors[node.dataset] = error
+            return KnownSchema(None, "unknown", "Spark refuses it")
+        self._missing[node.dataset] = f"Spark could not analyse it: {first_line(error['message'])}"
         return None
 
     def _by_sqlglot(self, node: Transform, reads: Mapping[str, KnownSchema]) -> KnownSchema:
+        why = self._missing.get(node.dataset, "") or _why_inexact(reads)
         if node.query is None:
-            return KnownSchema(None, "unknown", "the columns of Python code are known once Spark has run it")
+            return _unknown("the columns of Python code are known once Spark has run it", why)
         for name, read in reads.items():
             if read.schema is None:
                 return KnownSchema(None, "unknown", f"the columns of {name} are not known: {read.why}")
         found = _inferred(node, reads)
         if found is None:
-            return KnownSchema(None, "unknown", "only Spark can tell the columns of this query")
-        return KnownSchema(node.with_reason(self._corrected(node, found)), "sqlglot")
+            return _unknown("only Spark can tell the columns of this query", why)
+        return KnownSchema(node.with_reason(self._corrected(node, found)), "sqlglot", why)
 
     def _corrected(self, node: Transform, found: Schema) -> Schema:
         """With the types that Spark gave before, for columns of which sqlglot says the same before and after."""
@@ -152,6 +163,19 @@ def _is_made_by(state: State, node: Transform, reads: Mapping[str, Schema]) -> b
         if used is None or used.schema != schema_id(schema):
             return False
     return True
+
+
+def _why_inexact(reads: Mapping[str, KnownSchema]) -> str:
+    """What follows from columns that Spark has not told is not told by Spark either."""
+    return next((read.why for read in reads.values() if read.origin == "sqlglot" and read.why), "")
+
+
+def _unknown(told: str, why: str) -> KnownSchema:
+    return KnownSchema(None, "unknown", f"{told}; {why}" if why else told)
+
+
+def first_line(message: str) -> str:
+    return next((line.strip() for line in message.splitlines() if line.strip()), "")
 
 
 def _wish(node: Transform, key: bytes, reads: Mapping[str, Schema]) -> Wish:

@@ -18,7 +18,8 @@ _HUNK = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def component_texts(desired: Desired, dataset: str) -> Mapping[str, tuple[int, str]]:
-    """Each file's part of a component, by file: the first line of the part, and the part. Empty if there is none."""
+    """Each file's part of a component, by file: the first line of the part, and the part. Empty if there is none. The
+    blueprint's own part comes first."""
     node = desired.nodes.get(dataset)
     of = desired.texts.get(dataset.partition(".")[0])
     if node is None or of is None:
@@ -66,11 +67,23 @@ def _indent(line: str) -> int:
 
 
 def text_diff(before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]) -> str:
-    """A unified diff over all files, with the line numbers of the files; empty if nothing differs."""
+    """A unified diff over all files, with the line numbers of the files; empty if nothing differs. A blueprint that
+    comes from another path is the same blueprint."""
+    before = _under_the_name_of(after, before)
     parts: list[str] = []
     for file in sorted({*before, *after}):
         parts += _diff(file, before.get(file, (1, "")), after.get(file, (1, "")))
     return "\n".join(parts)
+
+
+def _under_the_name_of(
+    after: Mapping[str, tuple[int, str]], before: Mapping[str, tuple[int, str]]
+) -> Mapping[str, tuple[int, str]]:
+    """The blueprint's own part comes first in both."""
+    own, new = next(iter(before), None), next(iter(after), None)
+    if own is None or new is None:
+        return before
+    return {new if file == own else file: part for file, part in before.items()}
 
 
 def _diff(file: str, before: tuple[int, str], after: tuple[int, str]) -> list[str]:

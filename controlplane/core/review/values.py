@@ -29,7 +29,7 @@ EXACT: tuple[SchemaOrigin, ...] = ("spark", "declared")
 
 @dataclass(frozen=True, slots=True)
 class KnownSchema:
-    """The columns of a dataset, and who says so; `why` it is unknown."""
+    """The columns of a dataset, and who says so; `why` not Spark, where it was asked or nobody can say."""
 
     schema: Schema | None
     origin: SchemaOrigin

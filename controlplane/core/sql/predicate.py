@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from controlplane.core.sql.problems import SqlProblem, line_column, problem_at
+from controlplane.core.sql.problems import SqlProblem, problem_at
 from controlplane.core.sql.query import Query, analyse
 from controlplane.core.sql.scan import Lexeme, scan
 from dataplane.contract.encoding import digest
@@ -33,14 +33,6 @@ class Predicate:
         """As of a query, with places in the condition's own text."""
         for name, line, column, is_all in self._query.mentioned_columns():
             yield name, line - 1, column, is_all
-
-    def place_of(self, name: str) -> tuple[int, int]:
-        """Line and column of the first mention of a column, in the text of the condition."""
-        wanted = name.casefold()
-        for lexeme in scan(self.text):
-            if lexeme.token.name.casefold() == wanted:
-                return line_column(self.text, lexeme.token.start)
-        return 1, 1
 
 
 def predicate(text: str) -> Predicate:

@@ -21,6 +21,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
+from controlplane.core.review import Wish
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, drafts, pins
 from controlplane.operations.desired.drafts import Source as Source
@@ -116,9 +117,10 @@ def apply(
     dry_run: bool = False,
     expected: int | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
+    unanswered: str = "",
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
-    `unseen`: why a source was not looked at for it.
+    `unseen`: why a source was not looked at for it. `unanswered`: why Spark has not analysed all that it was asked.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -130,7 +132,7 @@ def apply(
                 _check_expected(edit, expected)
             pins.check(tx, edit.live, edit.revisions, edit.proposed)
             plan, facts = plan_now(tx, branch, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
-            planned = edit.answer(plan, facts, unseen)
+            planned = edit.answer(plan, facts, unseen, unanswered)
             planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
@@ -175,6 +177,15 @@ def proposed_sources(ctx: Context, branch: str, sources: Sequence[Source]) -> li
     return listings.sources(edit.proposed, edit.proposed.scope(edit.flows))
 
 
+def questions(ctx: Context, branch: str, sources: Sequence[Source]) -> tuple[Wish, ...]:
+    """What only Spark can tell of the columns of an edit, as far as the columns that it reads are known: answers lead
+    to further questions. Raises InvalidBlueprint."""
+    found = drafts.read(sources)
+    with ctx.store.read(ctx.namespace) as tx:
+        edit = edit_of(ctx, tx, branch, found, sources)
+        return review.of_edit(tx, branch, edit.before, edit.proposed).wishes
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """New revisions of some dataflows, and what is wanted with them, as compiled over what was live."""
@@ -189,10 +200,10 @@ class Edit:
     def flows(self) -> list[str]:
         return [revision.dataflow for revision in self.revisions]
 
-    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str]) -> ApplyAnswer:
+    def answer(self, plan: Plan, facts: StoreSnapshot, unseen: Mapping[str, str], unanswered: str = "") -> ApplyAnswer:
         numbers = {revision.dataflow: revision.number for revision in self.revisions}
         told = source_changes.of_plan(plan, facts, unseen)
-        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed)
+        found = review.of_edit(facts.tx, self.branch, self.before, self.proposed, unanswered)
         return {"revisions": numbers, "plan": views.plan(self.branch, plan, facts, told, found)}
 
 

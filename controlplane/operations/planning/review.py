@@ -46,8 +46,9 @@ class StoredFacts:
         return self.tx.tasks(keys)
 
 
-def of_edit(tx: Tx, branch: str, before: Desired, after: Desired) -> Review:
-    """What differs between what is stored and what is proposed."""
+def of_edit(tx: Tx, branch: str, before: Desired, after: Desired, unanswered: str = "") -> Review:
+    """What differs between what is stored and what is proposed. `unanswered`: why answers of Spark's are missing, where
+    it was asked."""
     nodes = [*_in_question(before, after), *_in_question(after, before)]
     sources = [node for node in nodes if isinstance(node, Source)]
     names = sorted({node.dataset for node in nodes})
@@ -57,7 +58,7 @@ def of_edit(tx: Tx, branch: str, before: Desired, after: Desired) -> Review:
         tx.pinned_schemas(branch, sorted({node.dataset for node in sources})),
         tx.listings(node.listing for node in sources),
     )
-    return review(before, after, facts)
+    return review(before, after, facts, unanswered)
 
 
 def _in_question(some: Desired, other: Desired) -> Iterable[Node]:
@@ -82,29 +83,35 @@ def _is_other(node: Node, other: Node | None) -> bool:
 # --- asking Spark ---------------------------------------------------------------------------------
 
 
-def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[bytes, ...]:
-    """Queue the questions, as tasks that a run would ask as well; their keys."""
-    asked: list[bytes] = []
+def ask(ctx: Context, branch: str, wishes: Iterable[Wish]) -> None:
+    """Queue the questions, as tasks that a run would ask as well. Repeating is harmless."""
     with ctx.store.begin(ctx.namespace) as tx:
         for wish in wishes:
             tx.put_job(wish.task.job, wish.job)
-            tx.enqueue(branch, f"{wish.task.dataset}{DEMAND}", [wish.task])
-            asked.append(wish.task.key)
+            tx.enqueue(branch, demand_of(wish.task.dataset), [wish.task])
     ctx.wake()
-    return tuple(asked)
 
 
-def is_answered(ctx: Context, asked: Iterable[bytes]) -> bool:
-    """Each has an answer, or an error."""
-    keys = set(asked)
+def unanswered(ctx: Context, branch: str, wishes: Iterable[Wish]) -> tuple[Wish, ...]:
+    """Those that have neither an answer nor an error. What another request dropped, which had asked the same and does
+    not wait any more, is asked again."""
+    keys = {wish.task.key for wish in wishes}
     with ctx.store.read(ctx.namespace) as tx:
         left = keys - tx.memos(keys).keys()
         tasks = tx.tasks(left) if left else {}
-    return all(key in tasks and tasks[key].state == "failed" for key in left)
+    failed = {key for key, task in tasks.items() if task.state == "failed"}
+    found = tuple(wish for wish in wishes if wish.task.key in left - failed)
+    if dropped := [wish for wish in found if wish.task.key not in tasks]:
+        ask(ctx, branch, dropped)
+    return found
 
 
 def forget(ctx: Context, branch: str, datasets: Iterable[str]) -> None:
     """Nobody waits for them any more. Answers stay: a run asks the same questions."""
     with ctx.store.begin(ctx.namespace) as tx:
         for dataset in datasets:
-            tx.drop_demands(branch, f"{dataset}{DEMAND}")
+            tx.drop_demands(branch, demand_of(dataset))
+
+
+def demand_of(dataset: str) -> str:
+    return dataset + DEMAND

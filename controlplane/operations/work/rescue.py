@@ -16,7 +16,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import take_in
 from controlplane.ports.lake import ObjectStore
-from dataplane.contract.kinds import KINDS
+from dataplane.contract.kinds import KINDS, LOOKS
 from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
 
 MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
@@ -46,10 +46,10 @@ def abandon(ctx: Context, attempt: Attempt, *, reason: str, fault: Fault = "cras
     return _abandon(ctx, attempt, reason, fault)
 
 
-def abandon_listings(ctx: Context, *, reason: str) -> None:
-    """End the attempts at listings: whoever had them is gone, and their tasks go back to the queue."""
+def abandon_looks(ctx: Context, *, reason: str) -> None:
+    """End the attempts at listings and the like: whoever had them is gone, and their tasks go back to the queue."""
     with ctx.store.read(ctx.namespace) as tx:
-        left = [attempt for attempt in tx.attempts().values() if attempt.kind == "list"]
+        left = [attempt for attempt in tx.attempts().values() if attempt.kind in LOOKS]
     for attempt in left:
         _abandon(ctx, attempt, reason, "disrupted")
 

@@ -116,7 +116,7 @@ def test_code_that_reads_the_clock_is_noticed(capsys: pytest.CaptureFixture[str]
     count, notice = capsys.readouterr().out.splitlines()
     assert count == "1 blueprint: no problems"
     assert notice.startswith("clock.yaml:10:9: undeclared-volatile: .now(): the clock of Python code is the machine's")
-    assert headgate("plan", "clock.yaml") == 0
+    assert headgate("plan", "clock.yaml", "--no-spark") == 0
     assert capsys.readouterr().out.splitlines()[-1] == notice
     (folder / "clock.yaml").write_text(CLOCK + "    volatile: daily\n")
     assert headgate("validate", "clock.yaml") == 0
@@ -165,7 +165,7 @@ def test_problems_carry_the_names_that_were_typed(capsys: pytest.CaptureFixture[
 def test_without_a_server_commands_serve_themselves(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert headgate("status") == 0
     assert "headgate apply" in capsys.readouterr().out
-    assert headgate("plan", "good.yaml", "--detailed-exitcode") == 2
+    assert headgate("plan", "good.yaml", "--no-spark", "--detailed-exitcode") == 2
     assert headgate("plan", "--detailed-exitcode") == 0
     assert headgate("apply", "good.yaml") == 0
     assert headgate("plan", "--detailed-exitcode", "-o", "yaml") == 2

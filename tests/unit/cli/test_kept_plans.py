@@ -15,7 +15,7 @@ from tests.unit.expectations.world import BRANCH
 
 
 def keep(*files: str) -> Any:
-    assert headgate("plan", *files, "--out", "plan.json") == 0
+    assert headgate("plan", *files, "--no-spark", "--out", "plan.json") == 0
     with open("plan.json", encoding="utf-8") as file:  # in the working folder
         return json.load(file)
 
@@ -42,7 +42,7 @@ def test_a_plan_is_carried_out_as_it_was_told(abc: Abc, capsys: pytest.CaptureFi
 
 
 def test_what_is_printed_as_json_is_the_same_plan(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
-    assert headgate("plan", "abc.yaml", "-o", "json", "--out", "plan.json") == 0
+    assert headgate("plan", "abc.yaml", "--no-spark", "-o", "json", "--out", "plan.json") == 0
     with open("plan.json", encoding="utf-8") as file:
         assert told(capsys) == json.load(file)
 
@@ -50,7 +50,7 @@ def test_what_is_printed_as_json_is_the_same_plan(abc: Abc, capsys: pytest.Captu
 def test_a_source_that_moved_is_named(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
     keep("abc.yaml")
     abc.write("c", "1.csv", 8)
-    assert headgate("plan", "abc.yaml") == 0  # lists
+    assert headgate("plan", "abc.yaml", "--no-spark") == 0  # lists
     message = refused(capsys)
     assert message.startswith("since the plan was made, source abc.c went from listing ")
     assert "abc.a" not in message

@@ -107,7 +107,7 @@ def test_a_listing_tells_of_its_source(abc: Abc) -> None:
 
 
 def test_the_plan_of_a_new_dataflow_knows_its_files(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
-    assert headgate("plan", "abc.yaml", "-o", "json") == 0
+    assert headgate("plan", "abc.yaml", "--no-spark", "-o", "json") == 0
     value = told(capsys)
     assert {i["dataset"]: (i["partitions"], i["certain"]) for i in value["items"] if i["dataset"] != "abc.j"} == {
         f"abc.{name}": (["1.csv"], True) for name in COLUMNS
@@ -121,7 +121,7 @@ def test_the_plan_of_a_new_dataflow_knows_its_files(abc: Abc, capsys: pytest.Cap
 
 
 def test_without_a_look_nothing_is_known_of_a_new_dataflow(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
-    assert headgate("plan", "abc.yaml", "--no-refresh", "-o", "json") == 0
+    assert headgate("plan", "abc.yaml", "--no-spark", "--no-refresh", "-o", "json") == 0
     value = told(capsys)
     assert {s["as_of"] for s in value["sources"]} == {None}
     assert all(not i["certain"] for i in value["items"])

@@ -48,7 +48,7 @@ def headgate(*arguments: str) -> int:
 def test_a_plan_that_breaks_a_reader_fails_and_names_its_place(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     for options in ((), ("--detailed-exitcode",)):
-        assert headgate("plan", "--no-refresh", "shop.yaml", *options) == 1
+        assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", *options) == 1
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].startswith(f"{BREAK} (keep the column in shop.dear, ")
         assert lines[3].split() == [
@@ -60,7 +60,7 @@ def test_a_plan_that_breaks_a_reader_fails_and_names_its_place(shop: Path, capsy
 
 def test_json_has_the_changes_and_what_they_break(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert headgate("plan", "--no-refresh", "shop.yaml", "-o", "json") == 1
+    assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", "-o", "json") == 1
     value = json.loads(capsys.readouterr().out)
     [change] = value["changes"]
     assert (change["component"], change["kind"], change["impact"]) == ("shop.dear", "logic", "breaking")
@@ -81,7 +81,7 @@ def test_an_apply_that_breaks_a_reader_warns_and_is_done(shop: Path, capsys: pyt
 
 def test_a_comment_says_it_in_its_first_line_and_folds_the_rest(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert headgate("plan", "--no-refresh", "shop.yaml", "-o", "md") == 1
+    assert headgate("plan", "--no-refresh", "--no-spark", "shop.yaml", "-o", "md") == 1
     text = capsys.readouterr().out
     assert text.startswith("### Headgate: ❌ breaks 1 component; 0 tasks certain")
     assert "- `shop.yaml:8:34` shop.spent reads sum(price) of shop.dear, which has it no more — keep" in text

@@ -56,9 +56,9 @@ class Facts:
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def apply(self, *texts: str) -> None:
+    def apply(self, *texts: str, file: str = "/a.yaml") -> None:
         """These blueprints, and no others."""
-        revisions = [Revision(BRANCH, _name(text), 1, text, {}, "/a.yaml", {}, "", "", 0.0) for text in texts]
+        revisions = [Revision(BRANCH, _name(text), 1, text, {}, file, {}, "", "", 0.0) for text in texts]
         self.desired = compile_revisions(revisions)
 
     def list(self, files: Mapping[str, str], dataset: str) -> None:

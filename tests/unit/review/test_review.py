@@ -172,6 +172,15 @@ def test_a_number_that_becomes_a_text_breaks_and_a_wider_number_does_not() -> No
     assert told in breaks(other)
 
 
+def test_a_blueprint_from_another_path_is_the_same_blueprint() -> None:
+    facts = Known()
+    facts.apply(SHOP)
+    old = facts.desired
+    facts.apply(SHOP.replace("price > 100", "price > 200"), file="/b.yaml")
+    [found] = review(old, facts.desired, facts).changes
+    assert found.text_diff.startswith("--- /b.yaml\n+++ /b.yaml\n@@ -9,7 +9,7 @@")
+
+
 def test_added_and_removed_components_are_told() -> None:
     less = SHOP[: SHOP.index("  table:")]
     assert [(c.dataset, c.kind) for c in reviewed(less, SHOP).changes] == [("shop.table", "added")]
