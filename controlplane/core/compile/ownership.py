@@ -21,6 +21,11 @@ def own(desired: Desired, main: Desired, forces: Mapping[str, int], of_main: Map
     return frozenset(found)
 
 
+def decided(desired: Desired, found: Collection[str]) -> frozenset[str]:
+    """Those of a branch's own that anything is decided about there: write components are off."""
+    return frozenset(dataset for dataset in found if not isinstance(desired.nodes[dataset], Sink))
+
+
 def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:
     if isinstance(node, Sink) or in_main is None or isinstance(in_main, Sink):
         return True

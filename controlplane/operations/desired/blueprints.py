@@ -140,8 +140,8 @@ def apply(
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = edit_of(ctx, tx, branch, found, sources)
         commit(ctx, tx, edit, expected)
-    with ctx.looking(branch, edit.flows) as (plan, facts):
-        answer = edit.answer(plan, facts, unseen)
+    with ctx.looking(branch, edit.flows) as (whole, facts):
+        answer = edit.answer(facts.owned(whole), facts, unseen)
     ctx.wake()
     return answer
 

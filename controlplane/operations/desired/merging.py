@@ -173,7 +173,8 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
 def _answer(
     source: str, into: str, brought: _Brought, edit: Edit, found: tuple[Plan, StoreSnapshot], *, dry_run: bool
 ) -> MergeAnswer:
-    plan, facts = found
+    whole, facts = found
+    plan = facts.owned(whole)
     told = source_changes.of_plan(plan, facts, source_changes.ALL_SEEN)
     return {
         "source": source,

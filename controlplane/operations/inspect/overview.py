@@ -56,8 +56,9 @@ def plan(
 ) -> PlanAnswer:
     """What would run now, of these dataflows or of all. `unseen`: why a source was not looked at for it. Raises
     NotFound for one that is not declared."""
-    with ctx.looking(branch, flows) as (plan, facts):
+    with ctx.looking(branch, flows) as (whole, facts):
         _require_declared(facts.tx, branch, flows)
+        plan = facts.owned(whole)
         found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
         found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or ())
         return found

@@ -63,6 +63,7 @@ class BranchPlanner(Planner):
         stale |= self._own_anew(tx, memory, desired, main)
         stale |= self._take_over(memory, desired, of_main)
         facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed), self.cache)
+        facts.own = ownership.decided(desired, self.own)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
         return self._scoped(memory, desired, flows), facts
@@ -117,7 +118,7 @@ class BranchPlanner(Planner):
     def _decided(self, desired: Desired) -> frozenset[str]:
         scope = self._scope(desired, None)
         wanted = self.own if scope is None else self.own & scope
-        return frozenset(d for d in wanted if not isinstance(desired.nodes[d], Sink))
+        return ownership.decided(desired, wanted)
 
 
 def _over(own: Fetched, main: Fetched) -> Fetched:

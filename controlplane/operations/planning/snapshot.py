@@ -11,9 +11,11 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
+from controlplane.core.compile import ownership
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
@@ -216,6 +218,13 @@ class StoreSnapshot:
         self.overlay = Overlay(tx)
         self.nodes: NodeStore = cache.over(self.overlay)
         self.known: dict[bytes, Task] = {}
+        self.own: frozenset[str] | None = None  # of a branch beside main: what it decides about by itself
+
+    def owned(self, found: Plan) -> Plan:
+        """The part of a plan that is this branch's: of what it has as it is in main, main plans the work."""
+        if self.own is None:
+            return found
+        return Plan(tuple(decision for decision in found.decisions if decision.dataset in self.own))
 
     @property
     def observed(self) -> Fetched:
@@ -288,16 +297,19 @@ def plan_now(
     fewest: int = FEWEST,
     widest: int = WIDEST,
 ) -> tuple[Plan, StoreSnapshot]:
-    """The plan of these dataflows and their upstream (all by default), and the facts that it rests on. From nothing: a
-    Planner that is kept does it in time with what changed."""
+    """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
+    beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed."""
     nodes = proposed or desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
+    if branch != MAIN:
+        main = desired(tx, MAIN, namespace=namespace)
+        facts.own = ownership.decided(nodes, ownership.own(nodes, main, known.forces, tx.forces(MAIN)))
     now = tx.now()
     found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
-    return found, facts
+    return facts.owned(found), facts
 
 
 def targeted(nodes: Desired, target: str | None) -> list[str]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.operations.desired import controls
+from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import overview
 from tests.unit.branches.world import BranchWorld
+from tests.unit.expectations.world import HEAD
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
 SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM doubled GROUP BY k'}\n"
@@ -142,3 +143,24 @@ def test_status_shows_both(world: BranchWorld) -> None:
     assert rows == {"shop.orders": 3, "shop.doubled": 3, "shop.sums": 2, "shop.other": 3}
     states = {d["name"]: (d["state"], d["table"]) for flow in status["dataflows"] for d in flow["datasets"]}
     assert states["shop.sums"] == ("up_to_date", None)
+
+
+def test_a_plan_of_a_branch_is_of_its_own_work(world: BranchWorld) -> None:
+    world.put("c.csv", (3, 1))
+    world.refresh()
+    while world.engine.step():
+        pass
+    assert overview.plan(world.ctx, "dev")["items"] == []
+    text = HEAD.format(home=world.home) + EDITED
+    edit = [blueprints.Source("/shop.yaml", text, {})]
+    planned = blueprints.apply(world.ctx, "dev", edit, dry_run=True)["plan"]["items"]
+    stored = blueprints.apply(world.ctx, "dev", edit)["plan"]["items"]
+    told = overview.plan(world.ctx, "dev")["items"]
+    assert {i["dataset"] for i in planned} == {i["dataset"] for i in stored} == {"shop.doubled", "shop.sums"}
+    assert {i["dataset"] for i in told} == {"shop.doubled", "shop.sums"}
+
+
+def test_a_plan_of_a_branch_can_be_kept_and_carried_out(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    basis = overview.plan(world.ctx, "dev")["basis"]
+    assert blueprints.carry_out(world.ctx, "dev", [], basis)["plan"]["items"]
