@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from controlplane import logs
 from controlplane.core.compile.nodes import Source, is_paused
@@ -68,10 +69,16 @@ class Branching:
         self._follow()
         done = Done()
         for name, line in self._lines.items():
-            line.last = line.executor.settle()
-            changed = line.last.changed + self._give_back(name, line.planner)
-            done = Done(done.changed + changed, done.under_way + line.last.under_way)
+            # One that fails is tried again later, and stops neither main nor another one.
+            found = self._troubles.attempt(f"branch:{name}", partial(self._settled, name, line), None)
+            if found is not None:
+                line.last = found
+                done = Done(done.changed + found.changed, done.under_way + found.under_way)
         return done
+
+    def _settled(self, name: str, line: _Line) -> Pass | None:
+        done = line.executor.settle()
+        return replace(done, changed=done.changed + self._give_back(name, line.planner))
 
     def look(self) -> None:
         """Plan without doing anything about it."""
@@ -90,9 +97,11 @@ class Branching:
         return found
 
     def decisions(self, branch: str) -> Sequence[Decision]:
-        """Of all that a branch sees in scope, as of its last pass."""
+        """Of all that a branch sees in scope, as of its last pass that did not fail."""
         line = self._lines.get(branch)
-        return line.last.plan.decisions if line is not None and line.last is not None else ()
+        if line is None or line.last is None:
+            return (Decision(branch, "failed", reason="no pass over this branch has succeeded"),)
+        return line.last.plan.decisions
 
     def shared_by(self, branch: str) -> frozenset[str]:
         """Datasets of main that a branch in scope reads, or has as they are."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import overview
+from controlplane.reconciler.branching import Done
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
 
@@ -164,3 +166,18 @@ def test_a_plan_of_a_branch_can_be_kept_and_carried_out(world: BranchWorld) -> N
     world.apply_in("dev", EDITED)
     basis = overview.plan(world.ctx, "dev")["basis"]
     assert blueprints.carry_out(world.ctx, "dev", [], basis)["plan"]["items"]
+
+
+def test_a_branch_that_cannot_be_planned_stops_nobody(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    with world.store.begin() as tx:
+        state = tx.states("dev", ["shop.doubled"])["shop.doubled"]
+        tx.commit_state(replace(state, seq=state.seq + 1, root=bytes(32)), state.seq)  # of no tree that is there
+    world.put("c.csv", (3, 1))
+    world.refresh()
+    for _ in range(10):
+        world.once()
+        world.work()
+    assert world.values("main", "shop.sums") == [(1, 80), (2, 40), (3, 2)]
+    assert world.branching.settle() == Done()
