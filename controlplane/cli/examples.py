@@ -51,6 +51,8 @@ def run_tests(
     if like is not None:
         from controlplane.cli.example_making import Wish
 
+        if only or junit is not None:
+            raise typer.BadParameter("-k and --junit are for running tests, and --like runs none")
         _write_test(session, Wish(like, str(files[0]), files[1:], home, branch, rows))
         return
     answer = _ran(session, files, only, _progress(output))

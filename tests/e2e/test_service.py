@@ -18,6 +18,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from controlplane.cli.example_making import OverApi
 from controlplane.client import Headgate
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
@@ -151,6 +152,29 @@ def test_status_why_history_and_preview(place: Workspace) -> None:
     assert place.ask("preview", "letters.upper", "--limit", 2) == [{"value": "ONE"}, {"value": "TWO"}]
     old = place.ask("preview", "letters.count", "--generation", 1)
     assert old == [{"n": 2}]
+
+
+def test_committed_rows_that_tests_are_made_of(place: Workspace, api: Headgate) -> None:
+    committed = OverApi(api, "main")
+    assert list(committed.rows("letters.upper", "a.txt")) == [{"value": "ONE"}, {"value": "TWO"}]
+    assert len(list(committed.rows("letters.upper", None))) >= 2
+    assert [committed.has(name, "a.txt") for name in ("letters.upper", "letters.count", "letters.new")] == [
+        True,
+        False,
+        False,
+    ]
+    assert committed.some("letters.upper")[0] == "a.txt"
+    assert [committed.before("letters.upper", key) for key in ("a.txt", "a.txu")] == [None, "a.txt"]
+    assert committed.schema("letters.new") is None
+    counted = committed.schema("letters.count")
+    assert counted is not None
+    assert [f["name"] for f in counted["fields"]] == ["n"]
+    with place.start("test", "--like", "c.txt", "letters.upper", "--home", place.home) as process:
+        _, err = process.communicate()
+    assert process.returncode == 1
+    assert (
+        "not-found: 'c.txt' is no partition of letters.upper, and none of what it reads; there is a.txt" in err.decode()
+    )
 
 
 def test_an_earlier_generation_is_shown_with_its_own_columns(place: Workspace, api: Headgate) -> None:

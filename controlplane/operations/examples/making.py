@@ -123,6 +123,8 @@ def _unknown(node: Transform, wanted: str, committed: Committed) -> str:
     datasets = (node.dataset, *(slot.dataset for slot in node.slots))
     known = dict.fromkeys(key for dataset in datasets for key in committed.some(dataset) if key)
     there = f"; there is {', '.join([*known][:3])}" if known else ""
+    if not known and "" in committed.some(node.dataset):
+        there = "; it has one partition, whose key is empty: --like ''"
     return f"{shown(wanted)} is no partition of {node.dataset}, and none of what it reads{there}"
 
 

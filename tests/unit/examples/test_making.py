@@ -30,6 +30,8 @@ components:
     transform:
       sql: SELECT o.id, n.name FROM orders o JOIN names n USING (carrier)
       inputs: {orders: each, names: all}
+  upper:
+    transform: {sql: SELECT max(name) AS name FROM names}
   by_carrier:
     transform:
       sql: SELECT carrier, count(*) AS n FROM orders GROUP BY carrier
@@ -53,6 +55,7 @@ COMMITTED = InMemory(
         "shop.orders": ORDERS,
         "shop.names": {"": NAMES},
         "shop.named": {DAY: [], LAST: []},
+        "shop.upper": {"": []},
         "shop.by_carrier": {"carrier=AA": [], "carrier=UA": []},
         "shop.sums": {DAY: [{"id": 1}], LAST: [{"id": 3}]},
     },
@@ -60,6 +63,7 @@ COMMITTED = InMemory(
         "shop.orders": "id INT, carrier STRING, dest STRING",
         "shop.names": "carrier STRING, name STRING",
         "shop.named": "id INT, name STRING",
+        "shop.upper": "name STRING",
         "shop.by_carrier": "carrier STRING, n BIGINT",
         "shop.sums": "id INT",
     },
@@ -95,6 +99,9 @@ def test_what_does_not_exist_is_told() -> None:
         like(LAST, "shop.other")
     with pytest.raises(NotFound, match=rf"'x' is no partition of shop.named.*; there is {DAY}, {LAST}"):
         like("x", "shop.named")
+    with pytest.raises(NotFound, match="whose key is empty: --like ''"):
+        like("x", "shop.upper")
+    assert like("", "shop.upper").inputs[0].rows == NAMES[:1_000]
     with pytest.raises(NotFound, match=r"shop.orders, which shop.named reads, has no committed data yet"):
         like(LAST, "shop.named", InMemory({}, {}))
     with pytest.raises(NoSample, match=r"shop.orders is no transform") as told:
@@ -123,7 +130,7 @@ def test_the_block_is_read_back() -> None:
     given = (Given("orders", NOWHERE, (row,), "id INT, `a b` STRING"), Given("names", NOWHERE, ()))
     at, expect = "2013-07-04 12:00:00", ExpectedRows((row,), False, 1e-9)
     made = Example("like: x", NOWHERE, given, (), NOWHERE, "carrier=UA", at, expect)
-    head = FLOW[: FLOW.index("  by_carrier")]
+    head = FLOW[: FLOW.index("  upper")]
     [read] = parse(head + block(made), file="f").components[-1].tests
     assert (read.name, read.partition, read.as_of) == (made.name, made.partition, made.as_of)
     assert [(one.name, one.schema, [r.values for r in one.rows]) for one in read.given] == [
