@@ -173,7 +173,8 @@ def test_a_branch_that_cannot_be_planned_stops_nobody(world: BranchWorld) -> Non
     world.ran()
     with world.store.begin() as tx:
         state = tx.states("dev", ["shop.doubled"])["shop.doubled"]
-        tx.commit_state(replace(state, seq=state.seq + 1, root=bytes(32)), state.seq)  # of no tree that is there
+        lost = {name: replace(used, root=b"\1" * 32) for name, used in state.inputs.items()}  # no tree that is there
+        tx.commit_state(replace(state, seq=state.seq + 1, inputs=lost), state.seq)
     world.put("c.csv", (3, 1))
     world.refresh()
     for _ in range(10):
