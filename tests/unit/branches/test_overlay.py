@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from controlplane.core.model.revisions import Revision
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import overview
-from controlplane.reconciler.branching import Done
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.troubles import Troubles
+from controlplane.ports.store import Store, Tx
+from controlplane.reconciler.branching import Branching
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
 
@@ -168,17 +174,43 @@ def test_a_plan_of_a_branch_can_be_kept_and_carried_out(world: BranchWorld) -> N
     assert blueprints.carry_out(world.ctx, "dev", [], basis)["plan"]["items"]
 
 
-def test_a_branch_that_cannot_be_planned_stops_nobody(world: BranchWorld) -> None:
+class BrokenTx:
+    """A transaction in which the texts of one branch cannot be read."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+    def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        if branch == "dev":
+            raise ValueError("damaged")
+        return self._tx.revisions(branch, dataflows)
+
+
+class BrokenStore:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def read(self, namespace: str = "default") -> Iterator[Any]:
+        with self._store.read(namespace) as tx:
+            yield BrokenTx(tx)
+
+
+def test_a_branch_that_cannot_be_planned_stops_neither_main_nor_another_one(world: BranchWorld) -> None:
+    world.create("fine")
     world.apply_in("dev", EDITED)
-    world.ran()
-    with world.store.begin() as tx:
-        state = tx.states("dev", ["shop.doubled"])["shop.doubled"]
-        lost = {name: replace(used, root=b"\1" * 32) for name, used in state.inputs.items()}  # no tree that is there
-        tx.commit_state(replace(state, seq=state.seq + 1, inputs=lost), state.seq)
-    world.put("c.csv", (3, 1))
-    world.refresh()
-    for _ in range(10):
-        world.once()
-        world.work()
-    assert world.values("main", "shop.sums") == [(1, 80), (2, 40), (3, 2)]
-    assert world.branching.settle() == Done()
+    world.apply_in("fine", EDITED)
+    planner = Planner(world.store)
+    troubles = Troubles()
+    broken = cast("Store", BrokenStore(world.store))
+    branching = Branching(broken, "default", planner, troubles, window=10, since_trace=0)
+    planner.plan()
+    assert branching.settle().under_way  # of the other one
+    assert troubles.failures("branch:dev") == 1
+    assert [d.status for d in branching.decisions("dev")] == ["failed"]
