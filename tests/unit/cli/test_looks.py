@@ -98,6 +98,17 @@ def test_a_changed_file_fires_a_guard_that_looks_at_the_exit_code(abc: Abc, caps
     assert events == []
 
 
+def test_a_comment_tells_when_each_changed_source_was_looked_at(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+    abc.build()
+    abc.write("c", "1.csv", 8)
+    abc.write("c", "2.csv", 8)
+    assert headgate("plan", "-o", "md") == 0
+    lines = capsys.readouterr().out.splitlines()
+    [told] = lines[lines.index("**Sources**") + 2 : lines.index("**Sources**") + 3]
+    assert told.startswith("- abc.c: 1 added, 1 changed; looked at ")
+    assert not [line for line in lines if line.startswith("- abc.a")]
+
+
 def test_a_listing_tells_of_its_source(abc: Abc) -> None:
     abc.build()
     with abc.store.read() as tx:
