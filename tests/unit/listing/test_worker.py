@@ -14,7 +14,7 @@ from typing import cast
 
 from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import ListJob
-from dataplane.contract.kinds import Kind
+from dataplane.contract.kinds import WORKER_KINDS, Kind
 from dataplane.contract.listings import ListingResult, listing_head
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
@@ -194,3 +194,8 @@ def test_a_worker_loads_neither_spark_nor_arrow() -> None:
         "import sys, dataplane.runtime.worker; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_worker_asks_for_work_of_workers_alone() -> None:
+    assert WAITS | WRITES == WORKER_KINDS
+    assert not WAITS & WRITES
