@@ -38,7 +38,8 @@ from dataplane.runtime.worker_slots import Slots
 from dataplane.secrets import without_secrets_in
 from dataplane.storage.lake import open_lake
 
-WAITS: frozenset[Kind] = (LOOKS | {"notify"}) & frozenset(WORKER_KINDS)  # most of their time is waiting
+NOTICES: frozenset[Kind] = frozenset({"notify"})
+WAITS = (LOOKS | NOTICES) & WORKER_KINDS  # most of their time is waiting
 WRITES = WORKER_KINDS - WAITS
 FILES = "files"  # the connector of jobs that name none
 Task = TypeVar("Task", bound=TaskSpec)
