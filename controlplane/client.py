@@ -58,8 +58,8 @@ from controlplane.core.model.answers import (
     ValidateAnswer,
     WhyAnswer,
 )
+from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
-from controlplane.core.model.work_answers import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 
 Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Format: TypeAlias = Literal["json", "csv", "arrow"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from controlplane.cli.output import Lines, View
-from controlplane.core.model.example_answers import ExampleEntry, ExamplesAnswer, RowDifference
+from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer, RowDifference
 from dataplane.contract.schemas import Json
 
 SHOWN_ROWS = 20  # of each kind

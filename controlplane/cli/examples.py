@@ -20,7 +20,7 @@ from controlplane.core.errors import NotFound
 if TYPE_CHECKING:
     from controlplane.cli.example_making import Wish
     from controlplane.cli.session import Session
-    from controlplane.core.model.example_answers import ExampleEntry, ExamplesAnswer
+    from controlplane.core.model.answers.examples import ExampleEntry, ExamplesAnswer
 
 
 def add(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import DatasetTimes, StatusAnswer, TaskEntry, TasksAnswer
-    from controlplane.core.model.work_answers import (
+    from controlplane.core.model.answers.work import (
         AttemptEntry,
         PastRun,
         PastRunAnswer,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from controlplane.cli.example_yaml import block
 from controlplane.core.blueprint.example_model import ExpectedRows
-from controlplane.core.model.example_answers import ExampleEntry
+from controlplane.core.model.answers.examples import ExampleEntry
 from controlplane.operations.desired.blueprints import Source, compiled
 from controlplane.operations.examples.making import Rows, made, task_like
 from controlplane.operations.examples.running import named_tests, run

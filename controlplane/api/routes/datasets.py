@@ -24,7 +24,7 @@ from controlplane.core.model.answers import (
     TasksAnswer,
     WhyAnswer,
 )
-from controlplane.core.model.work_answers import AttemptsAnswer
+from controlplane.core.model.answers.work import AttemptsAnswer
 from controlplane.operations.inspect import causes, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 

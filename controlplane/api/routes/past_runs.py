@@ -8,7 +8,7 @@ from fastapi import Path, Query
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, answer, target_of
-from controlplane.core.model.work_answers import PastRunAnswer, PastRunsAnswer
+from controlplane.core.model.answers.work import PastRunAnswer, PastRunsAnswer
 from controlplane.operations.inspect import past_runs
 
 router = auth.router()

@@ -26,7 +26,7 @@ from controlplane.core.examples.difference import Difference, difference
 from controlplane.core.examples.inputs import given_by_input
 from controlplane.core.examples.problems import row_problems
 from controlplane.core.model.answers import ErrorReport
-from controlplane.core.model.example_answers import ChangedRow, ExampleEntry, RowDifference
+from controlplane.core.model.answers.examples import ChangedRow, ExampleEntry, RowDifference
 from controlplane.core.plan.transform.jobs import logic_job
 from controlplane.operations.examples.columns import Columns, ExampleRefused, file_of, notes
 from controlplane.operations.inspect import views

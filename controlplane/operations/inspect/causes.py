@@ -17,10 +17,10 @@ from controlplane.core.explain.causes import CauseNode, Explaining, nearest_firs
 from controlplane.core.explain.held_up import HeldUp, held_up
 from controlplane.core.explain.stops import Stop, stops
 from controlplane.core.model.answers import DriverStatus, WhyAnswer, WhyHeldUp, WhyNode, WhyStop
+from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.model.work_answers import WorkSummary
 from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, views, work

@@ -13,9 +13,7 @@ from itertools import pairwise
 from controlplane.core import runs
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
-from controlplane.core.model.past_attempts import Cost, PastAttempt
-from controlplane.core.model.states import Cause, State
-from controlplane.core.model.work_answers import (
+from controlplane.core.model.answers.work import (
     PastRun,
     PastRunAnswer,
     PastRunsAnswer,
@@ -23,6 +21,8 @@ from controlplane.core.model.work_answers import (
     RunState,
     RunStep,
 )
+from controlplane.core.model.past_attempts import Cost, PastAttempt
+from controlplane.core.model.states import Cause, State
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.runs import Commit, Run
 from controlplane.operations.context import Context

@@ -12,10 +12,10 @@ from typing import cast
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
 from controlplane.core.model.answers import AuditAnswer, AuditEntry, TaskEntry, TasksAnswer
+from controlplane.core.model.answers.work import AttemptsAnswer
 from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.revisions import Change
 from controlplane.core.model.tasks import Attempt, Task
-from controlplane.core.model.work_answers import AttemptsAnswer
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work

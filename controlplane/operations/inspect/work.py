@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from controlplane.core.model.answers import RunningWork
+from controlplane.core.model.answers.work import AttemptEntry, WorkSummary
 from controlplane.core.model.past_attempts import Cost, PastAttempt, is_measured, is_slow
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt
-from controlplane.core.model.work_answers import AttemptEntry, WorkSummary
 from controlplane.operations.inspect import views
 from controlplane.ports.store import Tx
 from dataplane.contract.kinds import Kind

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.cli.example_views import flow, junit, results
 from controlplane.cli.output import Lines
-from controlplane.core.model.example_answers import ExamplesAnswer
+from controlplane.core.model.answers.examples import ExamplesAnswer
 
 pytestmark = pytest.mark.unit
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.errors import NotFound
-from controlplane.core.model.work_answers import PastRun
+from controlplane.core.model.answers.work import PastRun
 from controlplane.operations.inspect import causes, datasets, overview, tasks
 from controlplane.operations.inspect import past_runs as runs
 from tests.store.examples import past

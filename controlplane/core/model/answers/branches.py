@@ -1,0 +1,79 @@
+"""Branches, and how two of them differ."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+from controlplane.core.model.answers.plans import PlanAnswer
+
+
+class BranchAnswer(TypedDict):
+    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own."""
+
+    name: str
+    source: str
+    created_at: str
+    actor: str
+    expires_at: str | None
+    protected: bool
+    dataflows: list[str]
+    datasets: int
+
+
+class BranchesAnswer(TypedDict):
+    """All branches beside main, in order of their names."""
+
+    items: list[BranchAnswer]
+    next: None
+
+
+class DropBranchAnswer(TypedDict):
+    """The branch that was ended."""
+
+    deleted: str
+
+
+class MergeAnswer(TypedDict):
+    """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that ended, components that
+    were taken, and what is to be done there afterwards. `tasks`: what has to be computed; `adopted`: what has not."""
+
+    source: str
+    into: str
+    dry_run: bool
+    revisions: dict[str, int]
+    ended: list[str]
+    taken: list[str]
+    plan: PlanAnswer
+
+
+class DatasetDifference(TypedDict):
+    """How one dataset differs between two branches. Partitions and rows count from the first to the second."""
+
+    dataset: str
+    state: Literal["added", "removed", "changed", "equal"]
+    added: int
+    removed: int
+    changed: int
+    rows: int
+    partitions: list[str]
+
+
+class ComponentDifference(TypedDict):
+    """How the text of one component differs between two branches. `component` is empty for the text around them."""
+
+    dataflow: str
+    component: str
+    state: Literal["added", "removed", "changed"]
+    diff: list[str]
+
+
+class BranchDifference(TypedDict):
+    """How two branches differ. `shared` counts the datasets that both have from main."""
+
+    one: str
+    other: str
+    components: list[ComponentDifference]
+    datasets: list[DatasetDifference]
+    shared: int

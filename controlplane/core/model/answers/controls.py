@@ -1,0 +1,79 @@
+"""What was asked for by operators, the audit and events."""
+
+from __future__ import annotations
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+from controlplane.core.model.answers.plans import SourceChange
+from controlplane.core.model.json_values import JsonValue
+
+
+class RefreshAnswer(TypedDict):
+    """How many listings were asked for, of which sources, and which datasets are computed again. `schemas`: datasets
+    whose columns are inferred anew. `changes`: what was found, where the request waited for it."""
+
+    target: str | None
+    listings: int
+    sources: list[str]
+    forced: list[str]
+    schemas: list[str]
+    changes: NotRequired[list[SourceChange]]
+
+
+class RetryAnswer(TypedDict):
+    """How many tasks and listings are tried again."""
+
+    target: str | None
+    retried: int
+    listings: int
+
+
+class PauseAnswer(TypedDict):
+    """Whether the target is paused now. After a resume: what still is, and by what."""
+
+    target: str
+    paused: bool
+    still_paused: NotRequired[list[str]]
+    by: NotRequired[list[str]]
+
+
+class PauseAllAnswer(TypedDict):
+    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what."""
+
+    target: None
+    targets: list[str]
+    still_paused: NotRequired[list[str]]
+    by: NotRequired[list[str]]
+
+
+class AuditEntry(TypedDict):
+    """A change of what is wanted."""
+
+    at: str
+    actor: str
+    request_id: str
+    branch: str  # empty: of no branch
+    action: str
+    target: str
+    before: JsonValue
+    after: JsonValue
+
+
+class AuditAnswer(TypedDict):
+    """Changes of what is wanted, the last ones first."""
+
+    items: list[AuditEntry]
+    next: None
+
+
+class EventRecord(TypedDict):
+    """What has happened; an event also has the fields of its kind. `n` is what counters add up."""
+
+    id: int
+    at: str
+    branch: str  # empty: of no branch
+    kind: str
+    dataset: str
+    n: int

@@ -1,0 +1,85 @@
+"""One dataset: its partitions, generations, checks and tasks."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+from controlplane.core.model.answers.problems import ErrorReport
+from controlplane.core.model.answers.states import State
+from controlplane.core.model.answers.work import WorkSummary
+from controlplane.core.model.check_results import CheckResult
+from controlplane.core.model.states import Cause
+from controlplane.core.model.tasks import Size, TaskState
+from dataplane.contract.kinds import Kind
+
+
+class PartitionEntry(TypedDict):
+    """One committed partition. `bytes`: None where its files are not known any more."""
+
+    partition: str
+    rows: int
+    fragment: str
+    bytes: int | None
+
+
+class PartitionsAnswer(TypedDict):
+    """A page of partitions, in order of their keys. `next`: the `after` of the next page."""
+
+    items: list[PartitionEntry]
+    next: str | None
+
+
+class GenerationEntry(TypedDict):
+    """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was computed."""
+
+    generation: int
+    at: str
+    cause: Cause
+    revision: int
+    partitions: int
+    rows: int
+    root: str
+    work: WorkSummary | None
+
+
+class HistoryAnswer(TypedDict):
+    """A page of generations, newest first. `next`: the `before` of the next page."""
+
+    items: list[GenerationEntry]
+    next: int | None
+
+
+class ChecksAnswer(TypedDict):
+    """What checks found in a generation, and in rows that did not become one."""
+
+    dataset: str
+    state: State
+    generation: int
+    items: list[CheckResult]
+    rejected: list[CheckResult]
+
+
+class TaskEntry(TypedDict):
+    """A task that a dataset asks for. `since`: when the attempt that it is in began, by this `driver`."""
+
+    task: str
+    kind: Kind
+    partition: str
+    state: TaskState
+    attempt: str | None
+    since: str | None
+    driver: str | None
+    failures: int
+    not_before: str | None
+    bytes: int
+    priority: int
+    resources: Size
+    error: ErrorReport | None
+
+
+class TasksAnswer(TypedDict):
+    """A page of tasks, in order of partitions. `next`: the `after` of the next page."""
+
+    items: list[TaskEntry]
+    total: int
+    next: str | None

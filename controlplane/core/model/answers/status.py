@@ -1,0 +1,219 @@
+"""How things stand, and why."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+from controlplane.core.model.answers.plans import InputMode, PlanItem, SourceOrigin, VolatileConstruct
+from controlplane.core.model.answers.problems import ErrorReport
+from controlplane.core.model.answers.states import Level, State
+from controlplane.core.model.answers.work import WorkSummary
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.states import Cause
+
+
+class ListingLateness(TypedDict):
+    """When a source was last listed, when it is due, since when a worker is at it, and how far it is behind."""
+
+    at: str | None
+    due: str | None
+    since: str | None
+    refresh_s: float | None
+    behind_s: float
+
+
+class RunningWork(TypedDict):
+    """Attempts at a dataset that run, since when the oldest of them does, and that oldest one."""
+
+    attempts: int
+    since: str
+    seconds: float
+    attempt: str
+
+
+class DatasetTimes(TypedDict):
+    """What the last commit took, and what runs now. `last`: None where it is not known, or nothing was computed."""
+
+    last: WorkSummary | None
+    running: RunningWork | None
+
+
+class DatasetFreshness(TypedDict):
+    """How old the newest data of a dataset is, and may be. `at`, `age_s`: None where there is no data yet.
+
+    `reason`: why the dataset is late, in words.
+    """
+
+    limit_s: float
+    age_s: float | None
+    at: str | None
+    late: bool
+    reason: str | None
+
+
+class DatasetStatus(TypedDict):
+    """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
+    `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
+    inferred schema is wider than the source objects, in sentences."""
+
+    name: str
+    state: State
+    generation: int
+    partitions: int
+    rows: int
+    root: str | None
+    table: str | None
+    published_generation: int
+    checks: dict[Level, list[str]]
+    reason: str | None
+    error: ErrorReport | None
+    as_of: NotRequired[str | None]
+    listing: NotRequired[ListingLateness]
+    wider: NotRequired[list[str]]
+    freshness: NotRequired[DatasetFreshness]
+    times: NotRequired[DatasetTimes]
+
+
+class SparkField(TypedDict):
+    """A column. `type` is Spark's JSON of a type: a name, or an object for nested ones."""
+
+    name: str
+    type: JsonValue
+    nullable: bool
+    metadata: JsonObject
+
+
+class SparkSchema(TypedDict):
+    """Columns as Spark's JSON of a struct type."""
+
+    type: Literal["struct"]
+    fields: list[SparkField]
+
+
+class DatasetAnswer(DatasetStatus):
+    """One dataset, with its schema."""
+
+    schema: SparkSchema | None
+    description: str
+    logic: str
+    modes: dict[str, InputMode]
+    volatile: list[VolatileConstruct]
+
+
+class TargetStatus(TypedDict):
+    """How a copy elsewhere stands."""
+
+    name: str
+    state: State
+    synced_generation: int
+    target: str
+    reason: str | None
+    error: ErrorReport | None
+    times: NotRequired[DatasetTimes]
+
+
+class DriverStatus(TypedDict):
+    """A driver or worker. `waiting`: it was asked for and has not begun, for the `reason`. `at`: when it ended."""
+
+    id: str
+    pool: str
+    kind: Literal["driver", "worker"]
+    state: Literal["running", "waiting", "ending", "ended"]
+    reason: str
+    at: NotRequired[str]
+
+
+class LeaderStatus(TypedDict):
+    """The process that plans, launches and commits."""
+
+    holder: str
+    epoch: int
+    since: str
+
+
+class DataflowStatus(TypedDict):
+    """How a dataflow stands. `problem`: it does not compile, and nothing of it is computed."""
+
+    name: str
+    branch: str
+    revision: int
+    state: State
+    problem: NotRequired[str]
+    datasets: list[DatasetStatus]
+    targets: list[TargetStatus]
+
+
+class StatusAnswer(TypedDict):
+    """How everything stands, or what was asked for. `leader`: None while no process plans."""
+
+    state: State
+    dataflows: list[DataflowStatus]
+    drivers: list[DriverStatus]
+    leader: LeaderStatus | None
+
+
+class WhyNode(TypedDict):
+    """A dataset in the tree of causes: what changed, or (`pending`) is to change. `inputs`: those that led to it.
+
+    `cause`: None of one that did not change. `repeated`: its inputs are told where it stands first. `partitions` are
+    the first of the `count` that changed.
+    """
+
+    dataset: str
+    cause: Cause | None
+    sentence: str
+    pending: bool
+    repeated: bool
+    generation: int | None
+    at: str | None
+    count: int
+    partitions: list[str]
+    inputs: list[WhyNode]
+
+
+class WhyStop(TypedDict):
+    """A later change that went no further than this dataset, whose rows came out equal."""
+
+    dataset: str
+    at: str
+    sentence: str
+
+
+class WhyHeldUp(TypedDict):
+    """What keeps work from being done. `dataset`: where it begins; `error`: of that dataset; `fix`: what ends it."""
+
+    dataset: str
+    state: State
+    sentence: str
+    fix: str
+    error: ErrorReport | None
+
+
+class WhyAnswer(TypedDict):
+    """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
+
+    `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
+    commit took. `freshness`: where it is expected.
+    """
+
+    dataset: str
+    partition: str | None
+    state: State
+    generation: int
+    cause: Cause | None
+    sentence: str
+    reason: str
+    held_up: WhyHeldUp | None
+    modes: dict[str, InputMode]
+    volatile: list[VolatileConstruct]
+    logic: str | None
+    because: list[PlanItem]
+    tree: WhyNode | None
+    stopped: list[WhyStop]
+    sources: list[SourceOrigin]
+    drivers: list[DriverStatus]
+    error: ErrorReport | None
+    work: WorkSummary | None
+    freshness: NotRequired[DatasetFreshness]

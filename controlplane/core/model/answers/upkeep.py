@@ -1,0 +1,85 @@
+"""Tokens, upkeep and health."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
+
+
+class TokenEntry(TypedDict):
+    """A token, without its text."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    at: float
+    expires: float | None
+    expired: bool
+    revoked: bool
+
+
+class TokensAnswer(TypedDict):
+    """All tokens that people made."""
+
+    items: list[TokenEntry]
+    next: None
+
+
+class NewTokenAnswer(TypedDict):
+    """A new token; `token` is its text, which is never shown again."""
+
+    token: str
+    id: str
+    name: str
+    scopes: list[str]
+    at: float
+    expires: float | None
+
+
+class CollectAnswer(TypedDict):
+    """How many rows of each kind went, and how many tree nodes are in use. `packs`: how many were given up."""
+
+    packs: NotRequired[int]
+    states: int
+    builds: int
+    tasks: int
+    events: int
+    answers: int
+    drivers: int
+    attempts: int
+    nodes: int
+    nodes_in_use: int
+    superseded: int
+    folders: int
+    packages: int
+
+
+class FindingEntry(TypedDict):
+    """One thing that is not as it should be: a stable code, where, what is so, and what to do about it."""
+
+    code: str
+    where: str
+    what: str
+    fix: str
+
+
+class Repairs(TypedDict):
+    """How many fragments were given up, and the datasets (`branch/dataset`) that are made whole again."""
+
+    fragments: int
+    datasets: list[str]
+
+
+class FsckAnswer(TypedDict):
+    """What is wrong with the database or the lake. Not `complete`: more may be wrong."""
+
+    findings: list[FindingEntry]
+    complete: bool
+    repaired: NotRequired[Repairs]
+
+
+class HealthAnswer(TypedDict):
+    """This process is well."""
+
+    status: Literal["ok"]
