@@ -134,7 +134,7 @@ def story(module_folder: Path) -> Iterator[Story]:
     source = tpch.data(SCALE)
     with closing(Workspace(module_folder / "tpch")) as workspace:
         workspace.write("tpch.yaml", blueprint())
-        items = workspace.ask("plan", "tpch.yaml", "--no-spark")["items"]
+        items = workspace.ask("plan", "tpch.yaml", "--no-refresh", "--no-spark")["items"]  # no data is there yet
         thrift = Thrift({i["dataset"].partition(".")[2]: i["modes"] for i in items})
         with Server(settings.read(workspace.home), "run") as server:
             story = Story(workspace, server, source, thrift)
