@@ -131,10 +131,11 @@ def plan(
 
 
 def _detailed_code(value: PlanAnswer) -> int:
-    """That there is nothing to do is not known while a source could not be looked at."""
+    """That there is nothing to do is not known while a source could not be looked at, though it should."""
     if value["state"] == "work":
         return failures.CHANGES
-    return failures.ERROR if any(source["problem"] for source in value["sources"]) else 0
+    unknown = [source for source in value["sources"] if source["problem"] and not source["is_left_alone"]]
+    return failures.ERROR if unknown else 0
 
 
 def status(

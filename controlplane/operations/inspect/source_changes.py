@@ -20,7 +20,7 @@ from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.planning.snapshot import StoreSnapshot
-from controlplane.operations.work.listing_requests import ListingRequests
+from controlplane.operations.work.listing_requests import LEFT_ALONE, ListingRequests
 from controlplane.ports.store import Tx
 
 SHOWN = 10  # objects of a source
@@ -83,6 +83,7 @@ def _told(
             "changed": found[node.dataset].counts,
             "objects": names[node.dataset],
             "problem": unseen.get(node.dataset) or _problem(known.get(node.listing)),
+            "is_left_alone": unseen.get(node.dataset) in LEFT_ALONE,
         }
         for node in sources
     ]

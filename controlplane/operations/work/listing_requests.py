@@ -20,6 +20,7 @@ PAUSED = "not looked at: it is paused"
 ON_REQUEST = (
     "not looked at: its `refresh` is manual, and a service would compute what is found (`headgate refresh` asks)"
 )
+LEFT_ALONE = frozenset({PAUSED, ON_REQUEST})  # on purpose
 UNSEEN = "not looked at: no worker was through with it in {timeout_s:g} s; it is told as it was before"
 
 

@@ -184,6 +184,16 @@ def test_a_source_that_cannot_be_listed_is_no_source_without_changes(
     assert source["problem"].startswith("the listing failed: ")
 
 
+def test_a_source_that_is_paused_is_left_alone_and_fails_no_guard(abc: Abc, capsys: pytest.CaptureFixture[str]) -> None:
+    abc.build()
+    assert headgate("pause", "abc.c") == 0
+    abc.write("c", "1.csv", 8)
+    capsys.readouterr()
+    assert headgate("plan", "--detailed-exitcode", "-o", "json") == 0
+    [source] = [s for s in told(capsys)["sources"] if s["problem"]]
+    assert (source["dataset"], source["is_left_alone"]) == ("abc.c", True)
+
+
 def test_with_no_worker_here_sources_are_told_as_they_were(
     abc: Abc, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,7 +129,8 @@ class SourceObjectChange(TypedDict):
 
 class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the answer of `refresh`:
-    from what was found the last time). `objects` are the first ten. `problem`: why it could not be looked at."""
+    from what was found the last time). `objects` are the first ten. `problem`: why it was not looked at.
+    `is_left_alone`: on purpose, since it is paused or listed on request only."""
 
     dataset: str
     location: str
@@ -137,6 +138,7 @@ class SourceChange(TypedDict):
     changed: SourceCounts
     objects: list[SourceObjectChange]
     problem: str | None
+    is_left_alone: bool
 
 
 class DatasetBasis(TypedDict):
