@@ -151,7 +151,7 @@ def _workers(client: Headgate) -> int:
 
 def _listed(home: Path) -> int:
     with sqlite3.connect(f"file:{home / 'metadata.db'}?mode=ro", uri=True) as connection:
-        [count] = connection.execute("SELECT count(*) FROM events WHERE kind LIKE 'listing.%'").fetchone()
+        [count] = connection.execute("SELECT coalesce(sum(served), 0) FROM listings").fetchone()
     connection.close()
     return int(count)
 

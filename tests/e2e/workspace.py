@@ -216,8 +216,8 @@ class Workspace:
         return dict(self.query("SELECT kind, sum(n) FROM events GROUP BY kind"))
 
     def listed(self) -> int:
-        """Listings that were taken in, or failed, in the whole life of this home."""
-        return int(self.query("SELECT count(*) FROM events WHERE kind LIKE 'listing.%'")[0][0])
+        """Requests to list that were served, also by failures, in the whole life of this home."""
+        return int(self.query("SELECT coalesce(sum(served), 0) FROM listings")[0][0])
 
     def assert_tidy(self) -> None:
         """Every attempt's folder holds a fragment that is known, and no attempt is open."""

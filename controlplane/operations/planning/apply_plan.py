@@ -54,6 +54,7 @@ class PlanExecutor:
         self._since_trace = since_trace
         self._troubles = troubles or Troubles()
         self._priority = priority
+        planner.keeps_nodes = True
 
     def settle(self) -> Pass:
         """Plan from a snapshot, then carry the plan out in one transaction. What moved on in between is left for the
@@ -139,6 +140,7 @@ class PlanExecutor:
             for decision in todo:
                 demanded = demands.get(decision.dataset, {})
                 changed += _carry_out(tx, decision, demanded, facts, self._since_trace)
+        self._planner.nodes_stored()
         failpoint("after-commit")
         return changed
 

@@ -64,6 +64,7 @@ class BranchPlanner(Planner):
         stale |= self._take_over(memory, desired, of_main)
         facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed), self.cache)
         facts.own = ownership.decided(desired, self.own)
+        self._stage(memory, facts)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
         return self._scoped(memory, desired, flows), facts

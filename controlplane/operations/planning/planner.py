@@ -36,6 +36,9 @@ class Memory:
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods that somebody has
+    staged: dict[bytes, bytes] = field(
+        default_factory=dict
+    )  # tree nodes of decisions, for who carries them out to store
     branches: Mapping[str, Branch] = field(default_factory=dict)  # beside main; known to main's planner only
     periods: Mapping[salts.PeriodKind, str] = field(default_factory=dict)  # as it was when that was decided about
 
@@ -64,6 +67,7 @@ class Planner:
         self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
         self.cache = cache or NodeCache(CACHE_BYTES)
         self._memory: Memory | None = None
+        self.keeps_nodes = False  # as who carries decisions out needs: another look may have made them
         self.follows_branches = False  # as the planner of main has to, in a process that looks after others
         self.only: frozenset[str] | None = None  # datasets that are carried out, where that is not all
         self.lock = threading.Lock()
@@ -102,9 +106,20 @@ class Planner:
         desired = memory.desired
         assert desired is not None
         facts = StoreSnapshot(tx, self._branch, desired, memory.known, self.cache)
+        self._stage(memory, facts)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
         return self._scoped(memory, desired, flows), facts
+
+    def _stage(self, memory: Memory, facts: StoreSnapshot) -> None:
+        """Decisions outlive the look that made them, and so do the tree nodes that they are about."""
+        if self.keeps_nodes:
+            facts.overlay.staged = memory.staged
+
+    def nodes_stored(self) -> None:
+        """All tree nodes of the last look are in the store."""
+        if self._memory is not None:
+            self._memory.staged.clear()
 
     def _scoped(self, memory: Memory, desired: Desired, flows: Iterable[str] | None) -> Plan:
         scope = self._scope(desired, flows)
