@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, assert_never, cast
 
+from controlplane import logs
 from controlplane.core import tree
-from controlplane.core.errors import HeadgateError
-from controlplane.core.model.events import claimed
+from controlplane.core.errors import CorruptNode, HeadgateError
+from controlplane.core.model.events import NO_BRANCH, Event, claimed
 from controlplane.core.model.jobs import FragmentsSpec, StoredCheckJob, StoredJob, StoredTransformJob, WriteSpec
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
+from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import fold_runs, listings, targets
@@ -24,7 +26,9 @@ from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import CheckJob, Job, ListJob, TransformJob, WriteJob
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind
-from dataplane.contract.results import FileEntry
+from dataplane.contract.results import FileEntry, infrastructure_error
+
+log = logs.get("claims")
 
 LEASE_S = 30.0
 
@@ -67,7 +71,11 @@ def claim(
         attempt = tx.claim(uuid.uuid4().hex, driver, kinds, **limits, lease_s=LEASE_S, sizes=sizes, without=without)
         if attempt is None:
             return None
-        answer = _claim(tx, attempt, lake)
+        try:
+            answer = _claim(tx, attempt, lake)
+        except (CorruptNode, LookupError, ValueError) as e:
+            _give_up(tx, attempt, e)
+            return None  # whoever asks next gets work of others
         if not answer["tasks"]:
             tx.end_attempt(attempt.id)
             return None
@@ -76,6 +84,17 @@ def claim(
             tx.put_events(claimed(attempt.id, driver, attempt.dataset, attempt.tasks, told))
     failpoint("after-claim")
     return answer
+
+
+def _give_up(tx: Tx, attempt: Attempt, error: Exception) -> None:
+    """Work that cannot be handed out fails by itself: else each driver would be refused all work."""
+    fault = infrastructure_error(INTERNAL, f"its work cannot be handed out: {error}")
+    for task in attempt.tasks:
+        tx.fail(attempt.id, task, fault)
+    tx.end_attempt(attempt.id)
+    log.error("work cannot be handed out", dataset=attempt.dataset, tasks=len(attempt.tasks), reason=str(error))
+    body = {"message": str(error)}
+    tx.put_events([Event("claim.failed", attempt.dataset, len(attempt.tasks), body, branch=NO_BRANCH)])
 
 
 class NamedFiles:
