@@ -74,8 +74,12 @@ def test_nothing_changed(story: Workspace) -> None:
 
 def test_a_late_file_runs_what_is_downstream_of_its_partition(story: Workspace, monthly: Path) -> None:
     (flights_folder(story) / day_name(5)).write_text(day_text(monthly, 5))
+    assert story.ask("plan", "flights.yaml", "--no-refresh")["state"] == "nothing"
     plan = story.ask("plan", "flights.yaml")
-    assert plan["state"] == "nothing"  # a plan lists nothing: that is for `run`, `refresh` and the loop of `serve`
+    (changed,) = (source for source in plan["sources"] if source["objects"])
+    assert (changed["dataset"], [o["name"] for o in changed["objects"]]) == ("flights.flights", [day_name(5)])
+    first = plan["items"][0]
+    assert (first["dataset"], first["tasks"], first["certain"]) == ("flights.flights", 1, True)
     run = story.run()
     assert run.tasks == {"executed": PER_FILE + WHOLE, "written": 1 + 1}
     assert_true(story, run)
@@ -187,7 +191,7 @@ def test_an_edit_runs_its_own_tasks_and_what_really_changed(story: Workspace, be
     text = story.edit("flights.yaml", ("late_minutes: 15", "late_minutes: 30"))
     story.write("flights-before.txt", text)
     figures = story.write("figures-before.txt", daily_copy(story))
-    plan = story.ask("plan", "flights.yaml", "--detailed-exitcode", code=2)
+    plan = story.ask("plan", "flights.yaml", "--detailed-exitcode", "--no-spark", code=2)
     first = plan["items"][0]
     assert (first["dataset"], first["cause"], first["tasks"]) == ("flights.delays", "logic", partitions)
     assert (plan["certain"], plan["possible"]) == (0, partitions + WHOLE)  # Spark has not looked at the code yet
