@@ -20,6 +20,10 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/branches/{branch}/resume": ({"target": "shop"}, "resume"),
     "POST /v1/branches/{branch}/run": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "run"),
     "DELETE /v1/branches/{branch}/dataflows/{dataflow}": (None, "delete"),
+    "POST /v1/branches": ({"name": "dev"}, "branch.create"),
+    "PUT /v1/branches/{other}/protection": ({"protected": False}, "branch.protect"),
+    "POST /v1/branches/{other}/merge": ({}, "branch.merge"),
+    "DELETE /v1/branches/{other}": (None, "branch.delete"),
     "POST /v1/gc": ({}, "gc"),
     "POST /v1/gc packs": ({"packs": True}, "gc.packs"),
     "POST /v1/fsck repair": ({"repair": True}, "fsck.repair"),
@@ -27,7 +31,7 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/tokens/{id}": (None, "token.revoke"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
-NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck"}
+NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck", "POST /v1/branches/{branch}/notify"}
 
 
 @pytest.fixture
@@ -44,12 +48,13 @@ def methods(world: Attacked) -> Iterator[tuple[str, str]]:
 
 def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     asked = {f"{m} {p}" for m, p in methods(world) if m not in ("GET", "HEAD")}
-    assert asked == {" ".join(name.split()[:2]) for name in CHANGES} | PLANNED | NOTHING
+    told = {" ".join(name.split()[:2]).replace("{other}", "{branch}") for name in CHANGES}
+    assert asked == told | PLANNED | NOTHING
     with world.http() as http:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]
             token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
-            path = path.format(branch="main", dataflow="shop", id=token)
+            path = path.format(branch="main", other="dev", dataflow="shop", id=token)
             answer = http.request(method, path, json=body, headers={"X-Request-ID": action})
             assert answer.is_success, (name, answer.text)
             rows = [r for r in http.get("/v1/audit").json()["items"] if r["request_id"] == action]
@@ -76,7 +81,15 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
         for method, path in methods(world):
             if method != "GET":
                 continue
-            path = path.format(branch="main", dataflow="shop", dataset="shop.orders", attempt="a" * 32)
+            path = path.format(
+                branch="main",
+                other="main",
+                dataflow="shop",
+                dataset="shop.orders",
+                attempt="a" * 32,
+                run="shop.rev1",
+                driver="d",
+            )
             with http.stream("GET", path) as full:
                 pass
             head = http.head(path)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from controlplane.core.errors import BranchExists, BranchProtected, NotFound
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
@@ -111,7 +111,7 @@ def _one(tx: Tx, name: str) -> Branch:
 
 def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
     tx.drop_branch(name)
-    _note(ctx, tx, action, name, None, None)
+    _note(ctx, tx, action, name, name, None)
 
 
 def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
@@ -137,7 +137,7 @@ def _note(ctx: Context, tx: Tx, action: str, name: str, before: object, after: o
             before=before,
             after=after,
             at=tx.now(),
-            branch=name,
+            branch=NO_BRANCH,  # it outlives the branch
         )
     )
-    tx.put_events([Event(action, name, 1, {"actor": ctx.actor}, branch=name)])
+    tx.put_events([Event(action, name, 1, {"actor": ctx.actor}, branch=NO_BRANCH)])
