@@ -33,7 +33,7 @@ from dataplane.listing.version_cache import Versions
 from dataplane.runtime import listing_child
 from dataplane.runtime.client import Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import perform, run
+from dataplane.runtime.worker import WAITS, perform, run
 from dataplane.runtime.worker_slots import Slots
 from tests.unit.reconciler.nowhere import Nowhere
 
@@ -69,7 +69,7 @@ class Queue:
 
     def claim(self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()) -> Claim | None:
         with self.changed:
-            if set(kinds) != LOOKS:
+            if set(kinds) != WAITS:
                 assert self.changed.wait_for(lambda: not self.left, HANGS_S)
             for claim in self.waiting:
                 if claim["dataset"].partition(".")[0] not in without:
