@@ -182,6 +182,13 @@ def test_what_is_mains_again(forked: World) -> None:
         tx.commit_state(state(3, branch="dev"), 2)  # and its own once more
 
 
+def test_a_dataset_that_is_mains_again_leaves_the_fork_of_a_dataflow_alone(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_revision(revision(3, branch="dev"), 2)
+        tx.share("dev", ["flights"])  # no dataset has such a name
+        assert tx.own_dataflows("dev") == {"flights": 2}
+
+
 def test_a_branch_of_a_branch_has_what_that_has_of_its_own(forked: World) -> None:
     with forked.begin() as tx:
         tx.put_revision(revision(3, branch="dev"), 2)
@@ -214,7 +221,8 @@ def test_a_branch_goes_with_all_its_rows(forked: World) -> None:
         assert tx.states("dev") == {DAILY: state(2)}
         assert tx.revisions("dev") == {"flights": revision(2)}
         assert tx.paused("dev") == frozenset()
-        assert change_marks.BRANCHES in tx.marked("dev", 0)[1]
+        assert {change_marks.BRANCHES, change_marks.ENDED} <= tx.marked("dev", 0)[1]
+        assert change_marks.ENDED not in tx.marked("main", 0)[1]
 
 
 def test_every_table_that_knows_branches_is_emptied_of_one() -> None:

@@ -40,7 +40,8 @@ class MemoryBranches(MemoryQueue):
 
     def _copy(self, source: str, target: str) -> None:
         of = self._space
-        plain: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.forks, of.pins, of.forces, of.pauses]
+        forks: list[CowDict[Named, Any]] = [of.flow_forks, of.forks]
+        plain: list[CowDict[Named, Any]] = [*forks, of.dataflows, of.uids, of.pins, of.forces, of.pauses]
         for shelf in plain:
             for (branch, name), value in list(shelf.items()):
                 if branch == source:
@@ -68,6 +69,7 @@ class MemoryBranches(MemoryQueue):
                 del shelf[key]
         self._drop_texts(name)
         self._drop_alerts(name)
+        self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
 
     def _drop_alerts(self, branch: str) -> None:
@@ -84,7 +86,7 @@ class MemoryBranches(MemoryQueue):
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
         own = [name for b, name in self._space.dataflows if b == branch]
-        return {name: self._space.forks.get((branch, name), 0) for name in own}
+        return {name: self._space.flow_forks[branch, name] for name in own}
 
     def own_datasets(self, branch: str) -> frozenset[str]:
         return frozenset(name for b, name in self._space.states if b == branch)
@@ -107,7 +109,7 @@ class MemoryBranches(MemoryQueue):
 
     def _by_dataflow(self) -> list[CowDict[Named, Any]]:
         of = self._space
-        return [of.dataflows, of.revisions, of.uids, of.forks]
+        return [of.dataflows, of.revisions, of.uids, of.flow_forks]
 
     def _by_dataset(self) -> list[CowDict[Named, Any]]:
         of = self._space

@@ -76,7 +76,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
         if name not in self._space.dataflows:
-            self._space.forks[name] = last
+            self._space.flow_forks[name] = last
         self._space.dataflows[name] = (revision.number, True)
         self._space.revisions[name] = revision
         self._space.texts[revision.branch, revision.dataflow, revision.number] = revision
@@ -91,7 +91,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             raise NotFound(f"there is no dataflow {dataflow}")
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
         if (branch, dataflow) not in self._space.dataflows:
-            self._space.forks[branch, dataflow] = last
+            self._space.flow_forks[branch, dataflow] = last
         self._space.dataflows[branch, dataflow] = (last, False)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)

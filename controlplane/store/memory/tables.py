@@ -78,7 +78,8 @@ class NamespaceTables:
     """All that one namespace holds."""
 
     branches: CowDict[str, Branch] = field(default_factory=CowDict)
-    forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow or dataset: what is main's
+    flow_forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow: main's number then
+    forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataset: main's number then
     dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live
     revisions: CowDict[Named, Revision] = field(default_factory=CowDict)
     texts: CowDict[tuple[str, str, int], Revision] = field(default_factory=CowDict)  # all revisions, by number

@@ -64,6 +64,7 @@ class SqlBranches(SqlQueue):
         self._drop_demands_below(name, "")
         for table in (*BY_DATAFLOW, *BY_DATASET, *OTHERS):
             self._delete(table, branch=name)
+        self._mark(name, change_marks.ENDED)
         self._mark(MAIN, change_marks.BRANCHES)
 
     def own_dataflows(self, branch: str) -> dict[str, int]:
