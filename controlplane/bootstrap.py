@@ -107,7 +107,7 @@ class Server:
         if self.role in ("list", "run"):
             self._ends.callback(self.pool.close)
             _start_worker(self.pool)
-        if self.role in ("run", "serve"):  # `list` ends as soon as it has its answer: nobody else is to ask it
+        if self.role in ("run", "serve"):  # `list` ends with its answer, and takes no other requests
             self.home.announce(self.url, self.role)
         self._serve_api(bound)
         if self.role == "serve":

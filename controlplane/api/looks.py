@@ -90,7 +90,7 @@ class _Layer:
         review.ask(self._call.context, self._branch, self.missing)
 
     def is_over(self) -> bool:
-        """All are answered, or nobody will answer."""
+        """All are answered, or no worker will answer them."""
         self.missing = review.unanswered(self._call.context, self._branch, self.missing)
         if not self.missing:
             return True

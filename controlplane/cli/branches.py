@@ -27,9 +27,10 @@ class Take(StrEnum):
 
 def add(app: typer.Typer) -> None:
     branch = typer.Typer(help="Try edits on all of the data, beside main.", no_args_is_help=True)
-    for command in (create, listing, branch_show, protect, diff, merge, delete):
-        named = {"listing": "list", "branch_show": "show"}.get(command.__name__)
-        branch.command(named)(command)
+    for command in (create, protect, diff, merge, delete):
+        branch.command()(command)
+    branch.command("list")(listing)
+    branch.command("show")(one)
     app.add_typer(branch, name="branch")
 
 
@@ -58,9 +59,7 @@ def listing(ctx: typer.Context, home: options.Home = None, output: options.As = 
     show(value, _branches(value), session.output)
 
 
-def branch_show(
-    ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table
-) -> None:
+def one(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
     """Show one branch."""
     session = options.session(ctx, output)
     with session.connect(home) as client:

@@ -76,7 +76,7 @@ class Branching:
                 done = Done(done.changed + found.changed, done.under_way + found.under_way)
         return done
 
-    def _settled(self, name: str, line: _Line) -> Pass | None:
+    def _settled(self, name: str, line: _Line) -> Pass:
         done = line.executor.settle()
         return replace(done, changed=done.changed + self._give_back(name, line.planner))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.blueprint import Position, PythonTransform, SqlTransform
-from controlplane.core.compile import checks as expectations
+from controlplane.core.blueprint import Position, SqlTransform
 from controlplane.core.compile.checks import Check
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
+from controlplane.core.compile.places import place_of_error
 from controlplane.core.errors import Problem
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.review.columns import as_ddl, fold
@@ -72,18 +72,8 @@ def _refused(node: Transform, error: TaskError, changes: Mapping[str, ColumnChan
 
 
 def _place_of(node: Transform, error: TaskError) -> Position:
-    line, column, body = error["line"], error["column"], node.component.body
-    at = expectations.place_of(node.component, error["file"], line, column)
-    if at is not None:
-        return Position(*at)
-    if line is None:
-        return node.component.place
-    is_own = isinstance(body, SqlTransform) or (
-        isinstance(body, PythonTransform) and error["file"] in (None, body.main)
-    )
-    if is_own and isinstance(body, SqlTransform | PythonTransform):
-        return body.text.at(line, column or 1)
-    return Position(error["file"] or node.component.place.file, line, column or 1)
+    file, line, column = place_of_error(node, error)
+    return Position(file or node.component.place.file, line or 1, column or 1)
 
 
 def _of_key(node: Transform, schema: Schema) -> Iterator[Break]:

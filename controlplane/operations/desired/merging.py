@@ -31,7 +31,7 @@ WORDS = {
     "both-added": "was added in both branches",
     "not-mergeable": "was edited in both branches, and its components do not each begin a line",
 }
-HINT = "--take ours|theirs COMPONENT, or edit one of the two so that they agree"
+HINT = "--take ours={0} or --take theirs={0}, or edit one of the two so that they agree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,21 @@ def merge_branch(
         if dry_run:
             found = plan_now(tx, into, edit.flows, namespace=ctx.namespace, proposed=edit.proposed)
             return _answer(source, into, brought, edit, found, dry_run=True)
+        seen = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
-        brought, edit = _edit(ctx, tx, source, into, take or {})
+        if _texts(tx, source, into) != seen:  # somebody else has edited one of them meanwhile
+            brought, edit = _edit(ctx, tx, source, into, take or {})
         _store(ctx, tx, source, into, brought, edit)
     with ctx.looking(into, edit.flows) as found:
         answer = _answer(source, into, brought, edit, found, dry_run=False)
     ctx.wake()
     return answer
+
+
+def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
+    """All that a merge follows from."""
+    branches.require_there(tx, source, into)
+    return tx.revisions(into), tx.revisions(source), tx.own_dataflows(source)
 
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
@@ -126,9 +134,10 @@ def _merge(
 
 
 def _problem(mine: Revision, conflict: Conflict) -> Problem:
-    name = f"{mine.dataflow}.{conflict.component}" if conflict.component else f"dataflow {mine.dataflow}"
+    side = f"{mine.dataflow}.{conflict.component}" if conflict.component else mine.dataflow  # as in `take`
+    name = side if conflict.component else f"dataflow {side}"
     line = _line_of(mine.text, conflict.component)
-    return Problem(mine.file, line, 1, "merge-conflict", f"{name} {WORDS[conflict.kind]}", HINT)
+    return Problem(mine.file, line, 1, "merge-conflict", f"{name} {WORDS[conflict.kind]}", HINT.format(side))
 
 
 def _line_of(text: str, component: str) -> int:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Literal
 
-from controlplane.core.blueprint import PythonTransform, SqlTransform
-from controlplane.core.compile import checks, fold
+from controlplane.core.compile import fold
 from controlplane.core.compile.nodes import Node, Sink, Transform
+from controlplane.core.compile.places import place_of_error
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Problem
 from controlplane.core.model.answers import (
@@ -184,7 +184,7 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> ErrorR
     """An error with its place mapped from the user's text to the blueprint's line."""
     if error is None:
         return None
-    file, line, column = _place(error, node)
+    file, line, column = place_of_error(node, error)
     return {
         "code": "user-error" if error["kind"] == "user" else "infrastructure-error",
         "condition": error["condition"],
@@ -196,20 +196,6 @@ def error(error: TaskError | None, node: Node, log: str | None = None) -> ErrorR
         "log": log or error["detail"] or None,
         "attempt": error.get("attempt"),
     }
-
-
-def _place(error: TaskError, node: Node) -> tuple[str | None, int | None, int | None]:
-    line, column, body = error["line"], error["column"], node.component.body
-    if (at := checks.place_of(node.component, error["file"], line, column)) is not None:
-        return at
-    if line is None:
-        if isinstance(node, Transform):
-            return node.component.place.file, node.component.place.line, node.component.place.column
-        return error["file"], None, None
-    if isinstance(body, SqlTransform) or (isinstance(body, PythonTransform) and error["file"] in (None, body.main)):
-        place = body.text.at(line, column or 1)
-        return place.file, place.line, place.column
-    return error["file"], line, column
 
 
 def errors(decisions: Iterable[Decision], nodes: Mapping[str, Node]) -> list[DatasetError]:

@@ -7,16 +7,15 @@ carrying plans out.
 from __future__ import annotations
 
 import threading
-import time
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from controlplane.core.compile import ownership
 from controlplane.core.compile.nodes import NOTHING, Desired, Sink, Source
 from controlplane.core.model.branches import MAIN
 from controlplane.core.plan import Decision, Plan
-from controlplane.operations.planning.planner import SWEEP_S, Memory, Planner, turned
+from controlplane.operations.planning.planner import Memory, Planner
 from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot
 from controlplane.ports.store import Store, Tx
 
@@ -38,8 +37,9 @@ class BranchPlanner(Planner):
     ) -> None:
         super().__init__(store, namespace, branch, flows=flows, window=window, cache=main.cache)
         self._main = main
-        self._mains = NOTHING  # what main wanted at the last look
-        self._compiled = NOTHING  # what this branch wanted then
+        self._compiled = NOTHING  # what this branch wanted at the last look
+        self._mains = NOTHING  # what main wanted then
+        self._forces: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})  # of both, then
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()
 
@@ -50,14 +50,7 @@ class BranchPlanner(Planner):
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         of_main, main = self._main.look(tx)
-        memory = self._memory
-        self._memory = None  # whatever happens now, nothing half-known is kept
-        if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
-            self.own, self._mains, self._compiled = frozenset(), NOTHING, NOTHING
-            memory, stale = self._swept(tx)
-            self._left_over = tx.own_datasets(self._branch)
-        else:
-            stale = self._refreshed(tx, memory) | turned(tx, memory)
+        memory, stale = self._known(tx)
         desired = memory.desired
         assert desired is not None
         stale |= self._own_anew(tx, memory, desired, main)
@@ -87,11 +80,18 @@ class BranchPlanner(Planner):
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
         return [node for node in nodes if isinstance(node, Source)]
 
+    def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
+        self.own, self._mains, self._compiled = frozenset(), NOTHING, NOTHING
+        self._left_over = tx.own_datasets(self._branch)
+        return super()._swept(tx)
+
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
-        known = main.observed
-        found = ownership.own(desired, main.desired, memory.known.forces, known.forces)
-        self._mains, self._compiled = main.desired, desired
+        forces = memory.known.forces, main.observed.forces
+        if desired is self._compiled and main.desired is self._mains and forces == self._forces:
+            return set()
+        self._compiled, self._mains, self._forces = desired, main.desired, forces
+        found = ownership.own(desired, main.desired, *forces)
         before, self.own = self.own, found
         self._left_over = (self._left_over | before) - found
         self._fetch(tx, memory, found - before)
@@ -137,7 +137,8 @@ def _over(own: Fetched, main: Fetched) -> Fetched:
 
 
 class Planners:
-    """One planner for each branch that is looked at, in a process that answers questions."""
+    """One planner for each branch that is looked at, in a process that answers questions. Those of branches that are
+    gone are let go of."""
 
     def __init__(self) -> None:
         self._planners: dict[tuple[str, str], Planner] = {}
@@ -145,7 +146,16 @@ class Planners:
 
     def of(self, store: Store, namespace: str, branch: str) -> Planner:
         with self._lock:
-            main = self._planners.setdefault((namespace, MAIN), Planner(store, namespace))
+            main = self._planners.get((namespace, MAIN))
+            if main is None:
+                main = self._planners[namespace, MAIN] = Planner(store, namespace)
+                main.follows_branches = True
             if (namespace, branch) not in self._planners:
+                self._let_go(namespace, main.branches)
                 self._planners[namespace, branch] = BranchPlanner(store, main, namespace, branch)
             return self._planners[namespace, branch]
+
+    def _let_go(self, namespace: str, there: Container[str]) -> None:
+        for of, name in list(self._planners):
+            if of == namespace and name != MAIN and name not in there:
+                del self._planners[of, name]

@@ -97,12 +97,7 @@ class Planner:
 
     def look(self, tx: Tx, flows: Iterable[str] | None = None) -> tuple[Plan, StoreSnapshot]:
         """As `looking`, in a transaction of the caller's. Not for several threads at a time."""
-        memory = self._memory
-        self._memory = None  # whatever happens now, nothing half-known is kept
-        if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
-            memory, stale = self._swept(tx)
-        else:
-            stale = self._refreshed(tx, memory) | turned(tx, memory)
+        memory, stale = self._known(tx)
         desired = memory.desired
         assert desired is not None
         facts = StoreSnapshot(tx, self._branch, desired, memory.known, self.cache)
@@ -148,6 +143,17 @@ class Planner:
 
     # --- what is known
 
+    def _known(self, tx: Tx) -> tuple[Memory, set[str]]:
+        """What is known as of now, and the datasets to decide about again."""
+        memory = self._memory
+        self._memory = None  # whatever happens now, nothing half-known is kept
+        if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
+            return self._swept(tx)
+        memory.seen, marked = tx.marked(self._branch, memory.seen)
+        if change_marks.ENDED in marked:  # what is known is of an earlier branch of this name
+            return self._swept(tx)
+        return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
+
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         """Everything from nothing."""
         seen, _ = tx.marked(self._branch, 0)
@@ -167,9 +173,8 @@ class Planner:
         nodes = [desired.nodes[d] for d in (desired.order if datasets is None else sorted(datasets))]
         memory.known.fetch(tx, self._branch, nodes, everything=datasets is None)
 
-    def _refreshed(self, tx: Tx, memory: Memory) -> set[str]:
+    def _refreshed(self, tx: Tx, memory: Memory, marked: frozenset[str]) -> set[str]:
         """Fetch what was marked since; the datasets to decide about again."""
-        memory.seen, marked = tx.marked(self._branch, memory.seen)
         if not marked:
             return set()
         stale = self._recompiled(tx, memory, {f for m in marked if (f := change_marks.flow_of(m))})

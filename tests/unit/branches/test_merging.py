@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from controlplane.core.errors import BranchProtected, MergeConflict, NotFound
 from controlplane.operations.desired import blueprints, branches, merging
 from controlplane.operations.inspect import branch_diff
+from controlplane.ports.store import Tx
 from tests.unit.branches.test_overlay import DOUBLED, EDITED, OTHER, REST
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
@@ -66,6 +68,20 @@ def test_edits_of_different_components_come_together(world: BranchWorld) -> None
     assert text(world, "main") == HEAD.format(home=world.home) + EDITED + MORE
 
 
+def test_an_edit_that_comes_between_is_merged_too(world: BranchWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.apply_in("dev", EDITED)
+    begin = world.store.begin
+
+    def begin_after_an_edit(namespace: str) -> AbstractContextManager[Tx]:
+        monkeypatch.undo()
+        world.apply(REST + MORE)
+        return begin(namespace)
+
+    monkeypatch.setattr(world.store, "begin", begin_after_an_edit)
+    merging.merge_branch(world.ctx, "dev")
+    assert text(world, "main") == HEAD.format(home=world.home) + EDITED + MORE
+
+
 def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld) -> None:
     world.apply_in("dev", EDITED)
     world.apply(DOUBLED.format(factor=9) + REST.partition("\n")[2].partition("\n")[2])
@@ -73,6 +89,7 @@ def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld
         merging.merge_branch(world.ctx, "dev")
     (problem,) = refused.value.problems
     assert problem.message == "shop.doubled was edited in both branches"
+    assert problem.hint.startswith("--take ours=shop.doubled or --take theirs=shop.doubled, or ")
     assert text(world, "main").splitlines()[problem.line - 1].strip() == "doubled:"
     merging.merge_branch(world.ctx, "dev", take={"shop.doubled": "theirs"})
     assert text(world, "main") == text(world, "dev") == HEAD.format(home=world.home) + EDITED

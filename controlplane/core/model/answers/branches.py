@@ -37,7 +37,7 @@ class DropBranchAnswer(TypedDict):
 
 class MergeAnswer(TypedDict):
     """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that ended, components that
-    were taken, and what is to be done there afterwards. `tasks`: what has to be computed; `adopted`: what has not."""
+    were taken, and the plan of what is to be done there afterwards."""
 
     source: str
     into: str
