@@ -2,7 +2,7 @@
 
 A run begins with a commit that no other one led to: of a source that changed, of new code, of an operator's wish.
 Commits that followed from it belong to it. A dataset commits once in a run: what commits again begins the next one.
-Does not belong here: what the commits took (`operations.inspect.runs`), and how they are told.
+Does not belong here: what the commits took (`operations.inspect.past_runs`), and how they are told.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from controlplane.api.routes.blueprints import Documents
 from controlplane.api.routes.events import EventId
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.operations.desired import blueprints, runs
-from controlplane.operations.inspect import runs as looking
+from controlplane.operations.inspect import run_progress
 
 router = auth.router()
 
@@ -46,4 +46,4 @@ def progress(
     since: EventId = None,
 ) -> Answer[RunProgress]:
     """What was done of dataflows and their upstream since an event (from now on by default), and how they stand."""
-    return answer(looking.progress(call.context, branch, flows_of(dataflow) or (), since))
+    return answer(run_progress.progress(call.context, branch, flows_of(dataflow) or (), since))

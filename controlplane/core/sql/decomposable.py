@@ -18,11 +18,11 @@ from controlplane.core.sql.calls import Calls, FunctionCall, Unproven, is_aggreg
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 from controlplane.core.sql.volatile import VolatileCall
 
-# Merged by themselves, or (avg, grouping) made of what is.
+# Merged by themselves, or (avg) made of what is.
 MERGED: Final = frozenset(
     {
         *("avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "count_if", "every"),
-        *("grouping", "grouping_id", "max", "mean", "min", "some", "sum"),
+        *("max", "mean", "min", "some", "sum"),
     }
 )
 _ROW_PARTS: Final = frozenset({"expressions", "from_", "joins", "laterals", "where", "with_", "hint"})

@@ -1,6 +1,6 @@
 """Beginning a run: store blueprints, and ask for a listing of all that they read.
 
-Does not belong here: working on it (the loop), and how it stands (`inspect.runs`).
+Does not belong here: working on it (the loop), and how it stands (`inspect.run_progress`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Does not belong here: how causes are read off plans and states (`core.explain`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from controlplane.core import tree
@@ -24,7 +24,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import Compute, Decision, Learn, RunChecks, Step, Sync
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, views, work
-from controlplane.operations.inspect.datasets import STATES_A_TIME, one_of
+from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -41,7 +41,7 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         decision = decisions[target]
         node, state = facts.desired.nodes[target], facts.state(target)
         audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
-        states = partial(_kept, tx, branch)
+        states = partial(kept_states, tx, branch)
         explaining = Explaining(
             facts, facts.desired, decisions, states=states, audit=audit, now=tx.now(), shows_all=shows_all
         )
@@ -133,14 +133,6 @@ def _held_up(held: HeldUp, decisions: Mapping[str, Decision], nodes: Mapping[str
         "fix": held.fix,
         "error": views.error(decision.error, nodes[held.dataset]),
     }
-
-
-def _kept(tx: Tx, branch: str, name: str) -> Iterator[State]:
-    """All states that are kept of a dataset, newest first."""
-    before: int | None = None
-    while some := tx.history(branch, name, STATES_A_TIME, before):
-        yield from some
-        before = some[-1].seq
 
 
 def _cause(top: CauseNode | None, state: State | None) -> Cause | None:

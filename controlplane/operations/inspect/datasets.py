@@ -5,6 +5,7 @@ Does not belong here: why it is as it is (`causes`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,12 +78,19 @@ def state_of(tx: Tx, branch: str, name: str, generation: int | None = None) -> S
     if generation is None:
         state = tx.states(branch, [name]).get(name)
     else:
-        states = tx.history(branch, name, 100_000)
-        state = next((s for s in states if s.generation == generation), None)
+        state = next((s for s in kept_states(tx, branch, name) if s.generation == generation), None)
     if state is None:
         what = "has no committed data yet" if generation is None else f"has no generation {generation}"
         raise NotFound(f"dataset {name} {what}")
     return state
+
+
+def kept_states(tx: Tx, branch: str, name: str) -> Iterator[State]:
+    """All states that are kept of a dataset, newest first."""
+    before: int | None = None
+    while some := tx.history(branch, name, STATES_A_TIME, before):
+        yield from some
+        before = some[-1].seq
 
 
 def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit: int) -> PartitionsAnswer:

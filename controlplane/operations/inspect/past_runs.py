@@ -28,13 +28,13 @@ from controlplane.core.runs import Commit, Run
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views, work
 from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.inspect.run_progress import MOVING
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
 from controlplane.ports.store import Tx
 
 STATES_SHOWN = 40  # of each dataset
 ATTEMPTS_SHOWN = 20_000
 CHANGES_SHOWN = 1_000
-WORKING = ("building", "stale")
 
 REASONS: Mapping[Cause, str] = {
     "input": "the source of {dataset} changed",
@@ -117,7 +117,7 @@ def _under_way(plan: Plan, facts: StoreSnapshot, names: Iterable[str] | None) ->
         node = facts.desired.nodes[decision.dataset]
         if isinstance(node, Sink) or (chosen is not None and decision.dataset not in chosen):
             continue
-        if decision.items and decision.status in (*WORKING, "failed"):
+        if decision.items and decision.status in (*MOVING, "failed"):
             yield _next_commit(decision, facts)
 
 
@@ -272,7 +272,7 @@ def _copied(copy: str, written: Sequence[PastAttempt], past: Past) -> RunStep:
     decision = past.decisions.get(copy)
     return {
         "dataset": copy,
-        "state": _pending(decision) if decision and decision.status in (*WORKING, "failed") else "done",
+        "state": _pending(decision) if decision and decision.status in (*MOVING, "failed") else "done",
         "cause": None,
         "generation": None,
         "at": views.instant(max(a.ended_at for a in written)),

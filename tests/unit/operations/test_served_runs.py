@@ -11,7 +11,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.operations.desired import controls, runs
 from controlplane.operations.desired.blueprints import Source
-from controlplane.operations.inspect import runs as looking
+from controlplane.operations.inspect import run_progress
 from controlplane.operations.projections import publish
 from tests.store.examples import driver
 from tests.unit.expectations.world import BRANCH, HEAD, World
@@ -44,7 +44,7 @@ def work(world: World) -> None:
 
 
 def progress(world: World, begun: RunBegun) -> RunProgress:
-    return looking.progress(world.ctx, BRANCH, list(begun["revisions"]), begun["since"])
+    return run_progress.progress(world.ctx, BRANCH, list(begun["revisions"]), begun["since"])
 
 
 def test_a_run_has_settled_once_its_listings_tasks_and_tables_are_there(world: World) -> None:
@@ -76,7 +76,7 @@ def test_what_a_service_does_for_others_does_not_count(world: World) -> None:
     work(world)
     found = progress(world, mine)
     assert (found["state"], found["tasks"]["failed"], found["errors"]) == ("up_to_date", 0, [])
-    whole = looking.progress(world.ctx, BRANCH, [], mine["since"])
+    whole = run_progress.progress(world.ctx, BRANCH, [], mine["since"])
     assert (whole["state"], whole["tasks"]["failed"], whole["settled"]) == ("failed", 1, True)
 
 
@@ -107,4 +107,4 @@ def test_a_driver_that_began_since_is_told(world: World) -> None:
 
 def test_a_dataflow_that_is_not_there_has_no_run(world: World) -> None:
     with pytest.raises(NotFound, match="no dataflow nothing"):
-        looking.progress(world.ctx, BRANCH, ["nothing"])
+        run_progress.progress(world.ctx, BRANCH, ["nothing"])
