@@ -19,7 +19,7 @@ from controlplane.core.errors import BadAddress
 MOST = 2**53  # of a generation: what JSON holds exactly
 FORMS = "a generation (shop.totals@12) or a time with its zone (shop.totals@2026-11-24T07:00Z)"
 _NUMBER = re.compile(r"[0-9]+")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -73,44 +73,66 @@ def parse(text: str) -> Address:
         return Address(name)
     if not name:
         raise BadAddress(f"{_quoted(text)}: there is no name before @; write {FORMS}")
-    return Address(name, point(wanted, text))
+    return Address(name, point_of(wanted, text))
 
 
-def point(text: str, whole: str | None = None) -> Point:
+def named(name: str, generation: int | None = None, at: str | datetime | None = None) -> Address:
+    """A name that may be an address, with what is said beside it. Raises BadAddress."""
+    found = parse(name)
+    said = [one for one in (found.point, generation, at) if one is not None]
+    if len(said) > 1:
+        raise BadAddress(f"{_quoted(name)}: which state is meant is said twice; say it once, as {FORMS}")
+    if generation is not None:
+        return Address(found.name, generation_of(generation))
+    return found if at is None else Address(found.name, moment_of(at))
+
+
+def time_of(name: str, at: str | datetime | None = None) -> tuple[str, Moment | None]:
+    """The name of a dataflow, and the time that is meant, if any: it has no generations. Raises BadAddress."""
+    found = named(name, at=at)
+    if isinstance(found.point, Generation):
+        raise BadAddress(
+            f"{_quoted(name)}: a dataflow has no generations, its datasets have; write a time (shop@2026-11-24T07:00Z)"
+        )
+    return found.name, found.point
+
+
+def point_of(text: str, whole: str = "") -> Point:
     """A generation or a time. `whole`: the address that it stands in, for the error. Raises BadAddress."""
     if _NUMBER.fullmatch(text):
-        return generation(int(text[:20]), whole or text)
-    return moment(text, whole)
+        return generation_of(int(text[:20]), whole or text)
+    return moment_of(text, whole)
 
 
-def generation(number: int, whole: str | None = None) -> Generation:
+def generation_of(number: int, whole: str = "") -> Generation:
     """Raises BadAddress."""
     if not 1 <= number <= MOST:
         raise BadAddress(f"{_quoted(whole or str(number))}: generations are numbered from 1")
     return Generation(number)
 
 
-def moment(text: str, whole: str | None = None) -> Moment:
-    """A time as in ISO 8601, with a zone. Raises BadAddress."""
+def moment_of(at: str | datetime, whole: str = "") -> Moment:
+    """A time with a zone; text is as in ISO 8601. Raises BadAddress."""
+    found = _time(at, whole) if isinstance(at, str) else at
+    shown = _quoted(whole or str(at))
+    if found.tzinfo is None:
+        raise BadAddress(f"{shown}: the time says no zone; add Z for UTC, or an offset such as +01:00")
+    try:
+        return Moment(_milliseconds(found.astimezone(UTC)))
+    except OverflowError:
+        raise BadAddress(f"{shown}: there is no such time in UTC") from None
+
+
+def _time(text: str, whole: str) -> datetime:
     shown = _quoted(whole or text)
     if _DAY.fullmatch(text):
         raise BadAddress(f"{shown}: a day is no moment; add a time and its zone, as in {text}T07:00Z")
-    found = _TIME.fullmatch(text)
-    if found is None:
+    if not _TIME.fullmatch(text):
         raise BadAddress(f"{shown}: what is meant is {FORMS}")
-    if found["zone"] is None:
-        raise BadAddress(f"{shown}: the time says no zone; add Z for UTC, or an offset such as +01:00")
     try:
-        return Moment(_milliseconds(datetime.fromisoformat(text).astimezone(UTC)))
-    except (ValueError, OverflowError) as error:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
         raise BadAddress(f"{shown}: there is no such time ({error})") from None
-
-
-def moment_of(at: datetime) -> Moment:
-    """Raises BadAddress where it has no zone."""
-    if at.tzinfo is None:
-        raise BadAddress(f"{at.isoformat()}: the time says no zone; give it one, as in datetime(..., tzinfo=UTC)")
-    return Moment(_milliseconds(at.astimezone(UTC)))
 
 
 def _milliseconds(at: datetime) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core.errors import BadAddress
-from controlplane.core.model.addresses import Address, Generation, Moment, moment_of, parse
+from controlplane.core.model.addresses import Address, Generation, Moment, moment_of, named, parse, time_of
 from controlplane.operations.inspect.views import instant
 
 SEVEN = Moment(1_795_503_600_000)
@@ -67,3 +67,18 @@ def test_a_time_of_python_has_a_zone() -> None:
     assert moment_of(datetime(2026, 11, 24, 7, tzinfo=UTC)) == SEVEN
     with pytest.raises(BadAddress, match="zone"):
         moment_of(datetime(2026, 11, 24, 7))  # noqa: DTZ001  # which is what is refused
+
+
+def test_which_state_is_meant_is_said_once() -> None:
+    meant = [named("a.b@3"), named("a.b", generation=3), named("a.b", at="2026-11-24T07:00Z")]
+    assert meant == [Address("a.b", Generation(3)), Address("a.b", Generation(3)), Address("a.b", SEVEN)]
+    for name, said in (("a.b@3", {"generation": 3}), ("a.b", {"generation": 3, "at": "2026-11-24T07:00Z"})):
+        with pytest.raises(BadAddress, match="twice"):
+            named(name, **said)  # type: ignore[arg-type]  # of mixed types
+
+
+def test_a_dataflow_has_times_and_no_generations() -> None:
+    assert time_of("shop@2026-11-24T07:00Z") == ("shop", SEVEN)
+    assert time_of("shop") == ("shop", None)
+    with pytest.raises(BadAddress, match="shop@2026-11-24T07:00Z"):
+        time_of("shop@3")
