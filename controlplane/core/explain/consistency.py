@@ -29,8 +29,8 @@ def agree(states: Iterable[State]) -> bool:
 
 def consistent(datasets: Iterable[str], states: StatesOf) -> dict[str, State | None]:
     """The newest states that agree: who has a source in a newer version than another one steps back. None where a
-    dataset had no data of these versions. Where a source came back to a version that it had before, newer ones may agree
-    as well. Raises GenerationGone and NotConsistent where there are no such states."""
+    dataset had no data of these versions. Where a source came back to a version that it had before, newer ones
+    may agree as well. Raises GenerationGone and NotConsistent where there are no such states."""
     names, past = list(datasets), _Past(states)
     found: dict[str, State | None] = dict.fromkeys(names)
     there = names

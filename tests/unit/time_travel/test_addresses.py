@@ -74,7 +74,7 @@ def test_which_state_is_meant_is_said_once() -> None:
     assert meant == [Address("a.b", Generation(3)), Address("a.b", Generation(3)), Address("a.b", SEVEN)]
     for name, said in (("a.b@3", {"generation": 3}), ("a.b", {"generation": 3, "at": "2026-11-24T07:00Z"})):
         with pytest.raises(BadAddress, match="twice"):
-            named(name, **said)  # type: ignore[arg-type]  # of mixed types
+            named(name, **said)
 
 
 def test_a_dataflow_has_times_and_no_generations() -> None:

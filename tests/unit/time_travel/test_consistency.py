@@ -26,7 +26,8 @@ steps = st.lists(st.tuples(st.sampled_from(sorted(READS)), st.booleans()), max_s
 
 
 def grown(wanted: list[tuple[str, bool]]) -> History:
-    """Sources get a new version with each step, or go back to one of before; what reads them takes the newest of now, or stays."""
+    """Sources get a new version with each step, or go back to one of before; what reads
+    them takes the newest of now."""
     history: History = {name: [] for name in READS}
     versions = {"s": 0, "t": 0}
     for number, (name, is_new) in enumerate(wanted, 1):
