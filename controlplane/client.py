@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, NotRequired, Self, TypeAlias, TypedDict, cast
 from urllib.parse import quote
 
 import httpx2
 
+from controlplane.core.model.addresses import Generation, Moment, named, time_of
 from controlplane.core.model.answers import (
     ApplyAnswer,
     AuditAnswer,
@@ -35,6 +37,7 @@ from controlplane.core.model.answers import (
     DropBranchAnswer,
     EventRecord,
     FsckAnswer,
+    GenerationsAnswer,
     HistoryAnswer,
     MergeAnswer,
     NewTokenAnswer,
@@ -62,6 +65,7 @@ from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, 
 from controlplane.core.model.json_values import JsonObject, JsonValue
 
 Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
+Time: TypeAlias = str | datetime  # with a zone
 Format: TypeAlias = Literal["json", "csv", "arrow"]
 
 CONNECT_TIMEOUT_S = 10.0
@@ -230,25 +234,63 @@ class Headgate:
         """How a copy elsewhere stands."""
         return cast("TargetStatus", self._get(_dataset(branch, name)))
 
+    # which state is meant: by an address (`shop.totals@12`) in place of the name, by `generation`, or by `at`, a time
     def partitions(
-        self, name: str, *, branch: str = "main", after: str | None = None, limit: int = 100
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        after: str | None = None,
+        limit: int = 100,
+        generation: int | None = None,
+        at: Time | None = None,
     ) -> PartitionsAnswer:
-        return cast(
-            "PartitionsAnswer", self._get(f"{_dataset(branch, name)}/partitions", _given(after=after, limit=limit))
-        )
+        path, query = _at(branch, name, generation, at)
+        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **_given(after=after, limit=limit)}))
 
-    def history(self, name: str, *, branch: str = "main", before: int | None = None, limit: int = 100) -> HistoryAnswer:
-        return cast("HistoryAnswer", self._get(f"{_dataset(branch, name)}/history", _given(before=before, limit=limit)))
+    def history(
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        before: int | None = None,
+        limit: int = 100,
+        generation: int | None = None,
+        at: Time | None = None,
+    ) -> HistoryAnswer:
+        """Generations, newest first, up to the one that is meant."""
+        path, query = _at(branch, name, generation, at)
+        return cast("HistoryAnswer", self._get(f"{path}/history", {**query, **_given(before=before, limit=limit)}))
 
-    def checks(self, name: str, *, branch: str = "main", generation: int | None = None) -> ChecksAnswer:
-        return cast("ChecksAnswer", self._get(f"{_dataset(branch, name)}/checks", _given(generation=generation)))
+    def generations(
+        self, dataflow: str, *, branch: str = "main", at: Time | None = None, consistent: bool = False
+    ) -> GenerationsAnswer:
+        """Which generation each dataset has, or had at a time. `consistent`: those made of the same sources."""
+        name, moment = time_of(dataflow, at)
+        query = _given(at=None if moment is None else str(moment), consistent="true" if consistent else None)
+        path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}/generations"
+        return cast("GenerationsAnswer", self._get(path, query))
+
+    def checks(
+        self, name: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+    ) -> ChecksAnswer:
+        path, query = _at(branch, name, generation, at)
+        return cast("ChecksAnswer", self._get(f"{path}/checks", query))
 
     def why(
-        self, name: str, partition: str | None = None, *, branch: str = "main", shows_all: bool = False
+        self,
+        name: str,
+        partition: str | None = None,
+        *,
+        branch: str = "main",
+        shows_all: bool = False,
+        generation: int | None = None,
+        at: Time | None = None,
     ) -> WhyAnswer:
         """The causes of a dataset or partition. `shows_all`: with inputs that did not change."""
-        query = _given(partition=partition, all="true" if shows_all else None)
-        return cast("WhyAnswer", self._get(f"{_dataset(branch, name)}/why", query))
+        path, query = _at(branch, name, generation, at)
+        asked = _given(partition=partition, all="true" if shows_all else None)
+        return cast("WhyAnswer", self._get(f"{path}/why", {**query, **asked}))
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""
@@ -273,11 +315,13 @@ class Headgate:
         format: Format = "json",
         partition: str | None = None,
         generation: int | None = None,
+        at: Time | None = None,
         limit: int | None = None,
     ) -> Iterator[Iterator[bytes]]:
         """Records of one committed generation as parts of a body."""
-        query = _given(format=format, partition=partition, generation=generation, limit=limit)
-        with self._http.stream("GET", f"{_dataset(branch, name)}/records", params=query) as response:
+        path, query = _at(branch, name, generation, at)
+        asked = {**query, **_given(format=format, partition=partition, limit=limit)}
+        with self._http.stream("GET", f"{path}/records", params=asked) as response:
             if response.status_code >= 400:
                 response.read()
                 _value(response)
@@ -492,6 +536,18 @@ def _key(key: str | None) -> dict[str, str]:
 
 def _dataset(branch: str, name: str) -> str:
     return f"/v1/branches/{_segment(branch)}/datasets/{_segment(name)}"
+
+
+def _at(branch: str, name: str, generation: int | None, at: Time | None) -> tuple[str, Query]:
+    """The path of a dataset that an address may name, and which state of it is meant."""
+    found = named(name, generation, at)
+    match found.point:
+        case Generation(number):
+            return _dataset(branch, found.name), {"generation": number}
+        case Moment() as moment:
+            return _dataset(branch, found.name), {"at": str(moment)}
+        case None:
+            return _dataset(branch, found.name), {}
 
 
 def _segment(text: str) -> str:

@@ -43,7 +43,9 @@ WORDS = {
     401: "There is no live token.",
     403: "The token does not have the right.",
     404: "Nothing has this name.",
+    304: "The content is that of `If-None-Match`.",
     409: "Another request was faster, or the name is taken.",
+    410: "What is asked for of the past is not kept any more.",
     412: "It has another revision.",
     413: "The body is too large.",
     422: "A parameter or the body has another shape, or a blueprint has problems.",
@@ -142,6 +144,9 @@ def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
         responses[str(status)] = {"description": WORDS[status], "content": content}
     if path in MEDIA:
         responses["200"]["content"] = {kind: {} for kind in MEDIA[path]}
+    given = {parameter["name"] for parameter in operation.get("parameters", ())}
+    if method == "get" and "if-none-match" in given:
+        responses["304"] = {"description": WORDS[304]}
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schemas.update(content["schema"].pop("$defs", {}))
 
@@ -158,6 +163,10 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         found |= {404, 409}
     if "requestBody" in operation:
         found |= {400, 413}
+    if "at" in names:
+        found.add(410)
+    if "consistent" in names:
+        found.add(409)
     if "if-match" in names:
         found.add(412)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]
-Generation = Annotated[int | None, typer.Option(min=0, help="An earlier generation.")]
+Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
 PREVIEWED = 20
 
 
@@ -163,7 +164,7 @@ def status(
 
 def why(
     ctx: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     shows_all: Annotated[bool, typer.Option("--all", help="Also inputs that did not change.")] = False,
     home: options.Home = None,
     branch: options.Branch = "main",
@@ -179,7 +180,7 @@ def why(
 
 def checks(
     ctx: typer.Context,
-    dataset: options.Dataset,
+    dataset: options.DatasetAt,
     generation: Generation = None,
     home: options.Home = None,
     branch: options.Branch = "main",
@@ -195,7 +196,7 @@ def checks(
 
 def preview(
     ctx: typer.Context,
-    dataset: options.Dataset,
+    dataset: options.DatasetAt,
     limit: Limit = PREVIEWED,
     partition: Partition = None,
     generation: Generation = None,
@@ -209,14 +210,15 @@ def preview(
         query: Any = {"branch": branch, "partition": partition, "generation": generation, "limit": limit}
         with client.records(dataset, format="json", **query) as parts:
             rows = _rows(b"".join(parts))
-        columns = list(rows[0]) if rows else _columns(client, dataset, branch)
+        columns = list(rows[0]) if rows else _columns(client, dataset, branch, generation)
     show(rows, views.records(rows, columns), session.output)
 
 
-def _columns(client: Headgate, dataset: str, branch: str) -> list[str]:
-    """Of a dataset as it is now."""
-    schema = client.dataset(dataset, branch=branch).get("schema")
-    return [field["name"] for field in schema["fields"]] if schema else []
+def _columns(client: Headgate, dataset: str, branch: str, generation: int | None) -> list[str]:
+    """Of a generation without rows."""
+    with client.records(dataset, format="csv", branch=branch, generation=generation, limit=0) as parts:
+        text = b"".join(parts).decode()
+    return next(csv.reader(text.splitlines()), [])
 
 
 def _rows(body: bytes) -> list[dict[str, Any]]:
@@ -230,7 +232,7 @@ def _rows(body: bytes) -> list[dict[str, Any]]:
 
 def records(
     ctx: typer.Context,
-    dataset: options.Dataset,
+    dataset: options.DatasetAt,
     format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.json,
     partition: Partition = None,
     generation: Generation = None,
@@ -248,13 +250,13 @@ def records(
 
 def history(
     ctx: typer.Context,
-    dataset: options.Dataset,
+    dataset: options.DatasetAt,
     limit: Limit = PREVIEWED,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Show the generations of a dataset, newest first."""
+    """Show the generations of a dataset, newest first, up to the one that is named."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = client.history(dataset, branch=branch, limit=limit)

@@ -30,6 +30,14 @@ Target: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False)
 ]
 Dataset: TypeAlias = Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET", show_default=False)]
+DatasetAt: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATAFLOW.DATASET[@AT]",
+        help="AT is a generation (12) or a time (2026-11-24T07:00Z); the newest by default.",
+        show_default=False,
+    ),
+]
 DetailedExit: TypeAlias = Annotated[
     bool, typer.Option("--detailed-exitcode", help="Exit with 2 where there is work to do.")
 ]

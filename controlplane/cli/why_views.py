@@ -39,6 +39,8 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
 def _head(value: WhyAnswer) -> str:
     name = value["dataset"] + (f"/{value['partition']}" if value["partition"] else "")
     generation = f", generation {value['generation']}" if value["generation"] else ""
+    if at := value.get("at"):
+        return f"{name}{generation}, was committed at {_second(at)}"
     return f"{name} is {value['state']}{generation}"
 
 
@@ -82,8 +84,12 @@ def _node(node: WhyNode) -> str:
     if node["repeated"]:
         parts.append("see above")
     elif node["at"] and not node["pending"]:
-        parts.append(f"generation {node['generation']} at {node['at'][:19].replace('T', ' ')}Z")
+        parts.append(f"generation {node['generation']} at {_second(node['at'])}")
     return "; ".join(parts)
+
+
+def _second(at: str) -> str:
+    return f"{at[:19].replace('T', ' ')}Z"
 
 
 def _partitions(node: WhyNode) -> str:

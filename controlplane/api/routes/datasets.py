@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Literal
 
-from fastapi import Query, Response
+from fastapi import Header, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, is_head, target_of
+from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, is_head, target_of
+from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
+from controlplane.api.points import Number, Point, Time, moment
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Format
 from controlplane.core.model.answers import (
     ChecksAnswer,
     DatasetAnswer,
+    GenerationsAnswer,
     HistoryAnswer,
     PartitionsAnswer,
     StatusAnswer,
@@ -25,11 +28,10 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.work import AttemptsAnswer
-from controlplane.operations.inspect import causes, datasets, overview
+from controlplane.operations.inspect import causes, consistency, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
-Number = Annotated[int | None, Query(ge=0, le=2**53)]
 Partition = Annotated[str | None, Query(max_length=20_000)]
 MEDIA_TYPES: dict[Format, str] = {
     "json": "application/json",
@@ -70,24 +72,35 @@ def dataset(call: Called, branch: Branch, dataset: Dataset) -> Answer[DatasetAns
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partitions")
 def partitions(
-    call: Called, branch: Branch, dataset: Dataset, after: Partition = None, limit: Limit = 100
+    call: Called, branch: Branch, dataset: Dataset, point: Point, after: Partition = None, limit: Limit = 100
 ) -> Answer[PartitionsAnswer]:
-    """Partitions in order of their keys; `next` is the `after` of the next page."""
-    return answer(datasets.partitions(call.context, branch, dataset, after=after, limit=limit))
+    """Partitions of one committed generation, in order of their keys; `next` is the `after` of the next page, which is
+    of the same generation if that is sent, too."""
+    return answer(datasets.partitions(call.context, branch, dataset, after=after, limit=limit, point=point))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/history")
 def history(
-    call: Called, branch: Branch, dataset: Dataset, before: Number = None, limit: Limit = 100
+    call: Called, branch: Branch, dataset: Dataset, point: Point, before: Number = None, limit: Limit = 100
 ) -> Answer[HistoryAnswer]:
-    """Settled states, newest first; `next` is the `before` of the next page."""
-    return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit))
+    """Generations, newest first; `next` is the `before` of the next page. `generation`, `at`: those up to it."""
+    return answer(datasets.history(call.context, branch, dataset, before=before, limit=limit, point=point))
+
+
+@router.get("/v1/branches/{branch}/dataflows/{dataflow}/generations")
+def generations(
+    call: Called, branch: Branch, dataflow: Dataflow, at: Time = None, consistent: bool = False
+) -> Answer[GenerationsAnswer]:
+    """Which generation each dataset of a dataflow has, or had at a time. `consistent`: the newest by then that were
+    made of the same sources."""
+    found = consistency.generations(call.context, branch, dataflow, moment(at), is_consistent=consistent)
+    return answer(found)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
-def checks(call: Called, branch: Branch, dataset: Dataset, generation: Number = None) -> Answer[ChecksAnswer]:
+def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> Answer[ChecksAnswer]:
     """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
-    return answer(datasets.checks(call.context, branch, dataset, generation))
+    return answer(datasets.checks(call.context, branch, dataset, point))
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
@@ -119,10 +132,14 @@ def why(
     call: Called,
     branch: Branch,
     dataset: Dataset,
+    point: Point,
     partition: Partition = None,
     shows_all: Annotated[bool, Query(alias="all")] = False,
 ) -> Answer[WhyAnswer]:
-    """The causes of a dataset or of one partition of it. `all`: with inputs that did not change."""
+    """The causes of a dataset or of one partition of it; with `generation` or `at`, of an earlier generation. `all`:
+    with inputs that did not change."""
+    if point is not None:
+        return answer(causes.why_past(call.context, branch, dataset, point, partition, shows_all=shows_all))
     return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
 
 
@@ -131,14 +148,24 @@ def records(
     call: Called,
     branch: Branch,
     dataset: Dataset,
+    point: Point,
     format: Format = "json",
     partition: Partition = None,
-    generation: Number = None,
     limit: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Response:
-    """Records of one committed generation, streamed."""
-    found = datasets.records(call.context, branch, dataset, partition=partition, generation=generation)
-    headers = {"X-Generation": str(found.generation), "X-Rows": str(found.rows)}
+    """Records of one committed generation, streamed. The ETag is that of the content, whichever generation has it:
+    with `If-None-Match`, data that did not change is answered with 304."""
+
+    def is_known(content: bytes) -> bool:
+        return is_named(content_tag(content, format, limit), if_none_match)
+
+    found = datasets.records(call.context, branch, dataset, partition=partition, point=point, is_known=is_known)
+    tag = content_tag(found.content, format, limit)
+    headers = {"X-Generation": str(found.generation), "ETag": tag, "Cache-Control": "private, no-cache"}
+    if isinstance(found, datasets.Unchanged):
+        return Response(status_code=304, headers=headers)
+    headers["X-Rows"] = str(found.rows)
     if is_head(call.request):
         return Response(media_type=MEDIA_TYPES[format], headers=headers)
     parts = call.services.render(found.files, found.schema, limit=limit, format=format)

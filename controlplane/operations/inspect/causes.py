@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import dropwhile
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node, Sink
 from controlplane.core.errors import NotFound
 from controlplane.core.explain import lineage, words
 from controlplane.core.explain.audit import Audit
-from controlplane.core.explain.causes import CauseNode, Explaining, nearest_first
+from controlplane.core.explain.causes import UNKNOWN, CauseNode, Explaining, nearest_first
 from controlplane.core.explain.held_up import HeldUp, held_up
+from controlplane.core.explain.steps import Step as Change
+from controlplane.core.explain.steps import last_step
 from controlplane.core.explain.stops import Stop, stops
+from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers import DriverStatus, WhyAnswer, WhyHeldUp, WhyNode, WhyStop
 from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
@@ -26,6 +30,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
+from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
 
@@ -77,6 +82,56 @@ def why(ctx: Context, branch: str, target: str, partition: str | None = None, *,
         if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             answer["freshness"] = fresh
         return answer
+
+
+def why_past(
+    ctx: Context, branch: str, target: str, point: Point, partition: str | None = None, *, shows_all: bool = False
+) -> WhyAnswer:
+    """The causes of an earlier generation (or one partition in it), and what its code was. What is known of now alone
+    is left out: what is to be done, modes, what is volatile, source objects."""
+    with ctx.looking(branch) as (plan, facts):
+        tx, decision = facts.tx, one_of(plan, branch, target)
+        state = state_of(tx, branch, target, point)
+        node = facts.desired.nodes[target]
+        assert not isinstance(node, Sink)  # which have no states
+        if partition is not None:
+            _require_partition(tx, state, partition, None)
+        states = partial(kept_states, tx, branch)
+        audit = Audit(tx.changes(branch, CHANGES_READ), tx.revisions(branch))
+        explaining = Explaining(facts, facts.desired, {}, states=states, audit=audit, now=state.at, shows_all=shows_all)
+        until = dropwhile(lambda s: s.seq > state.seq, states(target))
+        step = last_step(facts.nodes, until, partition)
+        top = explaining.settled(node, step, None if partition is None else (partition,)) if step else None
+        return {
+            "dataset": target,
+            "partition": partition,
+            "state": decision.status,
+            "generation": state.generation,
+            "at": views.instant(state.at),
+            "cause": _cause(top, state),
+            "sentence": words.headline(top.roots) if top and top.roots else UNKNOWN,
+            "reason": "",
+            "held_up": None,
+            "modes": {},
+            "volatile": [],
+            "logic": state.logic.hex(),
+            "because": views.items([i for n in nearest_first(top) for i in n.items], facts),
+            "tree": None if top is None else _node(top, facts),
+            "stopped": [],
+            "sources": [],
+            "drivers": [],
+            "error": None,
+            "work": _past_work(tx, branch, state, step, partition),
+        }
+
+
+def _past_work(tx: Tx, branch: str, state: State, step: Change | None, partition: str | None) -> WorkSummary | None:
+    if partition is not None:
+        return _work(tx, branch, state.dataset, state, partition)
+    if step is None:
+        return None
+    known = [step.newer] if step.older is None else [step.newer, step.older]
+    return work.of_states(tx, branch, state.dataset, [step.newer], known)[step.newer.seq]
 
 
 def _work(tx: Tx, branch: str, target: str, state: State | None, partition: str | None) -> WorkSummary | None:

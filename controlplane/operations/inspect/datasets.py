@@ -5,7 +5,7 @@ Does not belong here: why it is as it is (`causes`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +13,7 @@ from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers import (
     ChecksAnswer,
     DatasetAnswer,
@@ -29,7 +30,10 @@ from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.overview import as_known
+from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import schema_id
 from dataplane.contract.schemas import Schema
 
 STATES_A_TIME = 50
@@ -37,12 +41,23 @@ STATES_A_TIME = 50
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Committed files of one generation, relative to the lake, in key order."""
+    """Committed files of one generation, relative to the lake, in key order.
+
+    `content`: a digest of the rows and their schema, whichever generation has them."""
 
     schema: Schema
     files: tuple[str, ...]
     rows: int
     generation: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Rows that whoever asks for them has already."""
+
+    generation: int
+    content: bytes
 
 
 def one_of(plan: Plan, branch: str, name: str) -> Decision:
@@ -74,29 +89,19 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         }
 
 
-def state_of(tx: Tx, branch: str, name: str, generation: int | None = None) -> State:
-    if generation is None:
-        state = tx.states(branch, [name]).get(name)
-    else:
-        state = next((s for s in kept_states(tx, branch, name) if s.generation == generation), None)
-    if state is None:
-        what = "has no committed data yet" if generation is None else f"has no generation {generation}"
-        raise NotFound(f"dataset {name} {what}")
-    return state
-
-
-def kept_states(tx: Tx, branch: str, name: str) -> Iterator[State]:
-    """All states that are kept of a dataset, newest first."""
-    before: int | None = None
+def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> Iterator[State]:
+    """All states that are kept of a dataset, newest first; those below the number `before`."""
     while some := tx.history(branch, name, STATES_A_TIME, before):
         yield from some
         before = some[-1].seq
 
 
-def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit: int) -> PartitionsAnswer:
-    """A page of the committed partitions, in key order; `next` is the key to go on after."""
+def partitions(
+    ctx: Context, branch: str, name: str, *, after: str | None, limit: int, point: Point | None = None
+) -> PartitionsAnswer:
+    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name)
+        state = state_of(tx, branch, name, point)
         entries = []
         for entry in tree.scan(tx, state.root, start=after or ""):
             if entry.key != after:
@@ -113,12 +118,19 @@ def partitions(ctx: Context, branch: str, name: str, *, after: str | None, limit
             }
             for e in entries[:limit]
         ]
-    return {"items": items, "next": items[-1]["partition"] if len(entries) > limit else None}
+    following = items[-1]["partition"] if len(entries) > limit else None
+    return {"generation": state.generation, "items": items, "next": following}
 
 
-def history(ctx: Context, branch: str, name: str, *, before: int | None, limit: int) -> HistoryAnswer:
-    """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before."""
+def history(
+    ctx: Context, branch: str, name: str, *, before: int | None, limit: int, point: Point | None = None
+) -> HistoryAnswer:
+    """Generations, newest first; states that changed nothing that readers see are left out. `next`: to go on before.
+    `point`: those up to it."""
     with ctx.looking(branch) as (plan, facts):
+        if point is not None:
+            newest = state_of(facts.tx, branch, name, point).seq
+            before = newest + 1 if before is None else min(before, newest + 1)
         states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
         if not states:
             one_of(plan, branch, name)
@@ -155,16 +167,13 @@ def _some_generations(tx: Tx, branch: str, name: str, before: int | None, window
     return states, False
 
 
-def checks(ctx: Context, branch: str, name: str, generation: int | None = None) -> ChecksAnswer:
+def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> ChecksAnswer:
     """What is expected of a dataset's rows, and what was found in a generation (the newest by default). `rejected`: in
     rows that did not become one, because an expectation failed."""
     with ctx.looking(branch) as (plan, facts):
         tx, decision = facts.tx, one_of(plan, branch, name)
-        found = facts.state(name)
-        number = generation if generation is not None else found.generation if found else 0
-        if generation is not None and (found is None or not 0 < generation <= found.generation):
-            raise NotFound(f"dataset {name} has no generation {generation}")
-        home = branch if found is None or found.branch == branch else state_of(tx, branch, name, number).branch
+        found = facts.state(name) if point is None else state_of(tx, branch, name, point)
+        number, home = (found.generation, found.branch) if found else (0, branch)
         key = record_key(home, name, number)
         memos = tx.memos([key])
         record = results_in(memos[key]) if key in memos else {}
@@ -174,23 +183,35 @@ def checks(ctx: Context, branch: str, name: str, generation: int | None = None) 
         "state": decision.status,
         "generation": number,
         "items": [record[n] for n in sorted(record)],
-        "rejected": list(decision.checks) if is_rejected and generation is None else [],
+        "rejected": list(decision.checks) if is_rejected and point is None else [],
     }
 
 
 def records(
-    ctx: Context, branch: str, name: str, *, partition: str | None = None, generation: int | None = None
-) -> Records:
-    """The files of a committed generation, or of one partition in it. Raises NotFound."""
+    ctx: Context,
+    branch: str,
+    name: str,
+    *,
+    partition: str | None = None,
+    point: Point | None = None,
+    is_known: Callable[[bytes], bool] = lambda _: False,
+) -> Records | Unchanged:
+    """The files of a committed generation, or of one partition in it; nothing is read where their content is known.
+    Raises NotFound, GenerationGone."""
     with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, generation)
-        if partition is None:
-            entries = list(tree.scan(tx, state.root))
-        else:
+        state = state_of(tx, branch, name, point)
+        root, entries = state.root, list[tree.Entry]()
+        if partition is not None:
             entries = list(tree.lookup(tx, state.root, [partition]).values())
             if not entries:
                 raise NotFound(f"dataset {name} has no partition {partition!r}")
+            root = entries[0].fragment
+        content = digest("records/1", root=root, schema=schema_id(state.schema), partition=partition)
+        if is_known(content):
+            return Unchanged(state.generation, content)
+        if partition is None:
+            entries = list(tree.scan(tx, state.root))
         fragments = tx.fragments({e.fragment for e in entries})
         files = tuple(f["path"] for e in entries for f in fragments[e.fragment].files)
         rows = sum(e.content.rows for e in entries)
-    return Records(state.schema, files, rows, state.generation)
+    return Records(state.schema, files, rows, state.generation, content)

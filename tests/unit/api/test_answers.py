@@ -147,6 +147,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", BRANCH + "/notify") == {"sent": True, "items": []}
     assert called("GET", BRANCH + "/dataflows")["items"]
     called("GET", BRANCH + "/dataflows/{dataflow}")
+    assert called("GET", BRANCH + "/dataflows/{dataflow}/generations")["items"]
 
     assert called("GET", DATASET)["schema"]["fields"]
     assert called("GET", DATASET, dataset="shop.drawn")["volatile"]
@@ -157,6 +158,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET + "/why", dataset="shop.wrong")["error"]
     assert called("GET", DATASET + "/why", dataset="shop.counts")["because"]
     assert called("GET", DATASET + "/why", partition="a.csv")["sources"]
+    assert called("GET", DATASET + "/why", generation="1")["at"]
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]

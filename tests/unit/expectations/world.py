@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.core import tree
+from controlplane.core.model.addresses import Generation
 from controlplane.core.plan import EXACT, Decision
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
@@ -126,7 +127,8 @@ class World:
         assert kept.decisions == fresh.decisions
 
     def checks(self, name: str = "shop.orders", generation: int | None = None) -> Any:
-        return datasets.checks(self.ctx, BRANCH, name, generation)
+        point = None if generation is None else Generation(generation)
+        return datasets.checks(self.ctx, BRANCH, name, point)
 
     def rows(self, dataset: str = "shop.orders") -> list[tuple[Any, ...]]:
         with self.store.read() as tx:

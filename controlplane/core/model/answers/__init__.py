@@ -40,7 +40,9 @@ from controlplane.core.model.answers.dataflows import (
 )
 from controlplane.core.model.answers.datasets import (
     ChecksAnswer,
+    DatasetGeneration,
     GenerationEntry,
+    GenerationsAnswer,
     HistoryAnswer,
     PartitionEntry,
     PartitionsAnswer,
@@ -138,6 +140,7 @@ __all__ = [
     "DatasetDifference",
     "DatasetError",
     "DatasetFreshness",
+    "DatasetGeneration",
     "DatasetStatus",
     "DatasetTimes",
     "DeleteAnswer",
@@ -148,6 +151,7 @@ __all__ = [
     "FindingEntry",
     "FsckAnswer",
     "GenerationEntry",
+    "GenerationsAnswer",
     "HealthAnswer",
     "HistoryAnswer",
     "InputMode",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 from controlplane.core.model.answers.problems import ErrorReport
@@ -23,8 +25,9 @@ class PartitionEntry(TypedDict):
 
 
 class PartitionsAnswer(TypedDict):
-    """A page of partitions, in order of their keys. `next`: the `after` of the next page."""
+    """A page of the partitions of one generation, in order of their keys. `next`: the `after` of the next page."""
 
+    generation: int
     items: list[PartitionEntry]
     next: str | None
 
@@ -47,6 +50,29 @@ class HistoryAnswer(TypedDict):
 
     items: list[GenerationEntry]
     next: int | None
+
+
+class DatasetGeneration(TypedDict):
+    """Which generation a dataset has, or had at a time, and when it was committed. `found`: `none` where it had no data
+    then, `gone` where that is not kept any more. `sources`: which version of each source is in it."""
+
+    dataset: str
+    found: Literal["kept", "none", "gone"]
+    generation: int | None
+    at: str | None
+    partitions: int | None
+    rows: int | None
+    root: str | None
+    sources: dict[str, str]
+
+
+class GenerationsAnswer(TypedDict):
+    """The generations of a dataflow's datasets at a time. `consistent`: all were made of the same sources."""
+
+    dataflow: str
+    at: str
+    consistent: bool
+    items: list[DatasetGeneration]
 
 
 class ChecksAnswer(TypedDict):

@@ -195,7 +195,8 @@ class WhyAnswer(TypedDict):
     """Why a dataset, or one partition, is as it is. `sentence`: the cause; `tree`: the way down to it.
 
     `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`: what the last
-    commit took. `freshness`: where it is expected.
+    commit took. `freshness`: where it is expected. `at`: of an earlier generation that was asked for, when it was
+    committed; `state` is that of now.
     """
 
     dataset: str
@@ -216,4 +217,5 @@ class WhyAnswer(TypedDict):
     drivers: list[DriverStatus]
     error: ErrorReport | None
     work: WorkSummary | None
+    at: NotRequired[str]
     freshness: NotRequired[DatasetFreshness]

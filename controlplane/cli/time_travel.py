@@ -1,0 +1,84 @@
+"""Commands about states of the past: the partitions of a generation, and which generations go together.
+
+Does not belong here: reading rows (`look`), and how addresses are written (`core.model.addresses`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options
+from controlplane.cli.output import Lines, Table, View, show
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import DatasetGeneration, GenerationsAnswer, PartitionsAnswer
+
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
+
+
+def add(app: typer.Typer) -> None:
+    for command in (partitions, generations):
+        app.command()(command)
+
+
+def partitions(
+    ctx: typer.Context,
+    dataset: options.DatasetAt,
+    limit: Limit = 20,
+    after: Annotated[str | None, typer.Option(help="Those behind this key.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the partitions of a dataset, in order of their keys."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.partitions(dataset, branch=branch, after=after, limit=limit)
+    show(value, _partitions(value), session.output)
+
+
+def generations(
+    ctx: typer.Context,
+    dataflow: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATAFLOW[@TIME]", help="TIME is as 2026-11-24T07:00Z; now by default.", show_default=False
+        ),
+    ],
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="The newest by then that were made of the same sources.")
+    ] = False,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show which generation each dataset of a dataflow has, or had at a time."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.generations(dataflow, branch=branch, consistent=consistent)
+    show(value, _generations(value), session.output)
+
+
+def _partitions(value: PartitionsAnswer) -> View:
+    rows = tuple((i["partition"] or "(whole)", i["rows"], i["bytes"]) for i in value["items"])
+    more = [] if value["next"] is None else [Lines((f"more: --after {value['next']!r}",))]
+    return [Table(f"generation {value['generation']}", ("partition", "rows", "bytes"), rows), *more]
+
+
+def _generations(value: GenerationsAnswer) -> View:
+    rows = tuple(_generation(item) for item in value["items"])
+    told = "all are made of the same sources"
+    if not value["consistent"]:
+        told = "not all are made of the same sources: --consistent steps back to those that are"
+    return [Table("", ("dataset", "at", "partitions", "rows"), rows), Lines((told,))]
+
+
+def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | None]:
+    """With its address, ready to be read."""
+    if item["generation"] is None or item["at"] is None:
+        told = "no data then" if item["found"] == "none" else "not kept any more"
+        return item["dataset"], told, None, None
+    at = f"{item['at'][:19].replace('T', ' ')}Z"
+    return f"{item['dataset']}@{item['generation']}", at, item["partitions"], item["rows"]
