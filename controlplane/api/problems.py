@@ -19,10 +19,13 @@ MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
+    "bad-time": 422,
     "branch-exists": 409,
     "branch-protected": 403,
     "corrupt-node": 500,
+    "cuts-disagree": 409,
     "fenced": 409,
+    "generation-gone": 410,
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,
     "invalid-request": 422,
@@ -30,6 +33,7 @@ STATUS = {
     "merge-conflict": 409,
     "name-taken": 409,
     "not-found": 404,
+    "not-readable": 409,
     "nothing-pinned": 409,
     "not-supported": 422,
     "plan-moved": 409,

@@ -108,7 +108,7 @@ def wait(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date or paused."""
+    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or held."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = _settled(session, client, target, branch)
@@ -188,7 +188,7 @@ def resume(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Take back a pause."""
+    """Take back a pause, and let what was rolled back go on."""
     _wish(ctx, "resume", target, home, branch, output)
 
 

@@ -47,6 +47,7 @@ from controlplane.core.model.answers.datasets import (
     TaskEntry,
     TasksAnswer,
 )
+from controlplane.core.model.answers.holds import DatasetHold, HeldDataset, RollbackAnswer, RollbackEntry
 from controlplane.core.model.answers.plans import (
     ColumnsChange,
     ComponentChange,
@@ -138,6 +139,7 @@ __all__ = [
     "DatasetDifference",
     "DatasetError",
     "DatasetFreshness",
+    "DatasetHold",
     "DatasetStatus",
     "DatasetTimes",
     "DeleteAnswer",
@@ -149,6 +151,7 @@ __all__ = [
     "FsckAnswer",
     "GenerationEntry",
     "HealthAnswer",
+    "HeldDataset",
     "HistoryAnswer",
     "InputMode",
     "LeaderStatus",
@@ -177,6 +180,8 @@ __all__ = [
     "Repairs",
     "RetryAnswer",
     "RetypedColumn",
+    "RollbackAnswer",
+    "RollbackEntry",
     "RootChange",
     "RunAnswer",
     "RunBegun",
