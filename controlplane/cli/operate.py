@@ -136,7 +136,9 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
 
 def _moves(value: StatusAnswer) -> bool:
     things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
-    return any(t["state"] in MOVING for t in things)
+    held = [d for flow in value["dataflows"] for d in flow["datasets"] if d["state"] == "held" and d["table"]]
+    is_following = any(d["published_generation"] < d["generation"] for d in held)
+    return is_following or any(t["state"] in MOVING for t in things)
 
 
 def refresh(

@@ -247,8 +247,9 @@ def _with_table(decision: Decision, state: State | None, publication: Publicatio
     if decision.status not in ("up_to_date", "held") or state is None or is_published(state, publication):
         return decision
     if publication is None or publication.error is None:
-        told = ["its table has not followed yet", *filter(None, [decision.reason])]
-        return replace(decision, status="stale", reason="; ".join(told))
+        if decision.status == "held":
+            return replace(decision, reason=f"{decision.reason}; its table has not followed yet")
+        return replace(decision, status="stale", reason="its table has not followed yet")
     error = infrastructure_error("cannot-publish", publication.error)
     return replace(decision, status="failed", reason="its table could not follow", error=error)
 
