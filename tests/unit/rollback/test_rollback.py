@@ -13,6 +13,7 @@ from controlplane.operations.desired import controls, earlier, rollback
 from controlplane.operations.desired.earlier import Moment
 from controlplane.operations.inspect import datasets
 from controlplane.operations.upkeep.collect import DAY_S, collect
+from tests.store.examples import begun, task
 from tests.unit.branches.world import BranchWorld
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
@@ -220,3 +221,51 @@ def test_lost_rows_are_refused(world: BranchWorld) -> None:
 def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: int | Moment, message: str) -> None:
     with pytest.raises(NotFound, match=message):
         rollback.rollback(world.ctx, "main", target, to)
+
+
+def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld) -> None:
+    """By who planned before the rollback, and wrote after it."""
+    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    with world.store.begin() as tx:
+        tx.enqueue("main", "shop.doubled", [task(1)])
+        tx.put_begun(begun("shop.doubled"))
+    world.once()
+    with world.store.read() as tx:
+        assert tx.demands("main", "shop.doubled") == {}
+        assert tx.unfinished("main") == ({}, {})
+    assert not world.once().changed
+
+
+def under_way(world: BranchWorld) -> set[str]:
+    with world.store.read() as tx:
+        return set(tx.unfinished("main")[1])
+
+
+def test_a_run_that_began_before_is_not_finished(world: BranchWorld) -> None:
+    world.put("d.csv", (4, 40))
+    world.refresh()
+    world.once()
+    while "shop.sums" not in under_way(world):
+        assert world.engine.step()
+        world.once()
+    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    assert world.ran() == {"transform": 1}  # of other
+    assert world.values("main", "shop.sums") == FIRST
+    assert world.generations("main")["shop.sums"] == 4  # it never had the fourth file
+
+
+def test_rejected_rows_go_back_with_their_dataset(world: BranchWorld) -> None:
+    rule = "    expect: [{name: low, check: v < 50, on_fail: quarantine}]\n"
+    world.apply(REST.replace("'}\n  sums", f"'}}\n{rule}  sums"))
+    world.settle()
+    before = world.generations("main")["shop.doubled"]
+    rejected = "shop.doubled__quarantine"
+    old = world.values("main", rejected)
+    world.put("d.csv", (4, 40))
+    world.settle()
+    assert world.values("main", rejected) != old != []
+    told = rollback.rollback(world.ctx, "main", "shop.doubled", before)
+    assert {entry["dataset"] for entry in told["held"]} == {"shop.doubled", rejected}
+    world.ran()
+    assert world.values("main", rejected) == old
+    assert controls.resume(world.ctx, "main", "shop.doubled")["released"] == ["shop.doubled", rejected]
