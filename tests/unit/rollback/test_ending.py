@@ -139,14 +139,16 @@ def test_a_hold_in_main_is_seen_where_its_dataset_is_shared(world: BranchWorld) 
 
 
 def test_a_branch_reads_a_hold_of_main_beside_its_edits(world: BranchWorld) -> None:
+    world.apply(EDITED)
+    world.ran()
     world.create()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
-    world.apply_in("dev", REST.replace("sum(v)", "sum(v) + 1"))
+    rollback.rollback(world.ctx, "main", "shop.doubled", 1)  # of other code
+    world.apply_in("dev", EDITED.replace("sum(v)", "sum(v) + 1"))
     world.ran()
     assert world.values("dev", "shop.sums") == [(1, 21)]
     controls.resume(world.ctx, "main", "shop.doubled")
     world.ran()
-    assert world.values("dev", "shop.sums") == [(1, 21), (2, 41), (3, 61)]
+    assert world.values("dev", "shop.sums") == [(1, 31), (2, 61), (3, 91)]
 
 
 def test_a_protected_branch_is_not_rolled_back(world: BranchWorld) -> None:

@@ -223,12 +223,15 @@ def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: int | 
         rollback.rollback(world.ctx, "main", target, to)
 
 
-def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld) -> None:
+@pytest.mark.parametrize("what", ["tasks", "run"])
+def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld, what: str) -> None:
     """By who planned before the rollback, and wrote after it."""
     rollback.rollback(world.ctx, "main", "shop.doubled", 1)
     with world.store.begin() as tx:
-        tx.enqueue("main", "shop.doubled", [task(1)])
-        tx.put_begun(begun("shop.doubled"))
+        if what == "tasks":
+            tx.enqueue("main", "shop.doubled", [task(1)])
+        else:
+            tx.put_begun(begun("shop.doubled"))
     world.once()
     with world.store.read() as tx:
         assert tx.demands("main", "shop.doubled") == {}
