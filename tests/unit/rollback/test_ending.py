@@ -190,6 +190,25 @@ def test_why_it_is_as_it_is(world: BranchWorld) -> None:
     assert causes.why(world.ctx, "main", "shop.sums")["sentence"] == "the hold of shop.doubled ended"
 
 
+def test_a_source_says_why_after_its_hold_as_well(world: BranchWorld) -> None:
+    rollback.rollback(world.ctx, "main", "shop.orders", 2)
+    assert [s["dataset"] for s in causes.why(world.ctx, "main", "shop.both", "a.csv")["sources"]] == ["shop.orders"]
+    for name in ("b.csv", "c.csv"):
+        (world.home / "orders" / name).unlink()
+    controls.refresh(world.ctx, "main", None, accept_deletes=True)
+    world.dispatch()
+    world.work()
+    controls.resume(world.ctx, "main", "shop.orders")
+    found = causes.why(world.ctx, "main", "shop.orders")
+    assert (found["state"], found["sentence"]) == ("stale", "the hold of shop.orders ended")
+    world.ran()
+    assert world.values("main", "shop.sums") == FIRST
+    assert (
+        causes.why(world.ctx, "main", "shop.orders")["sentence"]
+        == "the hold of shop.orders ended and orders/b.csv is gone"
+    )
+
+
 def test_what_its_checks_found_is_found_in_the_rows_still(world: BranchWorld) -> None:
     checked = DOUBLED.format(factor=2).replace("'}\n", "'}\n    expect: [{name: low, check: v < 30, on_fail: warn}]\n")
     world.apply(checked + SUMS)
