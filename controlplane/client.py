@@ -51,6 +51,7 @@ from controlplane.core.model.answers import (
     ProblemDocument,
     RefreshAnswer,
     RetryAnswer,
+    RollbackAnswer,
     RunBegun,
     RunProgress,
     StatusAnswer,
@@ -377,6 +378,27 @@ class Headgate:
         return cast(
             "PauseAnswer | PauseAllAnswer", self._post(f"/v1/branches/{_segment(branch)}/resume", {"target": target})
         )
+
+    def rollback(
+        self,
+        target: str,
+        *,
+        generation: int | None = None,
+        at: str | None = None,
+        reason: str = "",
+        force: bool = False,
+        branch: str = "main",
+    ) -> RollbackAnswer:
+        """Go back to a generation of a dataset, or to what a dataset or dataflow had at a time, until `resume`."""
+        body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
+        return cast("RollbackAnswer", self._post(f"/v1/branches/{_segment(branch)}/rollback", body))
+
+    def revert(
+        self, dataflow: str, to: int, *, branch: str = "main", dry_run: bool = False, revision: int | None = None
+    ) -> ApplyAnswer:
+        """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
+        path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(dataflow)}/revert"
+        return cast("ApplyAnswer", self._post(path, {"to": to, "dry_run": dry_run}, headers=_match(revision)))
 
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True

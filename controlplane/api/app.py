@@ -20,6 +20,7 @@ from controlplane.api.routes import (
     operate,
     past_runs,
     public,
+    rollback,
     runs,
     tokens,
     upkeep,
@@ -27,7 +28,7 @@ from controlplane.api.routes import (
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events, alerts)
+ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, rollback, runs, tokens, upkeep, events, alerts)
 
 
 def create_app(services: Services) -> FastAPI:

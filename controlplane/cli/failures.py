@@ -14,7 +14,7 @@ from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
 from controlplane.settings import BadSetting
 
 ERROR, CHANGES, USAGE = 1, 2, 64
-FINE = ("up_to_date", "paused")  # states that end a command with 0
+FINE = ("up_to_date", "paused", "held")  # states that end a command with 0
 TOLD = {"httpx2": "unreachable", "sqlalchemy": "database"}  # errors of libraries that users can be told
 
 

@@ -20,6 +20,7 @@ from controlplane.cli import (
     failures,
     look,
     operate,
+    rollback,
     time_travel,
     upkeep,
 )
@@ -27,7 +28,7 @@ from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
-GROUPS = (embedded, look, time_travel, activity, examples, operate, upkeep, branches, alerts)
+GROUPS = (embedded, look, time_travel, activity, examples, operate, rollback, upkeep, branches, alerts)
 
 
 def _version(asked: bool) -> None:

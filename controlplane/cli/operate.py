@@ -108,7 +108,7 @@ def wait(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date or paused."""
+    """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or held."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = _settled(session, client, target, branch)
@@ -136,7 +136,9 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
 
 def _moves(value: StatusAnswer) -> bool:
     things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
-    return any(t["state"] in MOVING for t in things)
+    held = [d for flow in value["dataflows"] for d in flow["datasets"] if d["state"] == "held" and d["table"]]
+    is_following = any(d["published_generation"] < d["generation"] for d in held)
+    return is_following or any(t["state"] in MOVING for t in things)
 
 
 def refresh(
@@ -188,7 +190,7 @@ def resume(
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
 ) -> None:
-    """Take back a pause."""
+    """Take back a pause, and let what was rolled back go on."""
     _wish(ctx, "resume", target, home, branch, output)
 
 

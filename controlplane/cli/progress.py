@@ -46,7 +46,7 @@ class Progress:
         if not is_fancy(self._out) or (self._bars is None and not found.under_way):
             return
         counts = Counter(found.states.values())
-        done, total = counts["up_to_date"] + counts["paused"], sum(counts.values())
+        done, total = counts["up_to_date"] + counts["paused"] + counts["held"], sum(counts.values())
         text = f"{found.under_way} tasks under way" if found.under_way else "publishing" if found.publishing else ""
         bars, task = self._started()
         bars.update(task, completed=done, total=total, text=text)

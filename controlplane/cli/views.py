@@ -127,7 +127,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> Table:
 
 def plan(value: PlanAnswer) -> View:
     """What would run, and the cause of each item."""
-    sources = tuple(source_views.lines(value["sources"]))
+    sources = (*source_views.lines(value["sources"]), *held(value))
     if not value["items"]:
         is_known = not any(source["problem"] for source in value["sources"])
         return [Lines(("nothing to do" if is_known else "nothing to do, as far as is known", *sources))]
@@ -139,6 +139,14 @@ def plan(value: PlanAnswer) -> View:
     total = f"{value['certain']} tasks for certain, {value['possible']} possible"
     told = [total, *plan_views.cost_lines(value), *sources, *problem_lines(value.get("notices") or ())]
     return [Table("", columns, rows), Lines(tuple(told))]
+
+
+def held(value: PlanAnswer) -> Iterator[str]:
+    """Datasets for which nothing is planned, since they were rolled back."""
+    for one in value.get("held") or ():
+        why = f": {one['reason']}" if one["reason"] else ""
+        since = _time(datetime.fromisoformat(one["since"]).timestamp())
+        yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
 
 
 def _yes(is_so: bool) -> str:

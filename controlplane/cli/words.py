@@ -26,7 +26,7 @@ STATES: Mapping[str, str] = {
     "blocked": "something that it reads failed",
     "waiting": "it waits for something: a confirmation, room, a refresh",
     "paused": "an operator paused it: headgate resume",
-    "held": "it is held at an earlier generation or version",
+    "held": "it was rolled back, and stays so: headgate resume",
 }
 
 

@@ -124,6 +124,48 @@ class StaleState(HeadgateError):
     code = "stale-state"
 
 
+class BadMoment(HeadgateError):
+    """A time that cannot be read."""
+
+    code = "bad-time"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text[:80]!r} is no time in ISO 8601, such as 2026-11-24T07:00Z")
+
+
+class GenerationGone(HeadgateError):
+    """An earlier generation is not kept any more. The message has the oldest one that is."""
+
+    code = "generation-gone"
+
+    def __init__(self, dataset: str, what: str, oldest: int, at: str) -> None:
+        super().__init__(f"{what} of {dataset} is not kept any more: the oldest is generation {oldest}, of {at}")
+        self.dataset, self.oldest = dataset, oldest
+
+
+class NotReadable(HeadgateError):
+    """An earlier generation is kept, but rows of it are lost."""
+
+    code = "not-readable"
+
+    def __init__(self, dataset: str, generation: int, why: str) -> None:
+        super().__init__(f"generation {generation} of {dataset} cannot be read any more: {why}; choose another one")
+
+
+class CutsDisagree(HeadgateError):
+    """Datasets were to be rolled back to a time at which they reflected different states of a source."""
+
+    code = "cuts-disagree"
+
+    def __init__(self, target: str, one: str, other: str, *, source: str, agreed: str | None) -> None:
+        before = "" if agreed is None else f"--to {agreed} (the last time before at which they agreed), or "
+        super().__init__(
+            f"{one} and {other} reflected different states of {source} then, so nothing of {target} was rolled back: "
+            f"{before}--force"
+        )
+        self.agreed = agreed
+
+
 class BranchExists(HeadgateError):
     """A branch was to be made whose name is taken."""
 

@@ -13,6 +13,7 @@ from controlplane.ports.blueprints import Blueprints
 from controlplane.ports.branches import Branches
 from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
+from controlplane.ports.holds import Holds
 from controlplane.ports.leases import Leases
 from controlplane.ports.listings import Listings
 from controlplane.ports.nodes import Nodes
@@ -31,6 +32,7 @@ class Tx(
     Nodes,
     Listings,
     States,
+    Holds,
     Traces,
     Queue,
     PastAttempts,

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.api.app import create_app
+from controlplane.core.tree import EMPTY_ROOT
 from tests.hostile.attacked import Attacked, attacked
+from tests.store.examples import state
 from tests.unit.api.test_access import flat
 from tests.unit.api.world import BLUEPRINT
 
@@ -17,9 +19,11 @@ CHANGES = {  # route -> body, the action that is noted
     "POST /v1/branches/{branch}/refresh": ({}, "refresh"),
     "POST /v1/branches/{branch}/retry": ({}, "retry"),
     "POST /v1/branches/{branch}/pause": ({"target": "shop"}, "pause"),
+    "POST /v1/branches/{branch}/rollback": ({"target": "shop.orders", "generation": 1}, "rollback"),
     "POST /v1/branches/{branch}/resume": ({"target": "shop"}, "resume"),
     "POST /v1/branches/{branch}/run": ({"blueprints": [{"name": "/data/b.yaml", "text": BLUEPRINT}]}, "run"),
     "DELETE /v1/branches/{branch}/dataflows/{dataflow}": (None, "delete"),
+    "POST /v1/branches/{branch}/dataflows/{dataflow}/revert": ({"to": 1}, "revert"),
     "POST /v1/branches": ({"name": "dev"}, "branch.create"),
     "PUT /v1/branches/{other}/protection": ({"protected": False}, "branch.protect"),
     "POST /v1/branches/{other}/merge": ({}, "branch.merge"),
@@ -50,6 +54,8 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
     asked = {f"{m} {p}" for m, p in methods(world) if m not in ("GET", "HEAD")}
     told = {" ".join(name.split()[:2]).replace("{other}", "{branch}") for name in CHANGES}
     assert asked == told | PLANNED | NOTHING
+    with world.services.store.begin() as tx:
+        tx.commit_state(state(1, "shop.orders", root=EMPTY_ROOT), 0)
     with world.http() as http:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]

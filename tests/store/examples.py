@@ -11,6 +11,7 @@ from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
@@ -90,6 +91,11 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
         at=1e9 + seq / 8,
         lineage=d(7),
     )
+    return replace(made, **other)
+
+
+def hold(dataset: str = "flights.daily", **other: Any) -> Hold:
+    made = Hold(branch="main", dataset=dataset, seq=3, generation=1, actor="ann", at=17.25, reason="zu früh")
     return replace(made, **other)
 
 

@@ -17,6 +17,7 @@ from tests.store.examples import (
     building,
     d,
     error,
+    hold,
     publication,
     revision,
     state,
@@ -151,6 +152,39 @@ def test_what_is_computed_for_main_and_copied_elsewhere_is_mains_alone(forked: W
         assert tx.demands("dev", DAILY) == {}
         assert (tx.problems("dev"), tx.targets("dev")) == ({}, {})
         assert tx.publications("dev") == {DAILY: publication(1, DAILY)}  # where the table of a shared dataset is
+
+
+def test_holds_are_those_of_one_branch(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.put_hold(hold())
+        tx.put_hold(hold("flights.weekly"))
+        tx.put_hold(hold(branch="dev", generation=2))
+    with forked.begin() as tx:
+        assert tx.holds("main") == {DAILY: hold(), "flights.weekly": hold("flights.weekly")}
+        assert tx.holds("dev") == {DAILY: hold(branch="dev", generation=2)}
+        tx.create_branch(branch("try", source="dev"))
+        tx.drop_holds("main", [DAILY])
+        tx.put_hold(hold("flights.weekly", generation=7))
+    with forked.begin() as tx:
+        assert tx.holds("try") == {DAILY: hold(branch="try", generation=2)}
+        assert tx.holds("main") == {"flights.weekly": hold("flights.weekly", generation=7)}
+        tx.share("try", [DAILY])
+        tx.delete_dataflow("main", "flights")
+        tx.drop_branch("dev")
+    with forked.read() as tx:
+        assert [tx.holds(b) for b in ("main", "dev", "try")] == [{}, {}, {}]
+
+
+def test_a_hold_is_marked_as_what_is_wanted(forked: World) -> None:
+    for change in (lambda tx: tx.put_hold(hold()), lambda tx: tx.drop_holds("main", [DAILY])):
+        with forked.read() as tx:
+            seen, _ = tx.marked("main", 0)
+        with forked.begin() as tx:
+            change(tx)
+        with forked.read() as tx:
+            marks = tx.marked("dev", seen)[1]
+        assert marks == {change_marks.HOLDS, DAILY}
+        assert any(map(change_marks.is_wish, marks))
 
 
 def test_what_happens_in_main_is_marked_for_a_branch(forked: World) -> None:

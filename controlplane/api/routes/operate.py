@@ -83,7 +83,7 @@ def pause(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[Paus
 
 @router.post("/v1/branches/{branch}/resume")
 def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[PauseAnswer | PauseAllAnswer]:
-    """Take back a pause."""
+    """Take back a pause, and let what was rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, wish, controls.resume)))
 
 
@@ -129,6 +129,10 @@ def _each(
         whole["still_paused"] = still
     if by := _united(one.get("by", []) for one in done):
         whole["by"] = by
+    if released := _united(one.get("released", []) for one in done):
+        whole["released"] = released
+    if held := _united(one.get("still_held", []) for one in done):
+        whole["still_held"] = held
     return whole
 
 

@@ -6,17 +6,24 @@ done about either.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 
 
-def own(desired: Desired, main: Desired, forces: Mapping[str, int], of_main: Mapping[str, int]) -> frozenset[str]:
-    """Datasets and write components of a branch that are not main's. `forces`: how often each was forced, in both."""
+def own(
+    desired: Desired,
+    main: Desired,
+    forces: Mapping[str, int],
+    of_main: Mapping[str, int],
+    held: Container[str] = (),
+) -> frozenset[str]:
+    """Datasets and write components of a branch that are not main's. `forces`: how often each was forced, in both.
+    `held`: datasets that were rolled back in the branch itself."""
     found: set[str] = set()
     for dataset in desired.order:  # inputs first
         is_forced = forces.get(dataset) != of_main.get(dataset)
-        if is_forced or _differs(desired.nodes[dataset], main.nodes.get(dataset), found):
+        if is_forced or dataset in held or _differs(desired.nodes[dataset], main.nodes.get(dataset), found):
             found.add(dataset)
     return frozenset(found)
 
@@ -24,6 +31,11 @@ def own(desired: Desired, main: Desired, forces: Mapping[str, int], of_main: Map
 def decided(desired: Desired, found: Collection[str]) -> frozenset[str]:
     """Those of a branch's own that anything is decided about there: write components are off."""
     return frozenset(dataset for dataset in found if not isinstance(desired.nodes[dataset], Sink))
+
+
+def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
+    """Its own component says something else about its rows; not one upstream."""
+    return (node.uid, node.logic) != (before.uid, before.logic) or _gate(node) != _gate(before)
 
 
 def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:

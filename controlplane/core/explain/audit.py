@@ -21,13 +21,18 @@ class Audit:
         live = self.revisions.get(dataflow)
         if live is not None and live.number == number:
             return live.actor
-        applied = self._of("apply", {dataflow})
-        return next((change.actor for change in applied if change.after == number), "")
+        stored = (change for action in ("apply", "revert") for change in self._of(action, {dataflow}))
+        return next((change.actor for change in stored if change.after == number), "")
 
     def forced(self, dataset: str, by: float) -> Change | None:
         """The last wish before this time that all of the dataset is made anew."""
         wishes = self._of("refresh", _names(dataset))
         return next((change for change in wishes if change.at <= by and _is_forcing(change)), None)
+
+    def rolled_back(self, dataset: str, by: float) -> Change | None:
+        """The last rollback of it before this time."""
+        wishes = self._of("rollback", paused_by(dataset))
+        return next((change for change in wishes if change.at <= by), None)
 
     def paused(self, names: Iterable[str]) -> Change | None:
         """The last pause of one of these names."""

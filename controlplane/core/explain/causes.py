@@ -116,6 +116,8 @@ class Explaining:
             return _leaf(found, f"{node.dataset} was not listed yet")
         if own or state is None:
             return _leaf(found, own)
+        if OBJECTS not in state.inputs:
+            return _leaf(found, words.of_own(node, "resume", self.audit, revision=node.revision, at=self.now))
         before = state.inputs[OBJECTS].root
         if before == listing.root:
             return replace(found, sentence="it is to be listed")  # which may come to nothing

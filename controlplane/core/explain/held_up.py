@@ -1,4 +1,4 @@
-"""What keeps work from being done: a pause, something that is waited for, a dataset upstream that failed."""
+"""What keeps work from being done: a pause, a hold, something that is waited for, a dataset upstream that failed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ class HeldUp:
 def held_up(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
 ) -> HeldUp | None:
-    """Of a dataset that is paused, blocked, waiting or failed, or that reads one which is paused; None of others."""
+    """Of a dataset that is paused, held, blocked, waiting or failed, or that reads one which is paused or held; None of
+    others."""
     decision = decisions[dataset]
     match decision.status:
         case "paused":
             return _paused(desired.nodes[dataset], audit, paused)
+        case "held":
+            return _held(decision)
         case "blocked":
             return _blocked(desired, decisions, audit, decision, paused)
         case "waiting":
@@ -39,17 +42,23 @@ def held_up(
         case "failed":
             return _failed(decision)
         case _:
-            return _paused_above(desired, decisions, audit, dataset, paused)
+            return _stopped_above(desired, decisions, audit, dataset, paused)
 
 
-def _paused_above(
+def _stopped_above(
     desired: Desired, decisions: Mapping[str, Decision], audit: Audit, dataset: str, paused: frozenset[str]
 ) -> HeldUp | None:
-    """The nearest dataset upstream that is paused: what comes after it follows nothing new."""
+    """The nearest dataset upstream that is paused or held: what comes after it follows nothing new."""
     for name in islice(upstream(desired, dataset), LOOKED_AT):
         if name in decisions and decisions[name].status == "paused":
             return _paused(desired.nodes[name], audit, paused)
+        if name in decisions and decisions[name].status == "held":
+            return _held(decisions[name])
     return None
+
+
+def _held(decision: Decision) -> HeldUp:
+    return HeldUp(decision.dataset, f"{decision.dataset} is {decision.reason}", f"headgate resume {decision.dataset}")
 
 
 def _paused(node: Node, audit: Audit, paused: frozenset[str]) -> HeldUp:

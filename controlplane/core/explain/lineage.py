@@ -47,7 +47,8 @@ def sources(world: Snapshot, desired: Desired, dataset: str, partition: str | No
         if not isinstance(node, Source) or state is None:
             continue
         keys = [partition] if partition is not None and _kept(desired, dataset, name) else []
-        there = tree.lookup(world.nodes, state.inputs["objects"].root, keys)
+        listed = state.inputs.get("objects")  # of one that was rolled back, only its partitions are known
+        there = tree.lookup(world.nodes, listed.root if listed else state.root, keys)
         parts = world.source_partitions({node.listing: list(there)})[node.listing]
         objects = [o["uri"] for p in parts.values() for o in p.objects][:SHOWN_OBJECTS]
         found.append({"dataset": name, "location": node.location, "objects": list(objects)})
@@ -71,6 +72,8 @@ def of_fold(world: Snapshot, desired: Desired, dataset: str, partition: str | No
 
 def _is_input_changed(world: Snapshot, node: Transform, newer: State, older: State, partition: str) -> bool:
     """True also where that is not known any more."""
+    if not newer.inputs or not older.inputs:
+        return True
     each = [s.name for s in node.slots if s.mode == "each" and s.name in older.inputs]
     pairs = [(newer.inputs[name].root, older.inputs[name].root) for name in each]
     try:

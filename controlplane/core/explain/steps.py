@@ -110,6 +110,8 @@ def step_between(states: Iterable[State], before: bytes | None, after: bytes, at
 def own_cause(node: Source | Transform, step: Step) -> Cause | None:
     """What led to the step that lies in the dataset itself; None where its inputs did."""
     newer, older = step.newer, step.older
+    if newer.cause in ("rollback", "resume"):
+        return newer.cause
     if older is None:
         return "missing" if step.is_first else None
     if older.logic == LOST:

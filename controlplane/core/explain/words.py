@@ -114,6 +114,10 @@ def of_own(node: Source | Transform, cause: Cause, audit: Audit, *, revision: in
             return _forced(audit, name, at)
         case "lost":
             return f"files of {name} were lost, and are made again"
+        case "rollback":
+            return _rolled_back(audit, name, at)
+        case "resume":
+            return f"the hold of {name} ended"
         case "retry":
             return f"{name} is tried again"
         case "input" | "removed" | "sync":
@@ -143,6 +147,13 @@ def _forced(audit: Audit, dataset: str, at: float) -> str:
     if wish is None:
         return f"an operator forced {dataset}"
     return f"{wish.actor} forced {dataset} at {instant(wish.at)}"
+
+
+def _rolled_back(audit: Audit, dataset: str, at: float) -> str:
+    wish = audit.rolled_back(dataset, at)
+    if wish is None:
+        return f"an operator rolled {dataset} back"
+    return f"{wish.actor} rolled {dataset} back at {instant(wish.at)}"
 
 
 def of_inputs(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PAUSES, FORCED, BRANCHES = "pauses:", "forced:", "branches:"
+PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
 _FLOW, _LISTING = "flow:", "listing:"
 
@@ -25,4 +25,4 @@ def listing_of(mark: str) -> bytes | None:
 
 def is_wish(mark: str) -> bool:
     """What is to be computed is another thing now."""
-    return mark in (PAUSES, ENDED) or flow_of(mark) is not None
+    return mark in (PAUSES, HOLDS, ENDED) or flow_of(mark) is not None

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 from dataplane.contract.schemas import Schema
 
 Cause: TypeAlias = Literal[
-    "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost"
-]
+    "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost",
+    "rollback", "resume",
+]  # fmt: skip
 
 
 LOST = bytes(32)  # stands for the code of a state some of whose files are gone: all of it is looked at again

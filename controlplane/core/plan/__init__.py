@@ -88,6 +88,9 @@ def plan(
     """
     planning = Planning(desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     planning.decisions.update(known or {})
+    planning.holds = world.holds()
+    if planning.holds:
+        planning.behind_holds = frozenset(planning.holds) | desired.graph.downstream(planning.holds)
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
     prefetch(_partial_roots(chosen, world), world)  # at once, and not again in each layer
     for layer in _layers(desired, chosen):
@@ -112,6 +115,9 @@ def _layers(desired: Desired, chosen: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _decide(planning: Planning, node: Node) -> Deciding[Decision]:
+    held = planning.holds.get(node.dataset)
+    if held is not None:
+        return Decision(node.dataset, "held", reason=held.sentence)
     if planning.world.is_paused(node.dataset):
         by = "in its blueprint" if node.component.paused else "by an operator"
         return Decision(node.dataset, "paused", reason=f"paused {by}")

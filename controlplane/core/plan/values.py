@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, Transform
 from controlplane.core.model.check_results import CheckResult
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.pins import Pin
@@ -199,6 +200,9 @@ class Snapshot(Protocol):
     def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]: ...
     def target(self, component: str) -> Target | None: ...
     def is_paused(self, dataset: str) -> bool: ...
+    def holds(self) -> Mapping[str, Hold]:
+        """Those that hold in this branch, by dataset."""
+
     def forced(self, dataset: str) -> int:
         """A number that grows whenever its results are to be made anew; 0 if never."""
 
@@ -217,6 +221,8 @@ class Planning:
     widest: int = WIDEST  # parts that are merged at once, where they may be merged by steps
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    behind_holds: frozenset[str] = frozenset()  # what is held, and all that follows from it
 
     def state(self, dataset: str) -> State | None:
         """The dataset's state as it will be once the decisions so far are carried out."""

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeAlias
 
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import compiler, nodes
@@ -23,7 +23,7 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches, drafts, pins
+from controlplane.operations.desired import branches, drafts, holds, pins
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
@@ -31,6 +31,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cac
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
+Action: TypeAlias = Literal["apply", "revert"]
 NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
@@ -118,9 +119,11 @@ def apply(
     expected: int | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     unanswered: str = "",
+    action: Action = "apply",
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and tell what will run. Equal texts make no new revision.
     `unseen`: why a source was not looked at for it. `unanswered`: why Spark has not analysed all that it was asked.
+    `action`: what the audit calls it.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single) dataflow's revision.
     """
@@ -139,7 +142,7 @@ def apply(
         branches.require_editable(tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = edit_of(ctx, tx, branch, found, sources)
-        commit(ctx, tx, edit, expected)
+        commit(ctx, tx, edit, expected, action)
     with ctx.looking(branch, edit.flows) as (whole, facts):
         answer = edit.answer(facts.owned(whole), facts, unseen)
     ctx.wake()
@@ -243,12 +246,13 @@ def _refuse(
     raise InvalidBlueprint(tuple(sorted(p for d in found for p in d.problems)))
 
 
-def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None) -> None:
+def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None, action: Action = "apply") -> None:
     """Raises InvalidBlueprint for pins, and StaleRevision."""
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     for revision in edit.revisions:
-        _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected)
+        _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected, action)
     _end_demands(tx, edit.branch, edit.before, edit.proposed)
+    holds.end_edited(tx, edit.branch, edit.before, edit.proposed)
     listings.request_taken_up(tx, edit.before, edit.proposed)
 
 
@@ -317,7 +321,9 @@ def _next(
     )
 
 
-def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, expected: int | None) -> None:
+def _store(
+    ctx: Context, tx: Tx, revision: Revision, before: Revision | None, expected: int | None, action: Action
+) -> None:
     found = before.number if before else 0
     if expected is not None and expected != found:
         raise StaleRevision(revision.dataflow, expected, found)
@@ -328,7 +334,7 @@ def _store(ctx: Context, tx: Tx, revision: Revision, before: Revision | None, ex
         ctx,
         tx,
         revision.branch,
-        action="apply",
+        action=action,
         target=revision.dataflow,
         before=before.number if before else None,
         after=revision.number,

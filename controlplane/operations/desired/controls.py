@@ -9,7 +9,7 @@ from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAns
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
-from controlplane.operations.desired import schema_pins
+from controlplane.operations.desired import holds, schema_pins
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listing_requests, listings
 from controlplane.operations.work.listing_requests import ListingRequests
@@ -123,8 +123,8 @@ def pause(ctx: Context, branch: str, target: str) -> PauseAnswer:
 
 
 def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
-    """Take back the pause of the target, and of each dataset in it. What is paused all the same is told, and by what: a
-    pause of its dataflow, or `paused: true` in its blueprint."""
+    """Take back the pause of the target, and of each dataset in it, and let what was rolled back in it go on. What is
+    paused all the same is told, and by what: a pause of its dataflow, or `paused: true` in its blueprint."""
     with ctx.store.begin(ctx.namespace) as tx:
         nodes = desired(tx, branch, namespace=ctx.namespace)
         chosen, before = targeted(nodes, target), tx.paused(branch)
@@ -132,12 +132,18 @@ def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
         for name in sorted(lifted):
             tx.set_paused(branch, name, False)
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
-        _note(ctx, tx, branch, "resume", target, {"before": sorted(before)})
+        ended = holds.end(tx, branch, [d for d in nodes.order if paused_by(d) & {target, *chosen}])
+        more = {"released": ended.released} if ended.released else {}
+        _note(ctx, tx, branch, "resume", target, {"before": sorted(before), **more})
     ctx.wake()
     answer: PauseAnswer = {"target": target, "paused": len(held) == len(chosen)}
     if held:
         answer["still_paused"] = list(held)
         answer["by"] = sorted(set(held.values()))
+    if ended.released:
+        answer["released"] = ended.released
+    if ended.still_held:
+        answer["still_held"] = ended.still_held
     return answer
 
 

@@ -77,6 +77,8 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             return views.target(decision, facts.target(name), node)
         published = tx.publications(branch, [name]).get(name)
         found = views.dataset(decision, state, published, ctx.lake, ctx.namespace, node)
+        if (held := facts.holds().get(name)) is not None:
+            found["hold"] = views.hold(held)
         if (fresh := freshness.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             found["freshness"] = fresh
         return {

@@ -41,14 +41,16 @@ class Changes:
 
 
 def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
-    """When the first of the newest states that have one root was committed. `states`: newest first."""
+    """When the first of the newest states that have one root was committed. `states`: newest first. Rows that were
+    rolled back to are as old as they were."""
     root, first = states[0].root, states[0]
     while states:
         for state in states:
-            if state.root != root:
+            if state.root == root:
+                first = state
+            elif first.cause != "rollback":
                 return first.at
-            first = state
-        states = tx.history(branch, first.dataset, STATES_MORE, first.seq)
+        states = tx.history(branch, first.dataset, STATES_MORE, states[-1].seq)
     return first.at
 
 

@@ -178,6 +178,8 @@ def _things(
                 shown["listing"] = listed[decision.dataset]
             if decision.dataset in wider:
                 shown["wider"] = wider[decision.dataset]
+            if (held := facts.holds().get(decision.dataset)) is not None:
+                shown["hold"] = views.hold(held)
             if decision.dataset in fresh:
                 shown["freshness"] = fresh[decision.dataset]
             datasets.append(shown)
@@ -242,9 +244,11 @@ def _with_trouble(decision: Decision, failing: Mapping[str, Trouble]) -> Decisio
 def _with_table(decision: Decision, state: State | None, publication: Publication | None) -> Decision:
     if state is not None and state.branch != MAIN:
         return decision  # what a branch has of its own is not published
-    if decision.status != "up_to_date" or state is None or is_published(state, publication):
+    if decision.status not in ("up_to_date", "held") or state is None or is_published(state, publication):
         return decision
     if publication is None or publication.error is None:
+        if decision.status == "held":
+            return replace(decision, reason=f"{decision.reason}; its table has not followed yet")
         return replace(decision, status="stale", reason="its table has not followed yet")
     error = infrastructure_error("cannot-publish", publication.error)
     return replace(decision, status="failed", reason="its table could not follow", error=error)

@@ -47,6 +47,8 @@ REASONS: Mapping[Cause, str] = {
     "forced": "an operator asked for {dataset} to be computed again (refresh --force)",
     "sync": "{dataset} was written anew",
     "lost": "files of {dataset} were lost, and made again",
+    "rollback": "{dataset} was rolled back",
+    "resume": "the hold of {dataset} ended",
 }
 
 

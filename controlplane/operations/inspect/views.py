@@ -15,6 +15,7 @@ from controlplane.core.errors import Problem
 from controlplane.core.model.answers import (
     LEVELS,
     DatasetError,
+    DatasetHold,
     DatasetStatus,
     DriverStatus,
     ErrorReport,
@@ -30,6 +31,7 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.states import State
@@ -60,7 +62,7 @@ def plan(
     """With what an edit changes, where it is a plan for one."""
     changes = [review_views.change(one) for one in edit.changes]
     known = costs.known(facts.tx, branch, plan.items)
-    return {
+    shown: PlanAnswer = {
         "branch": branch,
         "state": "work" if plan.items else "nothing",
         "as_of": instant(facts.tx.now()),
@@ -68,14 +70,27 @@ def plan(
         "certain": sum(i.tasks for i in plan.items if i.certain),
         "possible": sum(i.tasks for i in plan.items if not i.certain),
         "items": [
-            {**shown, "cost": costs.of_item(item, known)}
-            for item, shown in zip(plan.items, items(plan.items, facts), strict=True)
+            {**one, "cost": costs.of_item(item, known)}
+            for item, one in zip(plan.items, items(plan.items, facts), strict=True)
         ],
         "cost": costs.total(costs.of_item(item, known) for item in plan.items),
         "changes": changes,
         "breaks": [one for change in changes for one in change["breaks"]],
         "notices": [problem(n) for n in notices(facts.desired, {i.dataset for i in plan.items})],
         "next": None,
+    }
+    if held := [d.dataset for d in plan.decisions if d.status == "held"]:
+        shown["held"] = [{"dataset": name, **hold(facts.holds()[name])} for name in held]
+    return shown
+
+
+def hold(found: Hold) -> DatasetHold:
+    return {
+        "branch": found.branch,
+        "generation": found.generation,
+        "actor": found.actor,
+        "since": instant(found.at),
+        "reason": found.reason,
     }
 
 

@@ -69,8 +69,8 @@ class PlanExecutor:
         with self._planner.looking() as (plan, facts):
             held = self._held(plan, facts)
             decided = [self._ranked(d) for d in self._planner.carried_out(plan) if d.dataset not in held]
-            steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts)]
-            demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d)])
+            steps = [d for d in decided if not isinstance(d.step, Keep) or _is_given_up(d, facts) or _is_held(d)]
+            demands = facts.tx.demanded(self._branch, [d.dataset for d in steps if _asks(d) or _is_held(d)])
             todo = [d for d in steps if _has_work(d, demands.get(d.dataset, {}), facts)]
             collections = facts.tx.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.seen)
@@ -157,7 +157,12 @@ class _Carrying:
 
 def _is_given_up(decision: Decision, facts: StoreSnapshot) -> bool:
     """A run is under way although there is nothing to do."""
-    return decision.status == "up_to_date" and facts.begun(decision.dataset) is not None
+    return decision.status in ("up_to_date", "held") and facts.begun(decision.dataset) is not None
+
+
+def _is_held(decision: Decision) -> bool:
+    """Who planned before the hold may have asked for work since: nobody wants it."""
+    return decision.status == "held"
 
 
 def _asks(decision: Decision) -> bool:
@@ -205,7 +210,7 @@ def _has_work(decision: Decision, demanded: Mapping[bytes, Demand], facts: Store
     dataset = decision.dataset
     match decision.step:
         case Keep():
-            return _is_given_up(decision, facts)
+            return _is_given_up(decision, facts) or bool(demanded)
         case Commit():
             return True
         case Learn():

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from controlplane.core.compile import ownership
 from controlplane.core.compile.nodes import NOTHING, Desired, Sink, Source
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.holds import Hold
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.planning.planner import Memory, Planner
-from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot
+from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, holding
 from controlplane.ports.store import Store, Tx
 
 SINKS_ARE_OFF = "write components are off in branches: only main writes to targets"
@@ -40,6 +41,7 @@ class BranchPlanner(Planner):
         self._compiled = NOTHING  # what this branch wanted at the last look
         self._mains = NOTHING  # what main wanted then
         self._forces: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})  # of both, then
+        self._holds: Mapping[str, Hold] = {}  # of this branch alone, then
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()
 
@@ -55,7 +57,7 @@ class BranchPlanner(Planner):
         assert desired is not None
         stale |= self._own_anew(tx, memory, desired, main)
         stale |= self._take_over(memory, desired, of_main)
-        facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed), self.cache)
+        facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed, self.own), self.cache)
         facts.own = ownership.decided(desired, self.own)
         self._stage(memory, facts)
         self._decide(memory, desired, facts, stale)
@@ -87,11 +89,12 @@ class BranchPlanner(Planner):
 
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
-        forces = memory.known.forces, main.observed.forces
-        if desired is self._compiled and main.desired is self._mains and forces == self._forces:
+        forces, holds = (memory.known.forces, main.observed.forces), memory.known.holds
+        wishes = (forces, holds)
+        if desired is self._compiled and main.desired is self._mains and wishes == (self._forces, self._holds):
             return set()
-        self._compiled, self._mains, self._forces = desired, main.desired, forces
-        found = ownership.own(desired, main.desired, *forces)
+        self._compiled, self._mains, self._forces, self._holds = desired, main.desired, forces, holds
+        found = ownership.own(desired, main.desired, *forces, held=holds)
         before, self.own = self.own, found
         self._left_over = (self._left_over | before) - found
         self._fetch(tx, memory, found - before)
@@ -122,8 +125,8 @@ class BranchPlanner(Planner):
         return ownership.decided(desired, wanted)
 
 
-def _over(own: Fetched, main: Fetched) -> Fetched:
-    """What is known of a branch's own datasets, and of main's where there is none."""
+def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
+    """What is known of a branch's own datasets (`names`), and of main's where there is none."""
     return Fetched(
         states=ChainMap(own.states, main.states),
         listings=ChainMap(own.listings, main.listings),
@@ -133,6 +136,7 @@ def _over(own: Fetched, main: Fetched) -> Fetched:
         pins=ChainMap(own.pins, main.pins),
         paused=own.paused,
         forces=own.forces,
+        holds=holding(names, own.holds, main.holds),
     )
 
 

@@ -160,6 +160,7 @@ class Planner:
         memory = Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = compile_live(memory.revisions.values(), self._namespace)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
+        memory.known.holds = tx.holds(self._branch)
         memory.branches = tx.branches() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
@@ -186,6 +187,8 @@ class Planner:
             stale |= {d for d in desired.order if paused_by(d) & moved}
         if change_marks.BRANCHES in marked and self.follows_branches:
             memory.branches = tx.branches()
+        if change_marks.HOLDS in marked:
+            memory.known.holds = tx.holds(self._branch)
         if change_marks.FORCED in marked:
             memory.known.forces = tx.forces(self._branch)
         listings = {id for m in marked if (id := change_marks.listing_of(m))}

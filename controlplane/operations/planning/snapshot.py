@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
@@ -182,6 +183,7 @@ class Fetched:
     pins: MutableMapping[str, Pin] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
 
     def fetch(self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False) -> None:
         """What the store says of these nodes now. `everything`: they are all that there is in the branch."""
@@ -284,6 +286,9 @@ class StoreSnapshot:
     def is_paused(self, dataset: str) -> bool:
         return is_paused(self.desired.nodes[dataset], self._known.paused)
 
+    def holds(self) -> Mapping[str, Hold]:
+        return self._known.holds
+
 
 def plan_now(
     tx: Tx,
@@ -301,15 +306,22 @@ def plan_now(
     beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed."""
     nodes = proposed or desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
-    known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch))
+    known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
     if branch != MAIN:
         main = desired(tx, MAIN, namespace=namespace)
-        facts.own = ownership.decided(nodes, ownership.own(nodes, main, known.forces, tx.forces(MAIN)))
+        own = ownership.own(nodes, main, known.forces, tx.forces(MAIN), known.holds)
+        facts.own = ownership.decided(nodes, own)
+        known.holds = holding(own, known.holds, tx.holds(MAIN))
     now = tx.now()
     found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     return facts.owned(found), facts
+
+
+def holding(own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]) -> dict[str, Hold]:
+    """Those that hold in a branch with these datasets of its own: its own ones, and main's of what it shares."""
+    return {**{dataset: hold for dataset, hold in of_main.items() if dataset not in own}, **holds}
 
 
 def targeted(nodes: Desired, target: str | None) -> list[str]:

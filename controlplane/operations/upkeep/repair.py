@@ -123,7 +123,9 @@ def _holders(tx: Tx) -> _Holders | None:
     states: list[State] = []
     partial: list[PartialState] = []
     for branch in sorted(branches(tx)):
-        states += [state for state in tx.states(branch).values() if _is_to_mark(state, branch)]
+        held = tx.holds(branch)  # nothing is made again of what nobody plans
+        newest = [state for name, state in tx.states(branch).items() if name not in held]
+        states += [state for state in newest if _is_to_mark(state, branch)]
         partial += tx.unfinished(branch)[0].values()
     builds = list(tx.builds(math.inf))
     of_states = chain.from_iterable(map(_roots, states))

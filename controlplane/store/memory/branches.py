@@ -12,11 +12,12 @@ from typing import Any
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
+from controlplane.store.memory.holds import MemoryHolds
 from controlplane.store.memory.queue import MemoryQueue
 from controlplane.store.memory.tables import CowDict, Named
 
 
-class MemoryBranches(MemoryQueue):
+class MemoryBranches(MemoryQueue, MemoryHolds):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
@@ -35,7 +36,7 @@ class MemoryBranches(MemoryQueue):
     def _is_known(self, name: str) -> bool:
         """Something is left of a branch of that name."""
         of = self._space
-        shelves: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.states, of.pins, of.forces, of.pauses]
+        shelves: list[CowDict[Named, Any]] = [of.dataflows, of.uids, of.states, of.pins, of.forces, of.pauses, of.holds]
         return name in of.branches or any(branch == name for shelf in shelves for branch, _ in shelf)
 
     def _copy(self, source: str, target: str) -> None:
@@ -52,6 +53,9 @@ class MemoryBranches(MemoryQueue):
         for (branch, name, number), revision in list(of.texts.items()):
             if branch == source:
                 of.texts[target, name, number] = replace(revision, branch=target)
+        for (branch, name), hold in list(of.holds.items()):
+            if branch == source:
+                of.holds[target, name] = replace(hold, branch=target)
         for (branch, name), states in list(of.states.items()):
             if branch == source:
                 of.states[target, name] = tuple(replace(state, branch=target) for state in states)
@@ -113,7 +117,7 @@ class MemoryBranches(MemoryQueue):
 
     def _by_dataset(self) -> list[CowDict[Named, Any]]:
         of = self._space
-        return [of.states, of.forks, of.buildings, of.begun, of.pins, of.problems, of.publications, of.forces]
+        return [of.states, of.forks, of.buildings, of.begun, of.pins, of.problems, of.publications, of.forces, of.holds]
 
     def _others(self) -> list[CowDict[Named, Any]]:
         of = self._space

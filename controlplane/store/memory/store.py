@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
@@ -100,7 +101,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         last, live = self._dataflow(branch, dataflow)
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
-        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
+        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
         if (branch, dataflow) not in self._space.dataflows:
             self._space.flow_forks[branch, dataflow] = last
         self._space.dataflows[branch, dataflow] = (last, False)
@@ -110,9 +111,11 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             if b == branch and (name == dataflow or name.startswith(prefix)):
                 self._space.problems.pop((b, name), None)
                 self._space.pauses.pop((b, name), None)
-        for b, name in list(self._space.begun):
-            if b == branch and name.startswith(prefix):
-                del self._space.begun[b, name]
+        shelves: tuple[CowDict[Named, Any], ...] = (self._space.begun, self._space.holds)
+        for shelf in shelves:
+            for b, name in list(shelf):
+                if b == branch and name.startswith(prefix):
+                    del shelf[b, name]
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
         main = self._space.uids.get((MAIN, dataflow), {})

@@ -15,6 +15,7 @@ from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
 from controlplane.core.model.memos import Memo
@@ -96,6 +97,7 @@ class NamespaceTables:
     begun: CowDict[Named, UnfinishedRun] = field(default_factory=CowDict)
     marks: CowDict[Named, int] = field(default_factory=CowDict)
     pins: CowDict[Named, Pin] = field(default_factory=CowDict)
+    holds: CowDict[Named, Hold] = field(default_factory=CowDict)
     problems: CowDict[Named, TaskError] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)

@@ -84,10 +84,12 @@ class SqlBlueprints(SqlQueue):
             self._insert(
                 db.dataflows, [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}]
             )
-        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES)
+        self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
-        named = ((db.problems, db.problems.c.dataset), (db.pauses, db.pauses.c.target), (db.begun, db.begun.c.dataset))
+        named = [(table, table.c.dataset) for table in (db.problems, db.begun, db.holds)] + [
+            (db.pauses, db.pauses.c.target)
+        ]
         for table, column in named:
             of_it = (func.substr(column, 1, len(prefix)) == prefix) | (column == dataflow)
             self._change(delete(table).where(self._mine(table, branch=branch) & of_it))

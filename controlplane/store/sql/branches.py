@@ -17,9 +17,9 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.queue import SqlQueue
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
-BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces)
+BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces, db.holds)
 OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages)
-COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.pauses)  # to a branch of a branch
+COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
 
 
 class SqlBranches(SqlQueue):

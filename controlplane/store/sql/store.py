@@ -17,6 +17,7 @@ from controlplane.store.sql.blueprints import SqlBlueprints
 from controlplane.store.sql.branches import SqlBranches
 from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, postgres_engines, sqlite_engines
 from controlplane.store.sql.events import SqlEvents
+from controlplane.store.sql.holds import SqlHolds
 from controlplane.store.sql.leases import SqlLeases
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
@@ -32,6 +33,7 @@ class SqlTx(
     SqlBranches,
     SqlListings,
     SqlPastStates,
+    SqlHolds,
     SqlTraces,
     SqlPastAttempts,
     SqlEvents,

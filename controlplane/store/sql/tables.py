@@ -180,6 +180,17 @@ Index("marks_at", marks.c.namespace, marks.c.at)
 pins = _table(
     "pins", _key("branch"), _key("dataset"), _digest("settings"), _text("schema"), _text("widened", nullable=True)
 )
+holds = _table(
+    "holds",
+    _key("branch"),
+    _key("dataset"),
+    _count("seq"),
+    _count("generation"),
+    _text("actor"),
+    _time("at"),
+    _text("reason"),
+    clustered=True,
+)
 problems = _table("problems", _key("branch"), _key("dataset"), _text("error"))
 
 # --- memory ---------------------------------------------------------------------------------------

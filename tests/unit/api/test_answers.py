@@ -179,6 +179,13 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", BRANCH + "/pause")["targets"]
     assert called("POST", BRANCH + "/resume", {"target": "shop.off"})["by"]
     assert called("POST", BRANCH + "/resume")["still_paused"]
+    rolled = called("POST", BRANCH + "/rollback", {"target": "shop.orders", "generation": 1, "reason": "bad"})
+    assert rolled["held"]
+    assert called("GET", BRANCH + "/plan")["held"][0]["reason"] == "bad"
+    assert called("GET", DATASET)["hold"]["generation"] == 1
+    assert called("POST", BRANCH + "/resume")["released"] == ["shop.orders"]
+    reverting = BRANCH + "/dataflows/{dataflow}/revert"
+    assert called("POST", reverting, {"to": 1, "dry_run": True})["revisions"] == {"shop": 1}
 
     assert called("POST", "/v1/branches", {"name": "dev"})["expires_at"]
     assert called("GET", "/v1/branches")["items"]

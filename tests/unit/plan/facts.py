@@ -11,6 +11,7 @@ from dataclasses import replace
 from controlplane.core import tree
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import NOTHING, Desired, Source, is_paused
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
@@ -216,6 +217,9 @@ class Facts:
 
     def is_paused(self, dataset: str) -> bool:
         return is_paused(self.desired.nodes[dataset], self.operator_pauses)
+
+    def holds(self) -> Mapping[str, Hold]:
+        return {}
 
     def forced(self, dataset: str) -> int:
         return self.forces.get(dataset, 0)

@@ -13,6 +13,7 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import FragmentsSpec
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import Consumed, PartialState, State
@@ -86,6 +87,9 @@ class Observed:
     def remembered(self, builds: Sequence[bytes], memos: Sequence[bytes]) -> Any:
         self.asked.append("remembered")
         return {}, {key: self.memos[key] for key in memos if key in self.memos}
+
+    def holds(self) -> Mapping[str, Hold]:
+        return {}
 
     def forced(self, dataset: str) -> int:
         return 0

@@ -49,6 +49,7 @@ from controlplane.core.model.answers.datasets import (
     TaskEntry,
     TasksAnswer,
 )
+from controlplane.core.model.answers.holds import DatasetHold, HeldDataset, RollbackAnswer, RollbackEntry
 from controlplane.core.model.answers.plans import (
     ColumnsChange,
     ComponentChange,
@@ -141,6 +142,7 @@ __all__ = [
     "DatasetError",
     "DatasetFreshness",
     "DatasetGeneration",
+    "DatasetHold",
     "DatasetStatus",
     "DatasetTimes",
     "DeleteAnswer",
@@ -153,6 +155,7 @@ __all__ = [
     "GenerationEntry",
     "GenerationsAnswer",
     "HealthAnswer",
+    "HeldDataset",
     "HistoryAnswer",
     "InputMode",
     "LeaderStatus",
@@ -181,6 +184,8 @@ __all__ = [
     "Repairs",
     "RetryAnswer",
     "RetypedColumn",
+    "RollbackAnswer",
+    "RollbackEntry",
     "RootChange",
     "RunAnswer",
     "RunBegun",

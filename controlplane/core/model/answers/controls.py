@@ -31,21 +31,26 @@ class RetryAnswer(TypedDict):
 
 
 class PauseAnswer(TypedDict):
-    """Whether the target is paused now. After a resume: what still is, and by what."""
+    """Whether the target is paused now. After a resume: what still is, and by what; the datasets whose hold ended
+    (`released`), and those that are held in main, which the branch shares (`still_held`)."""
 
     target: str
     paused: bool
     still_paused: NotRequired[list[str]]
     by: NotRequired[list[str]]
+    released: NotRequired[list[str]]
+    still_held: NotRequired[list[str]]
 
 
 class PauseAllAnswer(TypedDict):
-    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what."""
+    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what; holds as above."""
 
     target: None
     targets: list[str]
     still_paused: NotRequired[list[str]]
     by: NotRequired[list[str]]
+    released: NotRequired[list[str]]
+    still_held: NotRequired[list[str]]
 
 
 class AuditEntry(TypedDict):

@@ -6,6 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
+from controlplane.core.model.answers.holds import HeldDataset
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.states import Cause
 
@@ -163,7 +164,7 @@ class PlanBasis(TypedDict):
 
 class PlanAnswer(TypedDict):
     """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the first page; answers
-    to what was applied have no basis.
+    to what was applied have no basis. `held`: datasets for which nothing is planned, since they were rolled back.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are all of theirs.
     """
@@ -179,6 +180,7 @@ class PlanAnswer(TypedDict):
     changes: list[ComponentChange]
     breaks: list[PlanBreak]
     notices: list[ProblemDetail]
+    held: NotRequired[list[HeldDataset]]
     basis: NotRequired[PlanBasis]
     next: str | None
 

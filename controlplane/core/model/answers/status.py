@@ -6,6 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
+from controlplane.core.model.answers.holds import DatasetHold
 from controlplane.core.model.answers.plans import InputMode, PlanItem, SourceOrigin, VolatileConstruct
 from controlplane.core.model.answers.problems import ErrorReport
 from controlplane.core.model.answers.states import Level, State
@@ -56,7 +57,7 @@ class DatasetFreshness(TypedDict):
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last looked at) and
     `listing` are there for sources, `times` where it was asked for, `freshness` where it is expected. `wider`: where an
-    inferred schema is wider than the source objects, in sentences."""
+    inferred schema is wider than the source objects, in sentences. `hold`: where it was rolled back."""
 
     name: str
     state: State
@@ -72,6 +73,7 @@ class DatasetStatus(TypedDict):
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
     wider: NotRequired[list[str]]
+    hold: NotRequired[DatasetHold]
     freshness: NotRequired[DatasetFreshness]
     times: NotRequired[DatasetTimes]
 

@@ -434,6 +434,8 @@ def _cause(case: ReadCase) -> Cause:
         return "missing"
     if case.is_taken_back:
         return "schema"
+    if case.state.cause == "rollback":
+        return "resume"
     if case.state.logic != case.node.logic:
         return "lost" if case.state.logic == LOST else "logic"
     return salts.cause(case.planning, case.node, case.state) or "input"

@@ -100,6 +100,8 @@ def cause_of(case: Case) -> Cause:
         return "missing"
     if state.logic == LOST:
         return "lost"
+    if state.cause == "rollback":
+        return "resume"
     if state.logic != case.node.logic:
         return "logic"
     salted = salts.cause(case.planning, case.node, state)

@@ -132,6 +132,8 @@ def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
     if isinstance(desired, Sink):
         return None
     state = planning.state(slot.dataset)
+    if state is not None and slot.dataset in planning.holds:
+        return state  # whatever code it is of: somebody wants just these rows to be read
     if state is not None and state.lineage == desired.lineage:
         return state
     # Only partition by partition can something be made of a part of the input.
@@ -268,11 +270,7 @@ def _newest_agreeing(
     planning: Planning, node: Transform, newest: tuple[State | PartialState, ...], limit: int
 ) -> tuple[State, ...] | None:
     """Among so many states of each input."""
-    candidates: list[list[State]] = []
-    for slot, of in zip(node.slots, newest, strict=True):
-        states = [state for state in planning.history(slot.dataset, limit) if state.lineage == of.lineage]
-        used = _used_last(planning.state(node.dataset), slot, states)
-        candidates.append([state for state in states if state.seq >= used])
+    candidates = [_candidates(planning, node, slot, of, limit) for slot, of in zip(node.slots, newest, strict=True)]
     best: tuple[State, ...] | None = None
     for combination in itertools.islice(_joined(candidates), BATCH_SEARCH):
         if not _agree(planning, node, combination):
@@ -280,6 +278,18 @@ def _newest_agreeing(
         if best is None or _age(combination) > _age(best):
             best = combination
     return best
+
+
+def _candidates(planning: Planning, node: Transform, slot: Slot, of: State | PartialState, limit: int) -> list[State]:
+    """States of an input that may be read. Behind a hold only the newest one: others are what was rolled back. What is
+    read together with it may have to go back as far as it did."""
+    if slot.dataset in planning.behind_holds:
+        return [of] if isinstance(of, State) else []
+    states = [state for state in planning.history(slot.dataset, limit) if state.lineage == of.lineage]
+    if node.dataset in planning.behind_holds:
+        return states
+    used = _used_last(planning.state(node.dataset), slot, states)
+    return [state for state in states if state.seq >= used]
 
 
 def _age(states: Sequence[State]) -> int:

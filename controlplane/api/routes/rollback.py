@@ -1,0 +1,68 @@
+"""Going back: of datasets to an earlier generation, of dataflows to an earlier revision."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Called, Dataflow, Expected, answer, etag, target_of
+from controlplane.api.problems import RequestRefused
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
+from controlplane.operations.desired import earlier, revert, rollback
+from controlplane.operations.desired.earlier import Moment
+
+router = auth.router()
+
+
+class Rollback(BaseModel):
+    """Either the `generation` of a dataset, or `at`: a time in ISO 8601, for a dataset or all of a dataflow. `force`:
+    also where datasets would reflect different states of one source."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    target: str = Field(max_length=1000)
+    generation: int | None = Field(default=None, ge=1, le=10**15)
+    at: str | None = Field(default=None, max_length=100)
+    reason: str = Field(default="", max_length=1000)
+    force: bool = False
+
+
+class Revert(BaseModel):
+    """`to`: the revision whose text is stored again."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    to: int = Field(ge=1, le=10**9)
+    dry_run: bool = False
+
+
+@router.post("/v1/branches/{branch}/rollback")
+def roll_back(call: Called, branch: Branch, wish: Rollback) -> Answer[RollbackAnswer]:
+    """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
+    nothing."""
+    target, to = target_of(wish.target), _to(wish)
+    if target is None:
+        raise NotFound("there is no dataflow or dataset of this name")
+    return call.once(
+        lambda: answer(rollback.rollback(call.context, branch, target, to, reason=wish.reason, force=wish.force))
+    )
+
+
+def _to(wish: Rollback) -> int | Moment:
+    if wish.generation is not None and wish.at is None:
+        return wish.generation
+    if wish.at is not None and wish.generation is None:
+        return earlier.moment(wish.at)
+    raise RequestRefused("invalid-request", "say one of generation and at")
+
+
+@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert")
+def revert_dataflow(
+    call: Called, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
+) -> Answer[ApplyAnswer]:
+    """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
+
+    def work() -> Answer[ApplyAnswer]:
+        found = revert.revert(call.context, branch, dataflow, wish.to, dry_run=wish.dry_run, expected=expected)
+        return answer(found, headers=etag(*found["revisions"].values()))
+
+    return call.once(work)

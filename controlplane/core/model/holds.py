@@ -1,0 +1,30 @@
+"""Holds: datasets that an operator rolled back, and that stay as they were then until somebody lets them go on.
+
+Does not belong here: how an earlier generation is found, and what ends a hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """`seq`: the state that the rollback wrote. `generation`: the earlier one whose rows that state has. `at`: seconds
+    since 1970."""
+
+    branch: str
+    dataset: str
+    seq: int
+    generation: int
+    actor: str
+    at: float
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What is held, by whom, since when and why."""
+        since = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        told = f"held at generation {self.generation} by {self.actor} since {since}"
+        return f"{told}: {self.reason}" if self.reason else told

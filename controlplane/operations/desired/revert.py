@@ -1,0 +1,40 @@
+"""Undoing edits: the text of an earlier revision of a dataflow becomes its newest revision.
+
+Data follows by the ordinary plan, which takes what was computed before. Does not belong here: data that is rolled back
+while the text stays (`rollback`).
+"""
+
+from __future__ import annotations
+
+from controlplane.core.errors import NotFound
+from controlplane.core.model.answers import ApplyAnswer
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.revisions import Revision
+from controlplane.operations.context import Context
+from controlplane.operations.desired import blueprints
+from controlplane.operations.desired.drafts import Source
+from controlplane.ports.store import Tx
+
+
+def revert(
+    ctx: Context, branch: str, dataflow: str, to: int, *, dry_run: bool = False, expected: int | None = None
+) -> ApplyAnswer:
+    """Store the text of revision `to` again, as a new revision; also of a dataflow that was deleted. Components that
+    come back have the identities that they had. Raises NotFound, and as `blueprints.apply`."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = _revision(tx, branch, dataflow, to)
+    source = Source(found.file, found.text, found.files)
+    return blueprints.apply(ctx, branch, [source], dry_run=dry_run, expected=expected, action="revert")
+
+
+def _revision(tx: Tx, branch: str, dataflow: str, number: int) -> Revision:
+    """Up to its fork, the revisions of a branch are those of main."""
+    found = tx.revision(branch, dataflow, number)
+    last = tx.last_number(branch, dataflow)
+    if found is None and branch != MAIN and number <= tx.own_dataflows(branch).get(dataflow, last):
+        found = tx.revision(MAIN, dataflow, number)
+    if found is not None:
+        return found
+    if not last:
+        raise NotFound(f"there is no dataflow {dataflow} in branch {branch}")
+    raise NotFound(f"dataflow {dataflow} has no revision {number} in branch {branch}: its last one is {last}")

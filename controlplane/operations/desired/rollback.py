@@ -1,0 +1,194 @@
+"""Rolling datasets back: the rows of an earlier generation become the newest state, and are held there.
+
+Of each dataset a state is written with the old root and schema, and a hold beside it, all in one transaction. Numbers
+go on, so tables and copies follow by the ordinary difference. The state remembers nothing of inputs: trees of what the
+old one was made of may be gone by now. So the next plan after the hold looks at all of it, and takes what memory knows.
+Does not belong here: which earlier state it is (`earlier`), and what ends a hold (`holds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from controlplane.core import tree
+from controlplane.core.compile.checks import record_key
+from controlplane.core.compile.nodes import Desired
+from controlplane.core.errors import CorruptNode, CutsDisagree, NotReadable, StaleState
+from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
+from controlplane.core.model.events import Event
+from controlplane.core.model.holds import Hold
+from controlplane.core.model.revisions import Change
+from controlplane.core.model.states import State
+from controlplane.operations.context import Context
+from controlplane.operations.desired import branches, earlier
+from controlplane.operations.desired.earlier import Chosen, Moment
+from controlplane.operations.inspect.views import instant
+from controlplane.operations.planning.snapshot import desired
+from controlplane.ports.store import Tx
+
+TRIES = 5  # in which somebody else may commit a state between reading it and rolling it back
+FRAGMENTS_A_TIME = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is rolled back, and to where: to a generation, or to what there was at a time."""
+
+    branch: str
+    target: str
+    to: int | Moment
+    reason: str
+
+
+def rollback(
+    ctx: Context, branch: str, target: str, to: int | Moment, *, reason: str = "", force: bool = False
+) -> RollbackAnswer:
+    """Go back to an earlier generation of a dataset, or to what a dataset or a dataflow had at a time, and stay there.
+    `force`: also where datasets would reflect different states of one source.
+
+    Raises GenerationGone for what is not kept any more, NotReadable where files of it are lost, CutsDisagree, NotFound
+    and BranchProtected. All of it happens, or nothing.
+    """
+    wish = _Wish(branch, target, to, reason)
+    for _ in range(TRIES - 1):
+        try:
+            return _rolled_back(ctx, wish, force=force)
+        except StaleState:
+            continue  # a commit came between
+    return _rolled_back(ctx, wish, force=force)
+
+
+def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
+    with ctx.store.begin(ctx.namespace) as tx:
+        tx.collections()  # first: no collection begins before the old roots have a new state
+        branches.require_editable(tx, wish.branch)
+        nodes = desired(tx, wish.branch, namespace=ctx.namespace)
+        found = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
+        if not force:
+            _require_agreeing(wish.target, found)
+        for state in found.states.values():
+            _require_stored(tx, state)
+        entries = _write(ctx, tx, wish, found.states)
+        _stop(tx, wish.branch, nodes, found.states)
+        _note(ctx, tx, wish, entries, force=force)
+    ctx.wake()
+    return {"branch": wish.branch, "target": wish.target, "held": entries, "left_out": found.left_out}
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def _require_agreeing(target: str, found: Chosen) -> None:
+    """Raises CutsDisagree, with the last time before at which there is no such difference."""
+    differing = earlier.disagreement(found.states.values())
+    if differing is None:
+        return
+    one, other, source = differing
+    agreed = earlier.last_agreeing(found)
+    raise CutsDisagree(target, one, other, source=source, agreed=None if agreed is None else earlier.exact(agreed))
+
+
+def _require_stored(tx: Tx, state: State) -> None:
+    """Raises NotReadable."""
+    lacking = 0
+    try:
+        fragments = (entry.fragment for entry in tree.scan(tx, state.root))
+        while some := list(islice(fragments, FRAGMENTS_A_TIME)):
+            stored = tx.stored(some)
+            lacking += sum(id not in stored or stored[id].status != "stored" for id in some)
+    except CorruptNode as e:
+        raise NotReadable(state.dataset, state.generation, str(e)) from e
+    if lacking:
+        raise NotReadable(state.dataset, state.generation, f"the files of {lacking} of its partitions are lost")
+
+
+# --- what is written ------------------------------------------------------------------------------
+
+
+def _write(ctx: Context, tx: Tx, wish: _Wish, states: Mapping[str, State]) -> list[RollbackEntry]:
+    """A state and a hold of each. Raises StaleState."""
+    newest = tx.states(wish.branch, states)
+    return [_write_one(ctx, tx, wish, newest[name], old) for name, old in states.items()]
+
+
+def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> RollbackEntry:
+    is_same = (newest.root, newest.schema) == (old.root, old.schema)
+    state = replace(
+        old,
+        branch=wish.branch,
+        seq=newest.seq + 1,
+        generation=newest.generation + (not is_same),
+        inputs={},
+        cause="rollback",
+        at=tx.now(),
+    )
+    tx.commit_state(state, newest.seq)
+    hold = Hold(
+        branch=wish.branch,
+        dataset=old.dataset,
+        seq=state.seq,
+        generation=_original(tx, wish.branch, old),
+        actor=ctx.actor,
+        at=state.at,
+        reason=wish.reason,
+    )
+    tx.put_hold(hold)
+    _keep_checks(tx, old, state)
+    body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
+    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body, branch=wish.branch)])
+    return {
+        "dataset": state.dataset,
+        "generation": state.generation,
+        "before": newest.generation,
+        "back_to": hold.generation,
+        "at": instant(old.at),
+        "rows": state.rows,
+    }
+
+
+def _original(tx: Tx, branch: str, old: State) -> int:
+    """Of a state that a rollback wrote, the generation that it went back to, as far as that is known."""
+    hold = tx.holds(branch).get(old.dataset)
+    return hold.generation if hold is not None and hold.seq == old.seq else old.generation
+
+
+def _keep_checks(tx: Tx, old: State, state: State) -> None:
+    """What was found in the rows is found in them still."""
+    before = record_key(old.branch, old.dataset, old.generation)
+    found = tx.memos([before])
+    if before in found:
+        tx.put_memo(record_key(state.branch, state.dataset, state.generation), found[before])
+
+
+def _stop(tx: Tx, branch: str, nodes: Desired, datasets: Iterable[str]) -> None:
+    """Nothing of them is wanted any more, and what was begun on their rows downstream is not finished."""
+    names = list(datasets)
+    for name in names:
+        tx.drop_demands(branch, name)
+        tx.drop_building(branch, name)
+    tx.drop_begun(branch, [*names, *nodes.graph.downstream(names)])
+
+
+def _note(ctx: Context, tx: Tx, wish: _Wish, entries: Sequence[RollbackEntry], *, force: bool) -> None:
+    before = {entry["dataset"]: entry["before"] for entry in entries}
+    after = {
+        "generations": {entry["dataset"]: entry["generation"] for entry in entries},
+        "back_to": {entry["dataset"]: entry["back_to"] for entry in entries},
+        "reason": wish.reason,
+        "force": force,
+    }
+    tx.put_change(
+        Change(
+            ctx.actor,
+            ctx.request_id,
+            "rollback",
+            target=wish.target,
+            before=before,
+            after=after,
+            at=tx.now(),
+            branch=wish.branch,
+        )
+    )
+    tx.put_events([Event("operator.rollback", wish.target, 1, {"actor": ctx.actor}, branch=wish.branch)])
