@@ -5,7 +5,7 @@ Does not belong here: what sqlglot says, query by query (tests/unit/sql/test_sql
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from controlplane.core import sql
 from dataplane.contract.lineage import ColumnLineage, InputField
 from dataplane.contract.results import SchemaAnswer
+from dataplane.fragments.inputs import empty
 from dataplane.spark.plan_lineage import column_lineage
 from tests.spark.conftest import Lake, done, query, schema_of
 from tests.unit.sql.piecewise import small_tables
@@ -36,8 +37,8 @@ def transform(part, other):
 
 
 @pytest.fixture
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    yield spark.newSession()
+def session(spark: SparkSession) -> SparkSession:
+    return spark.newSession()
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def inputs(session: SparkSession) -> Mapping[str, DataFrame]:
     found: dict[str, DataFrame] = {}
     for name, columns in TYPES.items():
         ddl = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        found[name] = session.createDataFrame([], StructType.fromDDL(ddl))
+        found[name] = empty(session, schema_of(session, ddl))
         found[name].createTempView(name)
     return found
 
@@ -69,7 +70,8 @@ def test_spark_and_sqlglot_agree(session: SparkSession, inputs: Mapping[str, Dat
             continue
         by_spark = column_lineage(rows, {name.lower(): inputs[name.lower()] for name in names})
         by_sqlglot = parsed.lineage({name: TYPES[name.lower()] for name in names}, rows.columns)
-        assert by_spark is not None and by_sqlglot is not None, text
+        assert by_spark is not None, text
+        assert by_sqlglot is not None, text
         assert list(by_spark["fields"]) == list(by_sqlglot["fields"]), text
         is_cast = "UNION" in text.upper()
         for name, of in by_spark["fields"].items():
