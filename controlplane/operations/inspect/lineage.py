@@ -7,7 +7,7 @@ found (`core.lineage`), why something was computed (`causes`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -32,18 +32,20 @@ from controlplane.core.model.answers.lineage import (
     Provenance,
 )
 from controlplane.core.model.states import State
+from controlplane.core.tree import NodeCache
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.datasets import kept_states, one_of, state_of
+from controlplane.operations.inspect.datasets import kept_states, state_of
 from controlplane.operations.planning.review import StoredFacts
-from controlplane.operations.planning.snapshot import StoreSnapshot, compile_live
+from controlplane.operations.planning.snapshot import CACHE_BYTES, compile_live, desired
 from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Tx
 from dataplane.contract.results import MANIFEST
 
 SHOWN_LINKS: Final = 1_000
 SHOWN_KEYS: Final = 100
-MOST_COMPONENTS: Final = 5_000  # that read a dataset, directly or not
+MOST_COMPONENTS: Final = 2_000  # that read a dataset, directly or not
 SEARCHED_STATES: Final = 200  # of an input, for the one that had a root
 SEARCHED_PARTITIONS: Final = 100_000  # of a listing, for an object
 _PAGE: Final = 500
@@ -65,29 +67,38 @@ class Asked:
 
 def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = None) -> LineageAnswer:
     """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
-    with ctx.looking(branch) as (plan, facts):
-        one_of(plan, branch, asked.dataset)
-        return _Telling(ctx, facts, branch, asked, lake).answer()
+    with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
+        present = desired(tx, branch, namespace=ctx.namespace)
+        if asked.dataset not in present.nodes:
+            raise NotFound(f"there is no dataset {asked.dataset} in branch {branch}")
+        nodes = NodeCache(CACHE_BYTES).over(tx)
+        return _Telling(ctx.namespace, tx, branch, asked, present, nodes, lake).answer()
 
 
 @dataclass(slots=True)
 class _Telling:
-    ctx: Context
-    facts: StoreSnapshot
+    namespace: str
+    tx: Tx
     branch: str
     asked: Asked
+    present: Desired
+    nodes: tree.NodeStore
     lake: ObjectStore | None
 
     def answer(self) -> LineageAnswer:
         asked, notes = self.asked, list[str]()
         state = self._state()
-        desired = self._desired(state, notes)
-        lineages = Lineages(desired, self._known(desired))
-        readers = self._readers(desired, notes)
+        code = self._code(state, notes)
+        readers = self._readers(code, notes)
+        known = self._known(code, [asked.dataset, *readers])
+        lineages = Lineages(code, known)
         lineages.prepare([asked.dataset, *readers])
         chosen = self._columns(lineages)
         found = self._links(lineages, chosen, readers)
-        parts = list(self._parts(desired, state, notes))
+        parts = list(self._parts(code, known, state, notes))
+        left = max(len(found.datasets), len(parts)) - asked.limit
+        if left > 0:
+            notes.append(f"{left} more components are on the way")
         return {
             "dataset": asked.dataset,
             "partition": asked.partition,
@@ -98,8 +109,8 @@ class _Telling:
             "links": [_link(one) for one in found.links],
             "more": found.more,
             "partitions": [self._shown(one) for one in parts[: asked.limit]],
-            "objects": list(self._objects(desired, parts)) if asked.direction == "upstream" else [],
-            "facet": facet(lineages.of(asked.dataset), f"headgate://{self.ctx.namespace}/{self.branch}"),
+            "objects": list(self._objects(code, parts)) if asked.direction == "upstream" else [],
+            "facet": facet(lineages.of(asked.dataset), f"headgate://{self.namespace}/{self.branch}"),
             "notes": notes,
         }
 
@@ -109,22 +120,22 @@ class _Telling:
         """None where nothing was committed, or for a write component."""
         asked = self.asked
         if asked.generation is not None:
-            return state_of(self.facts.tx, self.branch, asked.dataset, asked.generation)
-        state = self.facts.state(asked.dataset)
+            return state_of(self.tx, self.branch, asked.dataset, asked.generation)
+        state = self.tx.states(self.branch, [asked.dataset]).get(asked.dataset)
         if state is None and asked.partition is not None:
             raise NotFound(f"dataset {asked.dataset} has no committed data yet")
         return state
 
-    def _desired(self, state: State | None, notes: list[str]) -> Desired:
+    def _code(self, state: State | None, notes: list[str]) -> Desired:
         """Present code; with the dataflow as it was where the generation is of other code."""
-        present = self.facts.desired
+        present = self.present
         node = present.nodes[self.asked.dataset]
         if state is None or self.asked.generation is None or isinstance(node, Sink) or state.logic == node.logic:
             return present
         flow = self.asked.dataset.partition(".")[0]
-        tx = self.facts.tx
+        tx = self.tx
         then = tx.revision(state.branch, flow, state.revision)
-        earlier = compile_live({**tx.revisions(self.branch), flow: then}.values(), self.ctx.namespace) if then else None
+        earlier = compile_live({**tx.revisions(self.branch), flow: then}.values(), self.namespace) if then else None
         if earlier is None or self.asked.dataset not in earlier.nodes:
             notes.append(
                 f"the code of revision {state.revision} is not known any more: columns are told by present code"
@@ -133,20 +144,26 @@ class _Telling:
         notes.append(f"columns are told by revision {state.revision} of {flow}, over other dataflows as they are now")
         return earlier
 
-    def _readers(self, desired: Desired, notes: list[str]) -> list[str]:
+    def _readers(self, code: Desired, notes: list[str]) -> list[str]:
         """All that may depend on the dataset, in order: the first, where there are very many."""
         if self.asked.direction == "upstream":
             return []
-        below = desired.graph.downstream({self.asked.dataset})
+        below = code.graph.downstream({self.asked.dataset})
         if len(below) > MOST_COMPONENTS:
             notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
-        return list(islice((name for name in desired.order if name in below), MOST_COMPONENTS))
+        return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
 
-    def _known(self, desired: Desired) -> StoredFacts:
-        tx = self.facts.tx
-        sources = [node for node in desired.nodes.values() if isinstance(node, Source)]
-        pins = tx.pinned_schemas(self.branch, [node.dataset for node in sources])
-        return StoredFacts(tx, self.facts.states, pins, tx.listings(node.listing for node in sources))
+    def _known(self, code: Desired, datasets: Iterable[str]) -> StoredFacts:
+        """What is stored of these and of all that they read."""
+        names = set(datasets)
+        names |= code.graph.upstream(names)
+        sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
+        return StoredFacts(
+            self.tx,
+            self.tx.states(self.branch, sorted(names)),
+            self.tx.pinned_schemas(self.branch, [node.dataset for node in sources]),
+            self.tx.listings(node.listing for node in sources),
+        )
 
     def _columns(self, lineages: Lineages) -> list[str]:
         wanted, own = self.asked.column, lineages.of(self.asked.dataset)
@@ -177,35 +194,35 @@ class _Telling:
 
     # --- partitions -------------------------------------------------------------------------------
 
-    def _parts(self, desired: Desired, state: State | None, notes: list[str]) -> Iterator[Parts]:
-        asked, nodes = self.asked, self.facts.nodes
+    def _parts(self, code: Desired, known: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
+        asked, nodes = self.asked, self.nodes
         if state is None:
             return
         if asked.partition is not None and asked.partition not in tree.lookup(nodes, state.root, [asked.partition]):
             raise NotFound(f"dataset {asked.dataset} has no partition {asked.partition!r}")
         if asked.direction == "upstream":
-            yield from parts_of.upstream(desired, nodes, self._kept, state, asked.partition)
+            yield from parts_of.upstream(code, nodes, self._kept, state, asked.partition)
             return
         keys = None if asked.partition is None else frozenset((asked.partition,))
         if asked.object is not None:
-            keys = self._holding(desired, asked.object)
+            keys = self._holding(code, known, asked.object)
             notes.append(f"{asked.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
-        yield from parts_of.downstream(desired, nodes, self.facts.states, asked.dataset, keys)
+        yield from parts_of.downstream(code, nodes, known.states, asked.dataset, keys)
 
     def _kept(self, dataset: str, root: bytes) -> State | None:
-        states = islice(kept_states(self.facts.tx, self.branch, dataset), SEARCHED_STATES)
+        states = islice(kept_states(self.tx, self.branch, dataset), SEARCHED_STATES)
         return next((state for state in states if state.root == root), None)
 
-    def _holding(self, desired: Desired, uri: str) -> frozenset[str]:
+    def _holding(self, code: Desired, known: StoredFacts, uri: str) -> frozenset[str]:
         """The partitions of the read component that an object is in."""
-        node = desired.nodes[self.asked.dataset]
-        listing = self.facts.listing(node.listing) if isinstance(node, Source) else None
+        node = code.nodes[self.asked.dataset]
+        listing = known.listing(node.listing) if isinstance(node, Source) else None
         if not isinstance(node, Source) or listing is None or listing.root is None:
             raise NotFound(f"{self.asked.dataset} is no read component with a listing: only such have source objects")
-        keys = (entry.key for entry in tree.scan(self.facts.nodes, listing.root))
+        keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
         searched = islice(keys, SEARCHED_PARTITIONS)
         while page := list(islice(searched, _PAGE)):
-            there = self.facts.source_partitions({node.listing: page})[node.listing]
+            there = self.tx.partitions_of({node.listing: page})[node.listing]
             found = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
             if found:
                 return frozenset(found)
@@ -214,8 +231,8 @@ class _Telling:
     def _shown(self, parts: Parts) -> LineagePartitions:
         keys, count = sorted(parts.keys or ())[:SHOWN_KEYS], len(parts.keys or ())
         if parts.keys is None:
-            keys = [entry.key for entry in islice(tree.scan(self.facts.nodes, parts.root), SHOWN_KEYS)]
-            count = tree.totals(self.facts.nodes, parts.root).partitions
+            keys = [entry.key for entry in islice(tree.scan(self.nodes, parts.root), SHOWN_KEYS)]
+            count = tree.totals(self.nodes, parts.root).partitions
         return {
             "dataset": parts.dataset,
             "mode": parts.mode,
@@ -226,21 +243,21 @@ class _Telling:
             "whole": parts.is_whole,
         }
 
-    def _objects(self, desired: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
+    def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
         for one in parts:
-            node = desired.nodes.get(one.dataset)
+            node = code.nodes.get(one.dataset)
             if isinstance(node, Source) and one.state is not None and OBJECTS in one.state.inputs:
                 yield self._objects_of(node, one, one.state.inputs[OBJECTS].root)
 
     def _objects_of(self, node: Source, parts: Parts, root: bytes) -> LineageObjects:
-        nodes = self.facts.nodes
+        nodes = self.nodes
         if parts.keys is None:
             then = {entry.key: entry for entry in islice(tree.scan(nodes, root), SHOWN_KEYS)}
             count = tree.totals(nodes, root).partitions
         else:
             then = tree.lookup(nodes, root, sorted(parts.keys)[:SHOWN_KEYS])
             count = len(parts.keys)
-        now = self.facts.source_partitions({node.listing: list(then)})[node.listing]
+        now = self.tx.partitions_of({node.listing: list(then)})[node.listing]
         same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
         objects = [o["uri"] for key in same for o in now[key].objects]
         return {
@@ -255,11 +272,11 @@ class _Telling:
     # --- provenance -------------------------------------------------------------------------------
 
     def _provenance(self, state: State) -> Provenance:
-        tx, flow = self.facts.tx, state.dataset.partition(".")[0]
+        tx, flow = self.tx, state.dataset.partition(".")[0]
         audit = Audit(tx.changes(self.branch, CHANGES_READ), tx.revisions(self.branch))
         attempt, versions = None, None
         if self.asked.partition is not None:
-            entry = tree.lookup(self.facts.nodes, state.root, [self.asked.partition]).get(self.asked.partition)
+            entry = tree.lookup(self.nodes, state.root, [self.asked.partition]).get(self.asked.partition)
             fragment = tx.fragments([entry.fragment]).get(entry.fragment) if entry else None
             if fragment is not None:
                 attempt = fragment.attempt

@@ -61,6 +61,7 @@ def document(text: str = BLUEPRINT) -> dict:
         ("GET", "/v1/branches/main/datasets/a.b", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/why", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/lineage", None, 404, "not-found"),
+        ("GET", "/v1/branches/none/datasets/a.b/lineage", None, 404, "not-found"),
         ("GET", "/v1/branches/main/datasets/a.b/lineage?direction=up", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b/lineage?limit=0", None, 422, "invalid-request"),
         ("GET", "/v1/branches/main/datasets/a.b/partitions", None, 404, "not-found"),

@@ -193,6 +193,8 @@ def test_bounds_and_names_that_there_are_not(world: World) -> None:
     some = ask(world, "grand", limit=1)
     assert len(some["links"]) == 1
     assert some["more"] == len(ask(world, "grand")["links"]) - 1
+    assert [len(some[name]) for name in ("components", "partitions")] == [1, 1]
+    assert some["notes"] == ["3 more components are on the way"]
     with pytest.raises(NotFound, match="no column 'nope'; there is t, n"):
         ask(world, "grand", column="nope")
     with pytest.raises(NotFound, match="no partition 'x'"):
