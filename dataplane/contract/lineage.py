@@ -19,7 +19,7 @@ Origin: TypeAlias = tuple[str, str]  # an input, and a column of it
 DIRECT: Final[tuple[Subtype, ...]] = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")  # the weaker first
 INDIRECT: Final[tuple[Subtype, ...]] = ("CONDITIONAL", "FILTER", "GROUP_BY", "JOIN", "SORT", "WINDOW")
 EVERY: Final = "*"  # in place of a column: all of the input's
-MOST_ORIGINS: Final = 20_000  # of all columns of a result, one by one
+MOST_ORIGINS: Final = 5_000  # of all columns of a result, one by one: plans read the memos that hold them
 
 
 class Transformation(TypedDict):
