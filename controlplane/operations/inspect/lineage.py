@@ -72,7 +72,7 @@ def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = 
         if asked.dataset not in present.nodes:
             raise NotFound(f"there is no dataset {asked.dataset} in branch {branch}")
         nodes = NodeCache(CACHE_BYTES).over(tx)
-        return _Telling(ctx.namespace, tx, branch, asked, present, nodes, lake).answer()
+        return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
 
 
 @dataclass(slots=True)
