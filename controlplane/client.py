@@ -62,6 +62,7 @@ from controlplane.core.model.answers import (
     ValidateAnswer,
     WhyAnswer,
 )
+from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
 
@@ -292,6 +293,23 @@ class Headgate:
         path, query = _at(branch, name, generation, at)
         asked = _given(partition=partition, all="true" if shows_all else None)
         return cast("WhyAnswer", self._get(f"{path}/why", {**query, **asked}))
+
+    def lineage(
+        self,
+        name: str,
+        *,
+        column: str | None = None,
+        partition: str | None = None,
+        generation: int | None = None,
+        direction: Direction = "upstream",
+        object: str | None = None,
+        branch: str = "main",
+        limit: int | None = None,
+    ) -> LineageAnswer:
+        """Where columns and partitions come from; `downstream`, what depends on them. `object`: the partitions that
+        rows of a source object of a read component are in."""
+        where = _given(column=column, partition=partition, generation=generation, object=object, limit=limit)
+        return cast("LineageAnswer", self._get(f"{_dataset(branch, name)}/lineage", {**where, "direction": direction}))
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""

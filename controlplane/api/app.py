@@ -17,6 +17,7 @@ from controlplane.api.routes import (
     branches,
     datasets,
     events,
+    lineage,
     operate,
     past_runs,
     public,
@@ -28,7 +29,21 @@ from controlplane.api.routes import (
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, rollback, runs, tokens, upkeep, events, alerts)
+ROUTERS = (
+    public,
+    blueprints,
+    branches,
+    datasets,
+    past_runs,
+    operate,
+    rollback,
+    runs,
+    tokens,
+    upkeep,
+    events,
+    alerts,
+    lineage,
+)
 
 
 def create_app(services: Services) -> FastAPI:

@@ -18,6 +18,7 @@ from controlplane.cli import (
     embedded,
     examples,
     failures,
+    lineage,
     look,
     operate,
     rollback,
@@ -28,7 +29,19 @@ from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
-GROUPS = (embedded, look, time_travel, activity, examples, operate, rollback, upkeep, branches, alerts)
+GROUPS = (
+    embedded,
+    look,
+    time_travel,
+    lineage,
+    activity,
+    examples,
+    operate,
+    rollback,
+    upkeep,
+    branches,
+    alerts,
+)
 
 
 def _version(asked: bool) -> None:

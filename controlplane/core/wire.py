@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, cast
 
 from dataplane.contract.identity import Content
 from dataplane.contract.kinds import Kind
+from dataplane.contract.lineage import DIRECT, INDIRECT
 from dataplane.contract.listings import SourceObject
 from dataplane.contract.results import (
     ConnectAnswer,
@@ -257,6 +258,8 @@ _TASK: Final = _expected("64 hexadecimal digits", lambda v: isinstance(v, str) a
 _STATE: Final = _expected("done, failed or void", lambda v: v in ("done", "failed", "void"))
 _FAULT: Final = _expected("user or infrastructure", lambda v: v in ("user", "infrastructure"))
 _NAME: Final = _expected("a file's name", lambda v: isinstance(v, str) and bool(_FILE_NAME.fullmatch(v)))
+_DIRECTION: Final = _expected("DIRECT or INDIRECT", lambda v: v in ("DIRECT", "INDIRECT"))
+_SUBTYPE: Final = _expected("a subtype of OpenLineage's", lambda v: v in (*DIRECT, *INDIRECT))
 _DICT: Final = _expected("an object", lambda v: isinstance(v, dict))
 
 
@@ -407,10 +410,20 @@ _LISTING: Final = _record(
     {"partitions": _list(_PARTITION), "file": _NAME, "after": _nullable(_TEXT)},
 )
 
+_STEP: Final = _record({"type": _DIRECTION, "subtype": _SUBTYPE})
+_INPUT_FIELD: Final = _record({"name": _TEXT, "field": _TEXT, "transformations": _list(_STEP)})
+_LINEAGE: Final = _record(
+    {
+        "fields": _mapping(_record({"inputFields": _list(_INPUT_FIELD)})),
+        "dataset": _list(_INPUT_FIELD),
+        "over_reported": _list(_TEXT),
+    }
+)
+
 _RESULTS: Final[Mapping[Kind, Check]] = {
     "list": _LISTING,
     "infer": _record({"schema": schema}),
-    "analyse": _record({"schema": _nullable(schema)}),
+    "analyse": _record({"schema": _nullable(schema)}, {"lineage": _LINEAGE}),
     "index": _record({"keys": _mapping(_CONTENT)}),
     "check": _record({"rows": _COUNT, "failing": _COUNT, "examples": _list(_TEXT)}),
     "write": _nullable(_record(optional={"rows": _COUNT, "bytes": _COUNT})),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.identity import Content
+from dataplane.contract.lineage import ColumnLineage
 from dataplane.contract.listings import ListingResult
 from dataplane.contract.schemas import Schema
 
@@ -53,6 +54,7 @@ class SchemaAnswer(TypedDict):
     """Of infer and analyse; and of a failed parse task, the types that its objects have. None: it cannot be told."""
 
     schema: Schema | None
+    lineage: NotRequired[ColumnLineage]  # of analyse
 
 
 class IndexAnswer(TypedDict):

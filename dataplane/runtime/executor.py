@@ -46,7 +46,7 @@ from dataplane.contract.claims import (
 )
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.jobs import ParseJob
-from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, TaskError, TaskResult
+from dataplane.contract.results import QUARANTINED, CheckAnswer, Output, SchemaAnswer, TaskError, TaskResult
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure, error_of
 from dataplane.fragments.attempt import Attempt, Cancelled, Explain, Failed, task_label
@@ -420,8 +420,8 @@ def _inferred(attempt: Attempt[InferClaim]) -> list[TaskResult]:
     """What files that changed meanwhile gave says nothing about the listed ones, be it a schema or an error."""
     tasks = attempt.claim["tasks"]
     if "connector" in attempt.claim["job"]:
-        return _without_files(attempt, tasks, partial(schema_of, attempt), partial(_explain_reading, attempt))
-    found = _without_files(attempt, tasks, partial(infer, attempt), partial(_explain_reading, attempt))
+        return _without_files(attempt, tasks, _told(partial(schema_of, attempt)), partial(_explain_reading, attempt))
+    found = _without_files(attempt, tasks, _told(partial(infer, attempt)), partial(_explain_reading, attempt))
     return [
         result if are_unchanged(attempt.claim["job"], task["objects"]) else _result(task, VOID)
         for task, result in zip(tasks, found, strict=True)
@@ -437,6 +437,10 @@ def _index_result(task: TaskSpec, outcome: Held | TaskError) -> TaskResult:
     if not isinstance(outcome, Held):
         return _result(task, outcome)
     return {"task": task["task"], "epoch": task["epoch"], "state": "done", "result": outcome.result}
+
+
+def _told(work: Callable[[Task], Schema]) -> Callable[[Task], SchemaAnswer]:
+    return lambda task: {"schema": work(task)}
 
 
 def _analysed(attempt: Attempt[AnalyseClaim]) -> list[TaskResult]:
@@ -459,15 +463,15 @@ def _answered(task: TaskSpec, answer: CheckAnswer | TaskError) -> TaskResult:
 def _without_files(
     attempt: Attempt[DriverClaim],
     tasks: Sequence[Task],
-    work: Callable[[Task], Schema | None],
+    work: Callable[[Task], SchemaAnswer],
     told: Callable[[BaseException], TaskError],
 ) -> list[TaskResult]:
-    """A schema for each task, or the error that it came to."""
+    """An answer for each task, or the error that it came to."""
     results: list[TaskResult] = []
     for task in tasks:
         base = {"task": task["task"], "epoch": task["epoch"]}
         try:
-            found: Mapping[str, object] = {"state": "done", "result": {"schema": work(task)}}
+            found: Mapping[str, object] = {"state": "done", "result": work(task)}
         except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
             attempt.check()
             found = {"state": "failed", "error": e.error if isinstance(e, Failed) else told(e)}

@@ -1,22 +1,23 @@
-"""The `analyse` kind of work: the schema of a transform's result, without data.
+"""The `analyse` kind of work: the schema of a transform's result and what its columns are made of, without data.
 
 Does not belong here: running tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.claims import AnalyseClaim
 from dataplane.contract.jobs import AnalyseJob
-from dataplane.contract.schemas import Schema
+from dataplane.contract.results import SchemaAnswer
 from dataplane.errors import TaskFailure
 from dataplane.fragments.attempt import Attempt, Failed
 from dataplane.fragments.expectations import check_conditions
 from dataplane.fragments.inputs import empty
+from dataplane.spark.plan_lineage import column_lineage
 from dataplane.spark.schemas import schema_of
 from dataplane.spark.session import query_session
 from dataplane.transform.bundle import opened
@@ -26,18 +27,19 @@ from dataplane.transform.result import result_of
 from dataplane.transform.sql import run_query
 
 
-def analyse_sql(attempt: Attempt[AnalyseClaim]) -> Schema:
+def analyse_sql(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
     attempt.enter()
     job = attempt.claim["job"]
     assert job["language"] == "sql"
     session = query_session(attempt.spark, job["spark"])
-    rows = result_of(run_query(job, session, _inputs(session, job)), job)
+    inputs = _inputs(session, job)
+    rows = result_of(run_query(job, session, inputs), job)
     check_conditions(rows, job.get("expect"))
-    return schema_of(rows)
+    return _answer(rows, inputs)
 
 
-def analyse_python(attempt: Attempt[AnalyseClaim]) -> Schema | None:
-    """None where the code looks at data before it has a result: on no data it may come to another one, or to none.
+def analyse_python(attempt: Attempt[AnalyseClaim]) -> SchemaAnswer:
+    """No schema where the code looks at data before it has a result: on no data it may come to another one, or to none.
 
     Raises Failed for what no data would mend.
     """
@@ -49,12 +51,14 @@ def analyse_python(attempt: Attempt[AnalyseClaim]) -> Schema | None:
             with seeing(job.get("requirements") or (), attempt.spark.sparkContext):
                 session = user_session(attempt.spark, job)
                 bundle.load()
-                return _on_no_data(attempt, lambda: call(bundle, job, session, _inputs(session, job)))
+                inputs = _inputs(session, job)
+                rows = _on_no_data(attempt, lambda: call(bundle, job, session, inputs))
+                return {"schema": None} if rows is None else _answer(rows, inputs)
         except BaseException as e:  # `sys.exit` as well
             raise Failed(explain_python(attempt, bundle, e)) from e
 
 
-def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> Schema | None:
+def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFrame]) -> DataFrame | None:
     try:
         rows = transform()
         check_conditions(rows, attempt.claim["job"].get("expect"))
@@ -64,7 +68,12 @@ def _on_no_data(attempt: Attempt[AnalyseClaim], transform: Callable[[], DataFram
         raise
     except BaseException:  # noqa: BLE001  # code that fails without data may work with it; tasks will tell
         return None
-    return None if _ran_jobs(attempt) else schema_of(rows)
+    return None if _ran_jobs(attempt) else rows
+
+
+def _answer(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> SchemaAnswer:
+    lineage = column_lineage(rows, inputs)
+    return {"schema": schema_of(rows)} if lineage is None else {"schema": schema_of(rows), "lineage": lineage}
 
 
 def _inputs(session: SparkSession, job: AnalyseJob) -> dict[str, DataFrame]:

@@ -282,6 +282,46 @@ def test_files_lie_below_the_prefix_of_their_attempt(path: object) -> None:
     assert "results[0].files[0].path" in result["error"]["message"]
 
 
+LINEAGE: dict[str, Any] = {
+    "fields": {
+        "a": {
+            "inputFields": [
+                {"name": "in", "field": "b", "transformations": [{"type": "DIRECT", "subtype": "IDENTITY"}]},
+            ]
+        }
+    },
+    "dataset": [],
+    "over_reported": ["a reason"],
+}
+
+
+def analysed(lineage: Any) -> Any:
+    return {**HONEST, "result": {"schema": HONEST["schema"], "lineage": lineage}}
+
+
+def test_lineage_of_an_honest_driver_is_kept_as_it_is() -> None:
+    assert wire.results([analysed(LINEAGE)], "analyse", "p") == ([analysed(LINEAGE)], [])
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [
+        None,
+        {},
+        {**LINEAGE, "fields": []},
+        {**LINEAGE, "fields": {"a": {}}},
+        {**LINEAGE, "dataset": [{"name": "in", "field": 1, "transformations": []}]},
+        {**LINEAGE, "dataset": [{"name": "in", "field": "b", "transformations": [{"type": "X", "subtype": "JOIN"}]}]},
+        {**LINEAGE, "dataset": [{"name": "in", "field": "b", "transformations": [{"type": "DIRECT", "subtype": []}]}]},
+        {**LINEAGE, "over_reported": [1]},
+    ],
+)
+def test_lineage_of_another_form_is_refused(lineage: Any) -> None:
+    [result] = wire.results([analysed(lineage)], "analyse", "p").results
+    assert result["state"] == "failed"
+    assert result["error"]["condition"] == "result-damaged"
+
+
 @pytest.mark.parametrize("seed", range(400))
 def test_any_value_is_decoded_or_refused(seed: int) -> None:
     chance = random.Random(seed)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dataplane.contract.identity import Content, slot_id
 from dataplane.contract.results import TaskResult
-from tests.spark.conftest import Lake, done, failed, query, schema_of
+from tests.spark.conftest import Lake, done, failed, query, schema_of, told_schema
 
 DDL = "v BIGINT"
 SUM = "SELECT sum(v) AS v FROM (SELECT v FROM self UNION ALL SELECT v FROM x)"
@@ -51,7 +51,7 @@ def test_other_columns_are_an_error_that_names_both(lake: Lake) -> None:
 
 def test_they_are_found_before_any_task_runs(lake: Lake) -> None:
     [right] = lake.run("analyse", job(lake), [{}])
-    assert done(right)["result"] == {"schema": schema_of(lake.spark, DDL)}
+    assert told_schema(done(right)) == schema_of(lake.spark, DDL)
     for more in (
         {"sql": "SELECT CAST(1 AS INT) AS v FROM self, x"},
         python("def transform(self, x): return x.toDF('w')"),

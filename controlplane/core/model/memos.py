@@ -11,6 +11,7 @@ from typing import TypeAlias, cast
 from controlplane.core.model.answers import ConnectionFound
 from controlplane.core.model.check_results import CheckFinding, CheckResult
 from dataplane.contract.identity import Content
+from dataplane.contract.lineage import ColumnLineage
 from dataplane.contract.results import IndexAnswer, SchemaAnswer, TaskAnswer
 from dataplane.contract.schemas import Schema
 
@@ -23,6 +24,11 @@ Memos: TypeAlias = Mapping[bytes, Memo]
 def schema_in(memo: Memo) -> Schema | None:
     """Of an inference or analysis; None where the analysis could not tell it."""
     return cast("SchemaAnswer", memo)["schema"]
+
+
+def lineage_in(memo: Memo) -> ColumnLineage | None:
+    """Of an analysis; None where it was made before analyses told it, or could not tell it."""
+    return cast("SchemaAnswer", memo).get("lineage")
 
 
 def known_schema_in(memo: Memo) -> Schema:

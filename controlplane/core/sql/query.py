@@ -6,7 +6,7 @@ Does not belong here: blueprints, datasets that exist, hints of users.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError
 
-from controlplane.core.sql import clock, columns, edits, modes, references, resolution
+from controlplane.core.sql import clock, column_lineage, columns, edits, modes, references, resolution
 from controlplane.core.sql.calls import Unproven
 from controlplane.core.sql.edits import Edit
 from controlplane.core.sql.input_modes import Analysis, KeyPart, Verdict
@@ -33,6 +33,7 @@ from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.syntax import check_brackets, syntax_problem
 from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract.encoding import digest
+from dataplane.contract.lineage import ColumnLineage
 
 _ARITY: Final = re.compile(
     r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>|The number of provided arguments"
@@ -117,6 +118,12 @@ class Query:
         if found is None or (names is not None and names != tuple(name for name, _ in found)):
             return None
         return found
+
+    def lineage(self, inputs: resolution.InputTypes, columns: Sequence[str] = ()) -> ColumnLineage | None:
+        """What each output column is made of, over these inputs, as far as sqlglot can tell; None: it cannot.
+        `columns`: how the output's are called in fact, in order."""
+        tree = _parse(self.text, self._lexemes)
+        return None if tree is None else column_lineage.of_query(tree, self.references, inputs, columns)
 
     @property
     def words(self) -> tuple[str, ...]:

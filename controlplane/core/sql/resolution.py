@@ -39,10 +39,10 @@ class ColumnUse:
 def column_uses(text: str, tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> tuple[ColumnUse, ...]:
     """Every mention of a column of these inputs, in order of the text. A star mentions none."""
     joined = list(_joined_by_name(tree))
-    resolved = _resolved(tree, refs, inputs)
+    resolved = resolved_tree(tree, refs, inputs)
     if resolved is None:
         return ()
-    names = _table_names(refs)
+    names = table_names(refs)
     found = {_use(text, ident, names[table], call) for ident, table, call in _columns(resolved) if table in names}
     for ident in joined:
         found |= {_use(text, ident, name, "USING") for name in inputs}
@@ -54,7 +54,7 @@ def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes)
     case. None as well where Spark makes up a name."""
     from sqlglot.optimizer.annotate_types import annotate_types  # with an optimizer that few commands need
 
-    resolved = _resolved(tree, refs, inputs)
+    resolved = resolved_tree(tree, refs, inputs)
     if resolved is None:
         return None
     try:
@@ -67,7 +67,9 @@ def output_types(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes)
     return None if any(_is_made_up(name) for name, _ in columns) else columns
 
 
-def _resolved(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> exp.Expr | None:
+def resolved_tree(tree: exp.Expr, refs: tuple[TableRef, ...], inputs: InputTypes) -> exp.Expr | None:
+    """The tree with every column under its table, stars written out; inputs have the names of `table_names`. The tree
+    that is given is changed."""
     from sqlglot.optimizer.qualify import qualify
 
     renamed = _with_plain_tables(tree, refs)
@@ -103,7 +105,7 @@ def _plain(name: str) -> str:
     return name.lower().replace(".", "__")
 
 
-def _table_names(refs: tuple[TableRef, ...]) -> dict[str, str]:
+def table_names(refs: tuple[TableRef, ...]) -> dict[str, str]:
     """From the plain names of inputs to those in the text."""
     return {_plain(ref.name): ref.name for ref in refs}
 

@@ -159,6 +159,9 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET + "/why", dataset="shop.counts")["because"]
     assert called("GET", DATASET + "/why", partition="a.csv")["sources"]
     assert called("GET", DATASET + "/why", generation="1")["at"]
+    assert called("GET", DATASET + "/lineage", partition="a.csv")["partitions"]
+    assert called("GET", DATASET + "/lineage", dataset="shop.counts")["components"]
+    called("GET", DATASET + "/lineage", dataset="shop.copied", direction="downstream")
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]

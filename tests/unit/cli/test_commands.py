@@ -135,6 +135,8 @@ def test_code_that_reads_the_clock_is_noticed(capsys: pytest.CaptureFixture[str]
         (("apply", "bad.yaml"), 1, "invalid-blueprint"),
         (("status", "no_flow"), 1, "not-found"),
         (("why", "a.b/2013-01.csv"), 1, "not-found"),
+        (("lineage",), 64, "wrong-arguments"),
+        (("lineage", "a.b/2013-01.csv", "--column", "c"), 1, "not-found"),
         (("delete", "a/b"), 1, "not-found"),
     ],
 )

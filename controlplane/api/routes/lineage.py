@@ -1,0 +1,42 @@
+"""Where a dataset comes from, and what depends on it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
+from controlplane.api.routes.datasets import Limit, Number, Partition
+from controlplane.core.model.answers.lineage import Direction, LineageAnswer
+from controlplane.operations.inspect import lineage as inspecting
+
+router = auth.router()
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/lineage")
+def lineage(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    column: Annotated[str | None, Query(max_length=1000)] = None,
+    partition: Partition = None,
+    generation: Number = None,
+    direction: Direction = "upstream",
+    object: Annotated[str | None, Query(max_length=20_000)] = None,
+    limit: Limit = inspecting.SHOWN_LINKS,
+) -> Answer[LineageAnswer]:
+    """Where columns and partitions of a dataset come from, up to read components and their source objects; or
+    `downstream`, what depends on them. `object`: the partitions that rows of a source object are in, downstream of a
+    read component. At most `limit` links; `more` counts the others."""
+    asked = inspecting.Asked(
+        dataset,
+        column=column,
+        partition=partition,
+        generation=generation,
+        direction="downstream" if object is not None else direction,
+        object=object,
+        limit=limit,
+    )
+    return answer(inspecting.lineage(call.context, branch, asked, call.services.lake))

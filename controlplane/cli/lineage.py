@@ -1,0 +1,54 @@
+"""The command that shows where a dataset comes from, and what depends on it. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controlplane.cli import lineage_views, options
+from controlplane.cli.output import show
+
+Column = Annotated[str | None, typer.Option("--column", "-c", help="Only this column.")]
+Downstream = Annotated[
+    bool, typer.Option("--downstream", "--impact", help="What depends on it, in place of what it comes from.")
+]
+Object = Annotated[
+    str | None,
+    typer.Option("--object", help="The partitions that rows of this source object are in; of a read component."),
+]
+Generation = Annotated[int | None, typer.Option(min=0, help="An earlier generation.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many links at most.")]
+
+
+def add(app: typer.Typer) -> None:
+    app.command()(lineage)
+
+
+def lineage(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    column: Column = None,
+    downstream: Downstream = False,
+    object: Object = None,
+    generation: Generation = None,
+    limit: Limit = 1_000,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show where the columns and partitions of a dataset come from, up to source objects; or what depends on them."""
+    session = options.session(ctx, output)
+    dataset, slash, partition = target.partition("/")
+    with session.connect(home) as client:
+        value = client.lineage(
+            dataset,
+            column=column,
+            partition=partition if slash else None,
+            generation=generation,
+            direction="downstream" if downstream or object is not None else "upstream",
+            object=object,
+            branch=branch,
+            limit=limit,
+        )
+    show(value, lineage_views.lineage(value), session.output)

@@ -1,0 +1,120 @@
+"""From column to column: where one comes from, up to read components, and what depends on it. Bounded.
+
+Does not belong here: the lineage of one component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controlplane.core.lineage.of_node import Edge, Lineages, NodeLineage
+from dataplane.contract.lineage import EVERY, Subtype
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A column, and one that it comes of. No `column`: which rows there are, or in which order. No `of_column`: of all
+    rows of that dataset."""
+
+    dataset: str
+    column: str | None
+    of_dataset: str
+    of_column: str | None
+    steps: tuple[Subtype, ...]
+
+
+@dataclass(slots=True)
+class Links:
+    """The first `most` of what is found, nearest first; `more`: how many there are beside them."""
+
+    most: int
+    links: list[Link] = field(default_factory=list)
+    datasets: dict[str, None] = field(default_factory=dict)  # that were looked at, nearest first
+    more: int = 0
+
+    def add(self, link: Link) -> None:
+        if len(self.links) < self.most:
+            self.links.append(link)
+        else:
+            self.more += 1
+
+
+def upstream(lineages: Lineages, dataset: str, columns: Iterable[str], most: int) -> Links:
+    """What these columns are made of, and what decides on the rows on the way there."""
+    desired, found = lineages.desired, Links(most)
+    wanted: dict[str, dict[str, None]] = {dataset: dict.fromkeys(columns)}
+    for name in reversed(desired.order):
+        if name not in wanted:
+            continue
+        found.datasets[name] = None
+        lineage = lineages.of(name)
+        for column in _with_own(lineage, wanted[name]):
+            for edge in lineage.fields.get(column, ()):
+                found.add(Link(name, column, edge.dataset, edge.column, edge.steps))
+                if edge.dataset != name:
+                    wanted.setdefault(edge.dataset, {}).update(dict.fromkeys(_named(lineages, edge)))
+        for edge in lineage.rows:
+            found.add(Link(name, None, edge.dataset, edge.column, edge.steps))
+    return found
+
+
+def _with_own(lineage: NodeLineage, columns: Iterable[str]) -> list[str]:
+    """With the columns of the partition before, which a fold reads, that these are made of."""
+    found = dict.fromkeys(columns)
+    waiting = list(found)
+    while waiting:
+        for edge in lineage.fields.get(waiting.pop(), ()):
+            if edge.dataset == lineage.dataset and edge.column not in found:
+                found[edge.column] = None
+                waiting.append(edge.column)
+    return list(found)
+
+
+def _named(lineages: Lineages, edge: Edge) -> tuple[str, ...]:
+    """A column as its dataset writes it."""
+    if edge.column == EVERY:
+        return lineages.columns(edge.dataset)
+    return (lineages.of(edge.dataset).column(edge.column) or edge.column,)
+
+
+def downstream(lineages: Lineages, readers: Iterable[str], dataset: str, columns: Iterable[str], most: int) -> Links:
+    """What depends on these columns: columns, and datasets of which they decide which rows there are. `readers`: the
+    components to look at, inputs first."""
+    found = Links(most)
+    touched: dict[str, set[str | None]] = {dataset: {one.lower() for one in columns}}
+    found.datasets[dataset] = None
+    for name in readers:
+        for link in _all_touched(lineages.of(name), touched):
+            found.add(link)
+            found.datasets[name] = None
+    return found
+
+
+def _all_touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> list[Link]:
+    """With what follows within a fold, whose columns may come of each other."""
+    own = touched.setdefault(lineage.dataset, set())
+    while True:
+        links = list(_touched(lineage, touched))
+        names = {None if link.column is None else link.column.lower() for link in links}
+        if names <= own:
+            return links
+        own |= names
+
+
+def _touched(lineage: NodeLineage, touched: dict[str, set[str | None]]) -> Iterable[Link]:
+    for column, edges in lineage.fields.items():
+        for edge in edges:
+            if _is_touched(edge, touched):
+                yield Link(lineage.dataset, column, edge.dataset, edge.column, edge.steps)
+    for edge in lineage.rows:
+        if _is_touched(edge, touched):
+            yield Link(lineage.dataset, None, edge.dataset, edge.column, edge.steps)
+    for above in lineage.inputs:
+        if None in touched.get(above, ()):
+            yield Link(lineage.dataset, None, above, None, ())
+
+
+def _is_touched(edge: Edge, touched: dict[str, set[str | None]]) -> bool:
+    known = touched.get(edge.dataset, set())
+    return bool(known - {None}) if edge.column == EVERY else edge.column.lower() in known

@@ -1,0 +1,200 @@
+"""The lineage of one component, with datasets in place of the names that its code has for inputs.
+
+    the analysis is remembered with its lineage   -> Spark's
+    SQL                                           -> sqlglot's, under the columns that inputs have
+    else                                          -> each column comes of all columns of all inputs, which is said
+
+Does not belong here: going on from there to other components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
+from controlplane.core.model.memos import Memo, lineage_in
+from controlplane.core.review.columns import as_ddl
+from controlplane.core.review.schemas import Schemas
+from controlplane.core.review.values import KnownFacts
+from dataplane.contract.lineage import EVERY, ColumnLineage, InputField, Subtype, all_of_all
+from dataplane.contract.results import REASON
+from dataplane.contract.schemas import Schema, column_names
+
+Kind: TypeAlias = Literal["read", "sql", "python", "write"]
+Origin: TypeAlias = Literal["spark", "sqlglot", "declared", "assumed"]
+"""Who says so. `declared`: a read or write component has the columns of its place or of its dataset."""
+
+_UNANALYSED: Final = "only Spark can tell, and has not analysed it: each column is said to come of all columns"
+_LOOKS_AT_DATA: Final = "its code looks at data: each column is said to come of all columns that it reads"
+_REASON: Final = f"{REASON}: what a row failed may be any of its columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A column that is read, and what it takes part in. `column`: EVERY where those of the dataset are not known."""
+
+    dataset: str
+    column: str
+    steps: tuple[Subtype, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLineage:
+    """`rows`: what decides which rows there are, or in which order."""
+
+    dataset: str
+    kind: Kind
+    by: Origin
+    fields: Mapping[str, tuple[Edge, ...]]
+    inputs: tuple[str, ...] = ()  # datasets
+    rows: tuple[Edge, ...] = ()
+    over_reported: tuple[str, ...] = ()
+
+    def column(self, name: str) -> str | None:
+        """As it is written, of a name in whatever case."""
+        if name in self.fields:
+            return name
+        return next((one for one in self.fields if one.lower() == name.lower()), None)
+
+
+@dataclass(slots=True)
+class Lineages:
+    """Of the components of some dataflows, each found once."""
+
+    desired: Desired
+    facts: KnownFacts
+    schemas: Schemas = field(init=False)
+    _memos: Mapping[bytes, Memo] = field(default_factory=dict)
+    _found: dict[str, NodeLineage] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.schemas = Schemas(self.desired, self.facts)
+
+    def prepare(self, datasets: Iterable[str]) -> None:
+        """Have the columns of these and of all that they read at hand, inputs first, and what was remembered."""
+        wanted = set(datasets)
+        wanted |= self.desired.graph.upstream(wanted)
+        keys: list[bytes] = []
+        for dataset in self.desired.order:
+            if dataset not in wanted:
+                continue
+            self.schemas.of(dataset)
+            node = self.desired.nodes[dataset]
+            if isinstance(node, Transform) and (key := self._key(node)) is not None:
+                keys.append(key)
+        self._memos = self.facts.answers(tuple(keys)) if keys else {}
+
+    def of(self, dataset: str) -> NodeLineage:
+        """Of a dataset that was prepared."""
+        if dataset not in self._found:
+            self._found[dataset] = self._of(self.desired.nodes[dataset])
+        return self._found[dataset]
+
+    def columns(self, dataset: str) -> tuple[str, ...]:
+        """None of them where they are not known."""
+        schema = self.schemas.of(dataset).schema
+        return () if schema is None else column_names(schema)
+
+    def _key(self, node: Transform) -> bytes | None:
+        """Of the analysis; None where the columns of an input are not known."""
+        reads = {name: read.schema for name, read in self.schemas.reads(node).items()}
+        known = {name: schema for name, schema in reads.items() if schema is not None}
+        return ids.analysis_key(node.code_logic, known) if len(known) == len(reads) else None
+
+    def _of(self, node: Node) -> NodeLineage:
+        match node:
+            case Source():
+                return NodeLineage(node.dataset, "read", "declared", dict.fromkeys(self.columns(node.dataset), ()))
+            case Sink():
+                columns = self.columns(node.source)
+                copied = {name: (Edge(node.source, name, ("IDENTITY",)),) for name in columns}
+                return NodeLineage(node.dataset, "write", "declared", copied, (node.source,))
+            case Transform():
+                return self._of_transform(node)
+
+    def _of_transform(self, node: Transform) -> NodeLineage:
+        reads = {name: read.schema for name, read in self.schemas.reads(node).items()}
+        if node.fold is not None:
+            reads[node.fold.name] = node.fold.schema
+        columns = [name for name in self.columns(node.dataset) if not (node.output and name == REASON)]
+        by, found = self._found_of(node, reads, columns)
+        datasets = {slot.name: slot.dataset for slot in node.slots}
+        if node.fold is not None:
+            datasets[node.fold.name] = node.dataset
+        expand = _Expansion(datasets, reads)
+        fields = {name: expand.edges(of["inputFields"]) for name, of in found["fields"].items()}
+        told = list(found["over_reported"])
+        if node.output:
+            fields[REASON] = expand.edges(all_of_all([REASON], reads, "")["fields"][REASON]["inputFields"])
+            told.append(_REASON)
+        kind: Kind = "python" if node.query is None else "sql"
+        return NodeLineage(
+            node.dataset,
+            kind,
+            by,
+            fields=fields,
+            inputs=tuple(dict.fromkeys(slot.dataset for slot in node.slots)),
+            rows=_together([*expand.edges(found["dataset"]), *self._dropping(node, fields)]),
+            over_reported=tuple(told),
+        )
+
+    def _dropping(self, node: Transform, fields: Mapping[str, tuple[Edge, ...]]) -> Iterator[Edge]:
+        """Columns that decide which rows an expectation takes out."""
+        schema = self.schemas.of(node.dataset).schema
+        if schema is None or node.output:
+            return
+        for check in node.checks:
+            for name in column_names(check.read_schema(schema)) if check.is_drop else ():
+                for edge in fields.get(name, ()):
+                    yield Edge(edge.dataset, edge.column, ("FILTER",))
+
+    def _found_of(
+        self, node: Transform, reads: Mapping[str, Schema | None], columns: list[str]
+    ) -> tuple[Origin, ColumnLineage]:
+        key = self._key(node)
+        memo = None if key is None else self._memos.get(key)
+        if memo is not None and (remembered := lineage_in(memo)) is not None:
+            return "spark", remembered
+        if node.query is not None and node.query.parsed:
+            inputs = {name: as_ddl(schema) for name, schema in reads.items() if schema is not None}
+            resolved = node.query.lineage(inputs, columns) if len(inputs) == len(reads) else None
+            if resolved is not None:
+                return "sqlglot", resolved
+        why = _LOOKS_AT_DATA if memo is not None and node.query is None else _UNANALYSED
+        return "assumed", all_of_all(columns, reads, why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    """From what code calls an input to the dataset, and from all columns to each."""
+
+    datasets: Mapping[str, str]
+    reads: Mapping[str, Schema | None]
+
+    def edges(self, fields: Iterable[InputField]) -> tuple[Edge, ...]:
+        return _together(edge for one in fields for edge in self._edges(one))
+
+    def _edges(self, one: InputField) -> Iterator[Edge]:
+        dataset = self.datasets.get(one["name"])
+        if dataset is None:  # a driver named no input of this component
+            return
+        steps = tuple(t["subtype"] for t in one["transformations"])
+        for column in self._columns(one):
+            yield Edge(dataset, column, steps)
+
+    def _columns(self, one: InputField) -> tuple[str, ...]:
+        schema = self.reads.get(one["name"])
+        if one["field"] != EVERY or schema is None:
+            return (one["field"],)
+        return column_names(schema)
+
+
+def _together(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Each column once, in order."""
+    found: dict[tuple[str, str], set[Subtype]] = {}
+    for edge in edges:
+        found.setdefault((edge.dataset, edge.column), set()).update(edge.steps)
+    return tuple(Edge(*origin, tuple(sorted(steps))) for origin, steps in sorted(found.items()))

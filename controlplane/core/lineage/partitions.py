@@ -1,0 +1,171 @@
+"""From partition to partition, by how inputs are read; exact, for states name the roots that they were made from.
+
+    each   the same key
+    by     the partitions of the input that hold the output's key, as the tree of pairs says
+    all    all of them
+    a fold reads its own partitions before, too
+
+Does not belong here: source objects, and which rows of a partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Desired, Sink, Source, Transform
+from controlplane.core.model.states import State
+from dataplane.contract.jobs import Mode
+from dataplane.contract.keys import pair_key
+
+OBJECTS: Final = "objects"  # under which the state of a read component has its listing
+MOST_KEYS: Final = 10_000  # of one dataset that are followed one by one; of more, all of its partitions are named
+Way: TypeAlias = Mode | Literal["subject"]
+Keys: TypeAlias = frozenset[str] | None  # None: all
+Kept: TypeAlias = Callable[[str, bytes], State | None]  # the state in which a dataset had this root, if it is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Partitions of a dataset at one root. `state`: None where it is not kept any more, or none is needed."""
+
+    dataset: str
+    mode: Way
+    root: bytes
+    keys: Keys
+    state: State | None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.keys is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    mode: Way
+    root: bytes
+    keys: Keys
+
+
+def upstream(
+    desired: Desired, nodes: tree.NodeStore, kept: Kept, state: State, partition: str | None
+) -> Iterator[Parts]:
+    """What this state of a dataset, or one partition of it, was made from: nearest first, itself among them."""
+    own: Keys = None if partition is None else frozenset((partition,))
+    wanted: dict[str, dict[bytes, _Wanted]] = {state.dataset: {state.root: _Wanted("subject", state.root, own)}}
+    for name in reversed(desired.order):
+        for want in wanted.get(name, {}).values():
+            of = state if name == state.dataset else kept(name, want.root)
+            yield Parts(name, want.mode, want.root, want.keys, of)
+            if of is not None:
+                for above, one in _inputs(desired, nodes, of, want.keys):
+                    _add(wanted.setdefault(above, {}), one)
+
+
+def _add(known: dict[bytes, _Wanted], one: _Wanted) -> None:
+    """Two ways to one dataset together; the first says how."""
+    before = known.get(one.root)
+    if before is None:
+        known[one.root] = one
+        return
+    keys = None if before.keys is None or one.keys is None else _bounded(before.keys | one.keys)
+    known[one.root] = _Wanted(before.mode, one.root, keys)
+
+
+def _inputs(desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys) -> Iterator[tuple[str, _Wanted]]:
+    node = desired.nodes.get(state.dataset)
+    if not isinstance(node, Transform):
+        return
+    read = keys if node.fold is None else _before(nodes, state.root, keys)
+    for slot in node.slots:
+        consumed = state.inputs.get(slot.name)
+        if consumed is None:
+            continue
+        pairs = state.inputs.get(f"{slot.name}/pairs")
+        if slot.mode == "each" and read is not None:
+            there = tree.lookup(nodes, consumed.root, sorted(read))
+            yield slot.dataset, _Wanted("each", consumed.root, frozenset(there))
+        elif slot.mode == "by" and pairs is not None and read is not None:
+            found = {key for one in sorted(read) for key in _paired(nodes, pairs.root, one)}
+            yield slot.dataset, _Wanted("by", consumed.root, _bounded(found))
+        else:
+            yield slot.dataset, _Wanted(slot.mode, consumed.root, None)
+
+
+def _before(nodes: tree.NodeStore, root: bytes, keys: Keys) -> Keys:
+    """With all partitions before the last of them, in order."""
+    if keys is None:
+        return None
+    last = max(keys, default="")
+    before = (entry.key for entry in tree.scan(nodes, root, stop=last))
+    return _bounded(keys | set(islice(before, MOST_KEYS + 1)))
+
+
+def _paired(nodes: tree.NodeStore, pairs: bytes, key: str) -> Iterator[str]:
+    """The partitions of an input in which rows with this key are."""
+    prefix = pair_key(key, "")
+    for entry in tree.scan(nodes, pairs, prefix=prefix):
+        yield entry.key.removeprefix(prefix)
+
+
+def _bounded(keys: Iterable[str]) -> Keys:
+    found = frozenset(keys)
+    return None if len(found) > MOST_KEYS else found
+
+
+# --- down -----------------------------------------------------------------------------------------
+
+
+def downstream(
+    desired: Desired, nodes: tree.NodeStore, states: Mapping[str, State], dataset: str, keys: Keys
+) -> Iterator[Parts]:
+    """The partitions of present states that rows of these partitions of a dataset have gone into, itself first.
+    Components that have no state yet hold nothing."""
+    below = desired.graph.downstream({dataset})
+    held: dict[str, Keys] = {dataset: keys}
+    if dataset in states:
+        yield Parts(dataset, "subject", states[dataset].root, keys, states[dataset])
+    for name in desired.order:
+        state = states.get(name)
+        if name not in below or state is None:
+            continue
+        mode, found = _holding(desired, nodes, state, held)
+        if mode is None or found == frozenset():
+            continue
+        held[name] = found
+        yield Parts(name, mode, state.root, found, state)
+
+
+def _holding(
+    desired: Desired, nodes: tree.NodeStore, state: State, held: Mapping[str, Keys]
+) -> tuple[Way | None, Keys]:
+    node = desired.nodes[state.dataset]
+    if isinstance(node, Source | Sink):
+        return None, frozenset()
+    found: set[str] = set()
+    first: Way | None = None
+    for slot in node.slots:
+        if slot.dataset not in held:
+            continue
+        first = first or slot.mode
+        keys, pairs = held[slot.dataset], state.inputs.get(f"{slot.name}/pairs")
+        if keys is None or slot.mode == "all" or (slot.mode == "by" and pairs is None):
+            return slot.mode, None
+        made = keys if pairs is None else _keys_in(nodes, pairs.root, keys)
+        found |= set(tree.lookup(nodes, state.root, sorted(made)))
+    if node.fold is not None and found:  # and all that come after
+        found |= {entry.key for entry in islice(tree.scan(nodes, state.root, start=min(found)), MOST_KEYS + 1)}
+    return first, _bounded(found)
+
+
+def _keys_in(nodes: tree.NodeStore, pairs: bytes, partitions: frozenset[str]) -> set[str]:
+    """The output's keys of which rows are in these partitions: all pairs are looked at."""
+    found: set[str] = set()
+    for entry in tree.scan(nodes, pairs):
+        key, _, partition = entry.key.partition(" ")
+        if partition in partitions:
+            found.add(key)
+    return found

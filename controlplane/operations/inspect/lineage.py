@@ -1,0 +1,316 @@
+"""Where the columns and partitions of a dataset come from, and what depends on them. Changes nothing.
+
+Column lineage is that of present code; for a generation of earlier code, of that code. Does not belong here: how it is
+found (`core.lineage`), why something was computed (`causes`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.errors import NotFound
+from controlplane.core.explain.audit import Audit
+from controlplane.core.lineage import columns as links_of
+from controlplane.core.lineage import partitions as parts_of
+from controlplane.core.lineage.columns import Link, Links
+from controlplane.core.lineage.facet import facet
+from controlplane.core.lineage.of_node import Lineages
+from controlplane.core.lineage.partitions import OBJECTS, Parts
+from controlplane.core.model.answers.lineage import (
+    ColumnLink,
+    Direction,
+    LineageAnswer,
+    LineageComponent,
+    LineageObjects,
+    LineagePartitions,
+    Provenance,
+)
+from controlplane.core.model.states import State
+from controlplane.core.tree import NodeCache
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import views
+from controlplane.operations.inspect.causes import CHANGES_READ
+from controlplane.operations.inspect.datasets import kept_states, state_of
+from controlplane.operations.planning.review import StoredFacts
+from controlplane.operations.planning.snapshot import CACHE_BYTES, compile_live, desired
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Tx
+from dataplane.contract.results import MANIFEST
+
+SHOWN_LINKS: Final = 1_000
+SHOWN_KEYS: Final = 100
+MOST_COMPONENTS: Final = 2_000  # that read a dataset, directly or not
+SEARCHED_STATES: Final = 200  # of an input, for the one that had a root
+SEARCHED_PARTITIONS: Final = 100_000  # of a listing, for an object
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of a dataset: a column (all of them by default), a partition, a generation (the newest by default). `object`: a
+    source object of a read component, in place of a partition."""
+
+    dataset: str
+    column: str | None = None
+    partition: str | None = None
+    generation: int | None = None
+    direction: Direction = "upstream"
+    object: str | None = None
+    limit: int = SHOWN_LINKS
+
+
+def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = None) -> LineageAnswer:
+    """Raises NotFound for a dataset, column, partition, generation or object that there is not."""
+    with ctx.store.read(ctx.namespace) as tx:  # without a plan, whose lock others wait for
+        present = desired(tx, branch, namespace=ctx.namespace)
+        if asked.dataset not in present.nodes:
+            raise NotFound(f"there is no dataset {asked.dataset} in branch {branch}")
+        nodes = NodeCache(CACHE_BYTES).over(tx)
+        return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
+
+
+@dataclass(slots=True)
+class _Telling:
+    namespace: str
+    tx: Tx
+    branch: str
+    asked: Asked
+    present: Desired
+    nodes: tree.NodeStore
+    lake: ObjectStore | None
+
+    def answer(self) -> LineageAnswer:
+        asked, notes = self.asked, list[str]()
+        state = self._state()
+        code = self._code(state, notes)
+        readers = self._readers(code, notes)
+        known = self._known(code, [asked.dataset, *readers])
+        lineages = Lineages(code, known)
+        lineages.prepare([asked.dataset, *readers])
+        chosen = self._columns(lineages)
+        found = self._links(lineages, chosen, readers)
+        parts = list(self._parts(code, known, state, notes))
+        left = max(len(found.datasets), len(parts)) - asked.limit
+        if left > 0:
+            notes.append(f"{left} more components are on the way")
+        return {
+            "dataset": asked.dataset,
+            "partition": asked.partition,
+            "columns": chosen,
+            "direction": asked.direction,
+            "provenance": None if state is None else self._provenance(state),
+            "components": [self._component(lineages, name) for name in islice(found.datasets, asked.limit)],
+            "links": [_link(one) for one in found.links],
+            "more": found.more,
+            "partitions": [self._shown(one) for one in parts[: asked.limit]],
+            "objects": list(self._objects(code, parts)) if asked.direction == "upstream" else [],
+            "facet": facet(lineages.of(asked.dataset), f"headgate://{self.namespace}/{self.branch}"),
+            "notes": notes,
+        }
+
+    # --- what is told of --------------------------------------------------------------------------
+
+    def _state(self) -> State | None:
+        """None where nothing was committed, or for a write component."""
+        asked = self.asked
+        if asked.generation is not None:
+            return state_of(self.tx, self.branch, asked.dataset, asked.generation)
+        state = self.tx.states(self.branch, [asked.dataset]).get(asked.dataset)
+        if state is None and asked.partition is not None:
+            raise NotFound(f"dataset {asked.dataset} has no committed data yet")
+        return state
+
+    def _code(self, state: State | None, notes: list[str]) -> Desired:
+        """Present code; with the dataflow as it was where the generation is of other code."""
+        present = self.present
+        node = present.nodes[self.asked.dataset]
+        if state is None or self.asked.generation is None or isinstance(node, Sink) or state.logic == node.logic:
+            return present
+        flow = self.asked.dataset.partition(".")[0]
+        tx = self.tx
+        then = tx.revision(state.branch, flow, state.revision)
+        earlier = compile_live({**tx.revisions(self.branch), flow: then}.values(), self.namespace) if then else None
+        if earlier is None or self.asked.dataset not in earlier.nodes:
+            notes.append(
+                f"the code of revision {state.revision} is not known any more: columns are told by present code"
+            )
+            return present
+        notes.append(f"columns are told by revision {state.revision} of {flow}, over other dataflows as they are now")
+        return earlier
+
+    def _readers(self, code: Desired, notes: list[str]) -> list[str]:
+        """All that may depend on the dataset, in order: the first, where there are very many."""
+        if self.asked.direction == "upstream":
+            return []
+        below = code.graph.downstream({self.asked.dataset})
+        if len(below) > MOST_COMPONENTS:
+            notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
+        return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
+
+    def _known(self, code: Desired, datasets: Iterable[str]) -> StoredFacts:
+        """What is stored of these and of all that they read."""
+        names = set(datasets)
+        names |= code.graph.upstream(names)
+        sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
+        return StoredFacts(
+            self.tx,
+            self.tx.states(self.branch, sorted(names)),
+            self.tx.pinned_schemas(self.branch, [node.dataset for node in sources]),
+            self.tx.listings(node.listing for node in sources),
+        )
+
+    def _columns(self, lineages: Lineages) -> list[str]:
+        wanted, own = self.asked.column, lineages.of(self.asked.dataset)
+        if wanted is None:
+            return list(own.fields)
+        column = own.column(wanted)
+        if column is None:
+            there = ", ".join(list(own.fields)[:12]) or "none that is known yet"
+            raise NotFound(f"dataset {self.asked.dataset} has no column {wanted!r}; there is {there}")
+        return [column]
+
+    def _links(self, lineages: Lineages, chosen: list[str], readers: list[str]) -> Links:
+        asked = self.asked
+        if asked.direction == "upstream":
+            return links_of.upstream(lineages, asked.dataset, chosen, asked.limit)
+        return links_of.downstream(lineages, readers, asked.dataset, chosen, asked.limit)
+
+    def _component(self, lineages: Lineages, dataset: str) -> LineageComponent:
+        of, node = lineages.of(dataset), lineages.desired.nodes[dataset]
+        location = node.location if isinstance(node, Source) else node.path if isinstance(node, Sink) else None
+        return {
+            "dataset": dataset,
+            "kind": of.kind,
+            "by": of.by,
+            "location": location,
+            "over_reported": list(of.over_reported),
+        }
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def _parts(self, code: Desired, known: StoredFacts, state: State | None, notes: list[str]) -> Iterator[Parts]:
+        asked, nodes = self.asked, self.nodes
+        if state is None:
+            return
+        if asked.partition is not None and asked.partition not in tree.lookup(nodes, state.root, [asked.partition]):
+            raise NotFound(f"dataset {asked.dataset} has no partition {asked.partition!r}")
+        if asked.direction == "upstream":
+            yield from parts_of.upstream(code, nodes, self._kept, state, asked.partition)
+            return
+        keys = None if asked.partition is None else frozenset((asked.partition,))
+        if asked.object is not None:
+            keys = self._holding(code, known, asked.object)
+            notes.append(f"{asked.object} is in " + ", ".join(sorted(key or "(whole)" for key in keys)))
+        yield from parts_of.downstream(code, nodes, known.states, asked.dataset, keys)
+
+    def _kept(self, dataset: str, root: bytes) -> State | None:
+        states = islice(kept_states(self.tx, self.branch, dataset), SEARCHED_STATES)
+        return next((state for state in states if state.root == root), None)
+
+    def _holding(self, code: Desired, known: StoredFacts, uri: str) -> frozenset[str]:
+        """The partitions of the read component that an object is in."""
+        node = code.nodes[self.asked.dataset]
+        listing = known.listing(node.listing) if isinstance(node, Source) else None
+        if not isinstance(node, Source) or listing is None or listing.root is None:
+            raise NotFound(f"{self.asked.dataset} is no read component with a listing: only such have source objects")
+        keys = (entry.key for entry in tree.scan(self.nodes, listing.root))
+        searched = islice(keys, SEARCHED_PARTITIONS)
+        while page := list(islice(searched, _PAGE)):
+            there = self.tx.partitions_of({node.listing: page})[node.listing]
+            found = {key for key, part in there.items() if any(uri in (o["uri"], o["name"]) for o in part.objects)}
+            if found:
+                return frozenset(found)
+        raise NotFound(f"the last listing of {node.location} has no object {uri!r}")
+
+    def _shown(self, parts: Parts) -> LineagePartitions:
+        keys, count = sorted(parts.keys or ())[:SHOWN_KEYS], len(parts.keys or ())
+        if parts.keys is None:
+            keys = [entry.key for entry in islice(tree.scan(self.nodes, parts.root), SHOWN_KEYS)]
+            count = tree.totals(self.nodes, parts.root).partitions
+        return {
+            "dataset": parts.dataset,
+            "mode": parts.mode,
+            "generation": parts.state.generation if parts.state else None,
+            "revision": parts.state.revision if parts.state else None,
+            "partitions": keys,
+            "count": count,
+            "whole": parts.is_whole,
+        }
+
+    def _objects(self, code: Desired, parts: list[Parts]) -> Iterator[LineageObjects]:
+        for one in parts:
+            node = code.nodes.get(one.dataset)
+            if isinstance(node, Source) and one.state is not None and OBJECTS in one.state.inputs:
+                yield self._objects_of(node, one, one.state.inputs[OBJECTS].root)
+
+    def _objects_of(self, node: Source, parts: Parts, root: bytes) -> LineageObjects:
+        nodes = self.nodes
+        if parts.keys is None:
+            then = {entry.key: entry for entry in islice(tree.scan(nodes, root), SHOWN_KEYS)}
+            count = tree.totals(nodes, root).partitions
+        else:
+            then = tree.lookup(nodes, root, sorted(parts.keys)[:SHOWN_KEYS])
+            count = len(parts.keys)
+        now = self.tx.partitions_of({node.listing: list(then)})[node.listing]
+        same = [key for key, entry in then.items() if key in now and now[key].source == entry.fragment]
+        objects = [o["uri"] for key in same for o in now[key].objects]
+        return {
+            "dataset": node.dataset,
+            "location": node.location,
+            "objects": objects[:SHOWN_KEYS],
+            "partitions": count,
+            "shown": len(then),
+            "changed": len(then) - len(same),
+        }
+
+    # --- provenance -------------------------------------------------------------------------------
+
+    def _provenance(self, state: State) -> Provenance:
+        tx, flow = self.tx, state.dataset.partition(".")[0]
+        audit = Audit(tx.changes(self.branch, CHANGES_READ), tx.revisions(self.branch))
+        attempt, versions = None, None
+        if self.asked.partition is not None:
+            entry = tree.lookup(self.nodes, state.root, [self.asked.partition]).get(self.asked.partition)
+            fragment = tx.fragments([entry.fragment]).get(entry.fragment) if entry else None
+            if fragment is not None:
+                attempt = fragment.attempt
+                versions = self._versions(attempt, [f["path"] for f in fragment.files])
+        return {
+            "generation": state.generation,
+            "at": views.instant(state.at),
+            "revision": state.revision,
+            "actor": audit.applied_by(flow, state.revision) or None,
+            "logic": state.logic.hex(),
+            "attempt": attempt,
+            "versions": versions,
+        }
+
+    def _versions(self, attempt: str, files: list[str]) -> dict[str, str] | None:
+        """By the manifest of the attempt, beside its files."""
+        if self.lake is None or not files or f"/{attempt}/" not in files[0]:
+            return None
+        prefix = files[0].partition(f"/{attempt}/")[0]
+        try:
+            found = json.loads(self.lake.read(f"{prefix}/{attempt}/{MANIFEST}"))
+        except (NotFound, OSError, ValueError, RecursionError):
+            return None
+        versions = found.get("versions") if isinstance(found, Mapping) else None
+        if not isinstance(versions, Mapping):
+            return None
+        return {str(name)[:100]: str(one)[:100] for name, one in islice(versions.items(), 10)}
+
+
+def _link(one: Link) -> ColumnLink:
+    return {
+        "dataset": one.dataset,
+        "column": one.column,
+        "of_dataset": one.of_dataset,
+        "of_column": one.of_column,
+        "steps": list(one.steps),
+    }
