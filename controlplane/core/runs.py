@@ -61,7 +61,9 @@ class Run:
 def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) -> Commit:
     """`before`: the state before it. Of another than the first it may not be kept any more. `wishes`: when operators
     asked for something to be computed again."""
-    has_new_code = state.seq == 1 or (before is not None and before.lineage != state.lineage)
+    is_other_code = before is not None and before.lineage != state.lineage
+    # Of a rollback, and after its hold, other code is no edit.
+    has_new_code = state.seq == 1 or (is_other_code and state.cause not in ("rollback", "resume"))
     return Commit(
         dataset=state.dataset,
         seq=state.seq,
@@ -71,9 +73,19 @@ def commit_of(state: State, before: State | None, wishes: Sequence[float] = ()) 
         root=state.root,
         has_new_code=has_new_code,
         changed=changed(state.inputs, before),
-        wish=max((at for at in wishes if at <= state.at), default=None) if state.cause == "forced" else None,
+        wish=_wish(state, wishes),
         is_cut_off=before is None and state.seq > 1,
     )
+
+
+def _wish(state: State, wishes: Sequence[float]) -> float | None:
+    match state.cause:
+        case "forced":
+            return max((at for at in wishes if at <= state.at), default=None)
+        case "rollback":
+            return state.at  # that of all that was rolled back with it
+        case _:
+            return None
 
 
 def changed(inputs: Mapping[str, Consumed], before: State | None) -> tuple[Output, ...]:

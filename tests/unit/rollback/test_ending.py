@@ -209,6 +209,21 @@ def test_a_source_says_why_after_its_hold_as_well(world: BranchWorld) -> None:
     )
 
 
+def test_a_rollback_of_a_dataflow_is_one_run(world: BranchWorld) -> None:
+    world.apply(EDITED)
+    world.ran()
+    with world.store.read() as tx:
+        to = Moment(datasets.state_of(tx, "main", "shop.both", 3).at)
+    rollback.rollback(world.ctx, "main", "shop", to)
+    controls.resume(world.ctx, "main", "shop.sums")
+    controls.resume(world.ctx, "main", "shop.both")
+    world.ran()
+    found = past_runs.listing(world.ctx, "main", None, 99)["items"]
+    assert len({run["id"] for run in found}) == len(found)
+    (run,) = [run for run in found if run["reason"].endswith(" was rolled back")]
+    assert len(run["datasets"]) == 5
+
+
 def test_what_its_checks_found_is_found_in_the_rows_still(world: BranchWorld) -> None:
     checked = DOUBLED.format(factor=2).replace("'}\n", "'}\n    expect: [{name: low, check: v < 30, on_fail: warn}]\n")
     world.apply(checked + SUMS)

@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.errors import CutsDisagree, GenerationGone, NotFound, NotReadable
+from controlplane.core.model.retention import Expired
 from controlplane.operations.desired import controls, earlier, rollback
 from controlplane.operations.desired.earlier import Moment
 from controlplane.operations.inspect import datasets
@@ -73,6 +74,32 @@ def test_what_reads_it_follows_without_a_task(world: BranchWorld) -> None:
     assert world.values("main", "shop.both") == [(1, 31)]  # with what its other input was made of then
     assert status(world)["shop.sums"] == status(world)["shop.both"] == "up_to_date"
     assert world.values("main", "shop.other") == [(1, 11), (2, 21), (3, 31)]
+
+
+def test_what_reads_it_by_another_dataset_follows_as_a_whole(world: BranchWorld) -> None:
+    deep = "  deep:\n    transform: {sql: 'SELECT s.k, s.v + o.v AS v FROM sums s JOIN other o ON s.k = o.k'}\n"
+    world.apply(REST + deep)
+    world.settle()
+    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    world.settle()
+    assert world.values("main", "shop.deep") == [(1, 31)]
+    controls.resume(world.ctx, "main", "shop.doubled")
+    world.settle()
+    assert world.values("main", "shop.deep") == [(1, 31), (2, 61), (3, 91)]
+
+
+def test_what_finds_no_state_that_agrees_waits(world: BranchWorld) -> None:
+    with world.store.begin() as tx:
+        newest = tx.states("main")["shop.other"]
+        tx.drop_states([Expired("main", "shop.other", newest.seq, newest.generation, world.now)])
+    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    assert not world.ran()
+    both = world.decided("main", "shop.both")
+    assert (both.status, both.reason.partition(", ")[2]) == ("waiting", "since shop.doubled is held")
+    assert world.values("main", "shop.both") == [(1, 31), (2, 61), (3, 91)]
+    controls.resume(world.ctx, "main", "shop.doubled")
+    assert not world.ran()
+    assert status(world)["shop.both"] == "up_to_date"
 
 
 def test_nothing_of_it_is_dispatched_and_its_inputs_go_on(world: BranchWorld) -> None:

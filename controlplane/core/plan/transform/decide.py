@@ -110,6 +110,9 @@ def _inconsistent(planning: Planning, node: Transform, newest: Offers) -> Decisi
         if isinstance(state, PartialState):
             return not_ready(planning, node, slot)
     reason = "its inputs reflect different states of a source that they share"
+    if node.dataset in planning.behind_holds:
+        held = sorted(planning.holds.keys() & planning.desired.graph.upstream([node.dataset]))
+        reason = f"{reason}, since {' and '.join(held)} {'is' if len(held) == 1 else 'are'} held"
     return Decision(node.dataset, "waiting", reason=reason)
 
 
