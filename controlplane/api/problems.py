@@ -20,7 +20,6 @@ JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
-    "bad-time": 422,
     "branch-exists": 409,
     "branch-protected": 403,
     "corrupt-node": 500,
@@ -43,7 +42,6 @@ STATUS = {
     "stale-state": 409,
     "unauthenticated": 401,
     "forbidden": 403,
-    "generation-gone": 410,
     "not-consistent": 409,
     "unavailable": 503,
     "unknown-contract": 426,

@@ -24,9 +24,7 @@ def add(app: typer.Typer) -> None:
 def rollback(
     ctx: typer.Context,
     target: Target,
-    to: Annotated[
-        str, typer.Option("--to", metavar="GENERATION|TIME", help="Of a dataset, or a time in ISO 8601 (UTC).")
-    ],
+    to: Annotated[str, typer.Option("--to", metavar="GENERATION|TIME", help="Of a dataset, or a time with its zone.")],
     reason: Annotated[str, typer.Option("--reason", help="Shown to everybody who looks at it.")] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Also where datasets would reflect different states of a source.")

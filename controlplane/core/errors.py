@@ -124,25 +124,6 @@ class StaleState(HeadgateError):
     code = "stale-state"
 
 
-class BadMoment(HeadgateError):
-    """A time that cannot be read."""
-
-    code = "bad-time"
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text[:80]!r} is no time in ISO 8601, such as 2026-11-24T07:00Z")
-
-
-class GenerationGone(HeadgateError):
-    """An earlier generation is not kept any more. The message has the oldest one that is."""
-
-    code = "generation-gone"
-
-    def __init__(self, dataset: str, what: str, oldest: int, at: str) -> None:
-        super().__init__(f"{what} of {dataset} is not kept any more: the oldest is generation {oldest}, of {at}")
-        self.dataset, self.oldest = dataset, oldest
-
-
 class NotReadable(HeadgateError):
     """An earlier generation is kept, but rows of it are lost."""
 

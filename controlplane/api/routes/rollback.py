@@ -8,16 +8,16 @@ from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataflow, Expected, answer, etag, target_of
 from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Generation, Point, moment_of
 from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
-from controlplane.operations.desired import earlier, revert, rollback
-from controlplane.operations.desired.earlier import Moment
+from controlplane.operations.desired import revert, rollback
 
 router = auth.router()
 
 
 class Rollback(BaseModel):
-    """Either the `generation` of a dataset, or `at`: a time in ISO 8601, for a dataset or all of a dataflow. `force`:
-    also where datasets would reflect different states of one source."""
+    """Either the `generation` of a dataset, or `at`: a time in ISO 8601 with its zone, for a dataset or all of a
+    dataflow. `force`: also where datasets would reflect different states of one source."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     target: str = Field(max_length=1000)
@@ -47,11 +47,11 @@ def roll_back(call: Called, branch: Branch, wish: Rollback) -> Answer[RollbackAn
     )
 
 
-def _to(wish: Rollback) -> int | Moment:
+def _to(wish: Rollback) -> Point:
     if wish.generation is not None and wish.at is None:
-        return wish.generation
+        return Generation(wish.generation)
     if wish.at is not None and wish.generation is None:
-        return earlier.moment(wish.at)
+        return moment_of(wish.at)
     raise RequestRefused("invalid-request", "say one of generation and at")
 
 

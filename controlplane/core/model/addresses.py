@@ -40,6 +40,11 @@ class Moment:
 
     milliseconds: int
 
+    @classmethod
+    def of(cls, at: float) -> Moment:
+        """The moment that a time lies in. `at`: seconds since 1970."""
+        return cls(int(at * 1000))
+
     @property
     def end(self) -> float:
         """Seconds since 1970: what was committed before it was there at this moment."""

@@ -6,29 +6,21 @@ a dataset by its rules come with the dataset, as the same tasks make both. Does 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from itertools import islice
 
 from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.compile.nodes import Desired, Sink
-from controlplane.core.errors import BadMoment, GenerationGone, NotFound
+from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.states import State
+from controlplane.operations.inspect import time_travel
 from controlplane.operations.inspect.datasets import kept_states
-from controlplane.operations.inspect.views import instant
 from controlplane.operations.planning.snapshot import targeted
 from controlplane.ports.store import Tx
 
-MILLISECOND_US = 1_000
 STATES_LOOKED_AT = 1_000  # of each dataset, where a time is looked for at which all agree
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A time, in seconds since 1970."""
-
-    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +33,20 @@ class Chosen:
     left_out: list[str]
 
 
-def moment(text: str) -> Moment:
-    """A time in ISO 8601, in UTC where nothing else is said. Commits are told to the millisecond, so a time stands for
-    all of its millisecond. Raises BadMoment."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        whole = found.microsecond % MILLISECOND_US == 0
-        return Moment(found.timestamp() + (MILLISECOND_US - 1) / 1e6 * whole)
-    except (ValueError, OverflowError):
-        raise BadMoment(text) from None
-
-
-def exact(at: float) -> str:
-    """A time in words that `moment` reads as this time or just after it."""
-    return datetime.fromtimestamp(math.ceil(at * 1e6) / 1e6, UTC).isoformat()
-
-
-def choose(tx: Tx, branch: str, nodes: Desired, target: str, to: int | Moment) -> Chosen:
+def choose(tx: Tx, branch: str, nodes: Desired, target: str, to: Point) -> Chosen:
     """Raises NotFound, and GenerationGone."""
     names = [name for name in targeted(nodes, target) if not isinstance(nodes.nodes[name], Sink)]
     if not names:
         raise NotFound(f"{target} is a copy, which has no generations: roll back the dataset that it is written from")
     if isinstance(to, Moment):
-        return _at(tx, branch, target, _with_quarantines(nodes, names), to.at)
+        return _at(tx, branch, target, _with_quarantines(nodes, names), to)
     if target not in nodes.nodes:
         raise NotFound(f"{target} is a dataflow, and a generation is one of a dataset: give a time, or name a dataset")
-    state = _generation(tx, branch, target, to)
+    state = time_travel.state_of(tx, branch, target, to)
     beside = [name for name in _with_quarantines(nodes, names) if name != target]
     if not beside:
         return Chosen({target: state}, {}, [])
-    found = _at(tx, branch, target, beside, state.at)
+    found = _at(tx, branch, target, beside, Moment.of(state.at))
     return Chosen({target: state, **found.states}, found.lines, found.left_out)
 
 
@@ -80,21 +55,7 @@ def _with_quarantines(nodes: Desired, names: Sequence[str]) -> list[str]:
     return [name for name in nodes.order if name in wanted]
 
 
-def _generation(tx: Tx, branch: str, name: str, generation: int) -> State:
-    oldest: State | None = None
-    newest: State | None = None
-    for state in kept_states(tx, branch, name):
-        if state.generation == generation:
-            return state
-        newest, oldest = newest or state, state
-    if newest is None or oldest is None:
-        raise NotFound(f"dataset {name} has no committed data yet")
-    if not 0 < generation <= newest.generation:
-        raise NotFound(f"dataset {name} has no generation {generation}: its newest is {newest.generation}")
-    raise _gone(name, f"generation {generation}", oldest)
-
-
-def _at(tx: Tx, branch: str, target: str, names: Iterable[str], at: float) -> Chosen:
+def _at(tx: Tx, branch: str, target: str, names: Iterable[str], at: Moment) -> Chosen:
     states: dict[str, State] = {}
     lines: dict[str, Sequence[State]] = {}
     left_out: list[str] = []
@@ -105,29 +66,20 @@ def _at(tx: Tx, branch: str, target: str, names: Iterable[str], at: float) -> Ch
         else:
             left_out.append(name)
     if not states and target in left_out:
-        raise NotFound(f"dataset {target} had no data at {instant(at)}")
+        raise NotFound(f"dataset {target} had no data at {at}")
     if not states and not target.count("."):
-        raise NotFound(f"no dataset of dataflow {target} had data at {instant(at)}")
+        raise NotFound(f"no dataset of dataflow {target} had data at {at}")
     return Chosen(states, lines, left_out)
 
 
-def _line(tx: Tx, branch: str, name: str, at: float) -> list[State]:
+def _line(tx: Tx, branch: str, name: str, at: Moment) -> list[State]:
     """The states of a dataset up to a time, newest first; empty if it had none yet. Raises GenerationGone."""
-    line: list[State] = []
-    oldest: State | None = None
-    for state in kept_states(tx, branch, name):
-        oldest = state
-        if state.at <= at:
-            line.append(state)
-        if len(line) == STATES_LOOKED_AT:
-            break
-    if not line and oldest is not None and oldest.seq > 1:
-        raise _gone(name, f"what it was at {instant(at)}", oldest)
-    return line
-
-
-def _gone(name: str, what: str, oldest: State) -> GenerationGone:
-    return GenerationGone(name, what, oldest.generation, instant(oldest.at))
+    try:
+        time_travel.state_of(tx, branch, name, at)
+    except NotFound:
+        return []
+    before = (state for state in kept_states(tx, branch, name) if state.at < at.end)
+    return list(islice(before, STATES_LOOKED_AT))
 
 
 # --- whether they go together -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from controlplane.core import tree
 from controlplane.core.compile.checks import record_key
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, CutsDisagree, NotReadable, StaleState
+from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
 from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
@@ -23,7 +24,7 @@ from controlplane.core.model.revisions import Change
 from controlplane.core.model.states import State
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, earlier
-from controlplane.operations.desired.earlier import Chosen, Moment
+from controlplane.operations.desired.earlier import Chosen
 from controlplane.operations.inspect.views import instant
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
@@ -38,12 +39,12 @@ class _Wish:
 
     branch: str
     target: str
-    to: int | Moment
+    to: Point
     reason: str
 
 
 def rollback(
-    ctx: Context, branch: str, target: str, to: int | Moment, *, reason: str = "", force: bool = False
+    ctx: Context, branch: str, target: str, to: Point, *, reason: str = "", force: bool = False
 ) -> RollbackAnswer:
     """Go back to an earlier generation of a dataset, or to what a dataset or a dataflow had at a time, and stay there.
     `force`: also where datasets would reflect different states of one source.
@@ -87,7 +88,7 @@ def _require_agreeing(target: str, found: Chosen) -> None:
         return
     one, other, source = differing
     agreed = earlier.last_agreeing(found)
-    raise CutsDisagree(target, one, other, source=source, agreed=None if agreed is None else earlier.exact(agreed))
+    raise CutsDisagree(target, one, other, source=source, agreed=None if agreed is None else str(Moment.of(agreed)))
 
 
 def _require_stored(tx: Tx, state: State) -> None:
