@@ -76,9 +76,8 @@ def _generations(value: GenerationsAnswer) -> View:
 
 
 def _generation(item: DatasetGeneration) -> tuple[str, str, int | None, int | None]:
-    """With its address, ready to be read."""
+    """With its address, and its time to the millisecond: both can be read again."""
     if item["generation"] is None or item["at"] is None:
         told = "no data then" if item["found"] == "none" else "not kept any more"
         return item["dataset"], told, None, None
-    at = f"{item['at'][:19].replace('T', ' ')}Z"
-    return f"{item['dataset']}@{item['generation']}", at, item["partitions"], item["rows"]
+    return f"{item['dataset']}@{item['generation']}", item["at"], item["partitions"], item["rows"]

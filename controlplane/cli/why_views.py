@@ -40,7 +40,7 @@ def _head(value: WhyAnswer) -> str:
     name = value["dataset"] + (f"/{value['partition']}" if value["partition"] else "")
     generation = f", generation {value['generation']}" if value["generation"] else ""
     if at := value.get("at"):
-        return f"{name}{generation}, was committed at {_second(at)}"
+        return f"{name}{generation}, was committed at {at}"
     return f"{name} is {value['state']}{generation}"
 
 
@@ -84,12 +84,8 @@ def _node(node: WhyNode) -> str:
     if node["repeated"]:
         parts.append("see above")
     elif node["at"] and not node["pending"]:
-        parts.append(f"generation {node['generation']} at {_second(node['at'])}")
+        parts.append(f"generation {node['generation']} at {node['at'][:19].replace('T', ' ')}Z")
     return "; ".join(parts)
-
-
-def _second(at: str) -> str:
-    return f"{at[:19].replace('T', ' ')}Z"
 
 
 def _partitions(node: WhyNode) -> str:

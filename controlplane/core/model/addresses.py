@@ -133,7 +133,7 @@ def _time(text: str, whole: str) -> datetime:
     if _DAY.fullmatch(text):
         raise BadAddress(f"{shown}: a day is no moment; add a time and its zone, as in {text}T07:00Z")
     if not _TIME.fullmatch(text):
-        raise BadAddress(f"{shown}: what is meant is {FORMS}")
+        raise BadAddress(f"{shown}: write {FORMS}")
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:

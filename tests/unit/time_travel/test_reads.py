@@ -244,7 +244,7 @@ def headgate(*arguments: str) -> int:
         (("records", "shop.orders@2100-01-01T00:00Z"), "[[1, 10], [2, 20]]", "30"),
         (("partitions", "shop.orders@1"), "a.csv", "b.csv"),
         (("history", "shop.doubled@1"), "missing", "input"),
-        (("why", "shop.doubled@2/b.csv"), "shop.doubled/b.csv, generation 2, was committed at 1970-01-12 ", "a.csv"),
+        (("why", "shop.doubled@2/b.csv"), "shop.doubled/b.csv, generation 2, was committed at 1970-01-12T", "a.csv"),
         (("generations", "shop"), "shop.doubled@2", "--consistent"),
         (("generations", "shop@1970-01-01T00:00Z"), "no data then", "shop.doubled@"),
     ],
