@@ -46,7 +46,7 @@ def moment(text: str) -> Moment:
     all of its millisecond. Raises BadMoment."""
     try:
         found = datetime.fromisoformat(text.strip())
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        found = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
         whole = found.microsecond % MILLISECOND_US == 0
         return Moment(found.timestamp() + (MILLISECOND_US - 1) / 1e6 * whole)
     except (ValueError, OverflowError):
