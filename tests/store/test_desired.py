@@ -67,7 +67,7 @@ def test_pauses_that_go_with_a_dataflow_are_marked(world: World) -> None:
         tx.delete_dataflow("main", "flights")
     with world.read() as tx:
         assert tx.paused("main") == frozenset()
-        assert tx.marked("main", seen)[1] == {change_marks.flow("flights"), change_marks.PAUSES}
+        assert tx.marked("main", seen)[1] == {change_marks.flow("flights"), change_marks.PAUSES, change_marks.HOLDS}
 
 
 def test_a_deletion_ends_what_belongs_to_the_dataflow(world: World) -> None:

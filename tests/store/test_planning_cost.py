@@ -19,7 +19,7 @@ from controlplane.store import upgrade
 LAYERS, WIDTH = 5, 3
 COMPONENTS, CONE = LAYERS * WIDTH, 1 + 2 + 3 + 3 + 3
 SMALL, LARGE = 1_500, 3_000  # partitions of each component: trees of a few leaves
-STATEMENTS, A_LAYER = 10, 4
+STATEMENTS, A_LAYER = 11, 4
 
 NODES = {  # at most, of LARGE; a tree has two levels
     "S1": 0,

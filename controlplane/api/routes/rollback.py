@@ -23,7 +23,7 @@ class Rollback(BaseModel):
     target: str = Field(max_length=1000)
     generation: int | None = Field(default=None, ge=1, le=10**15)
     at: str | None = Field(default=None, max_length=100)
-    reason: str = Field(default="", max_length=1000)
+    reason: str = Field(default="", max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")
     force: bool = False
 
 

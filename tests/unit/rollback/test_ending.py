@@ -246,7 +246,7 @@ def test_old_rows_are_as_old_as_they_were(world: BranchWorld) -> None:
         assert freshness.Changes().times(tx, "main", states) == {"shop.doubled": first.at}
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12"])
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12", "0001-01-01T00:00+10:00"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(BadMoment):
         earlier.moment(text)
