@@ -182,10 +182,17 @@ class Headgate:
         return cast("BranchAnswer", self._get(f"/v1/branches/{_segment(name)}"))
 
     def create_branch(
-        self, name: str, *, source: str = "main", days: float | None = 14.0, protected: bool = False
+        self,
+        name: str,
+        *,
+        source: str = "main",
+        days: float | None = 14.0,
+        protected: bool = False,
+        redirect: Mapping[str, str] | None = None,
     ) -> BranchAnswer:
-        """`days` without an edit after which it ends; None keeps it."""
+        """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to."""
         body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
+        body["redirect"] = dict(redirect or {})
         return cast("BranchAnswer", self._post("/v1/branches", body))
 
     def protect_branch(self, name: str, *, protected: bool) -> BranchAnswer:

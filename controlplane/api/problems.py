@@ -19,6 +19,7 @@ MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
+    "bad-redirect": 422,
     "branch-exists": 409,
     "branch-protected": 403,
     "corrupt-node": 500,

@@ -41,13 +41,24 @@ def create(
     days: Annotated[float, typer.Option(min=0.001, help="Days without an edit after which it ends.")] = 14.0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep it until somebody deletes it.")] = False,
     protected: Annotated[bool, typer.Option("--protected", help="It changes by merges alone.")] = False,
+    redirect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FLOW.COMPONENT=PLACE", help="Write to this table, path or topic; else it is off."),
+    ] = None,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
     session = options.session(ctx, output)
+    places = dict(_redirect(text) for text in redirect or ())
     with session.connect(home) as client:
-        value = client.create_branch(name, source=source, days=None if keep else days, protected=protected)
+        value = client.create_branch(
+            name,
+            source=source,
+            days=None if keep else days,
+            protected=protected,
+            redirect=places,
+        )
     show(value, _branches([value]), session.output)
 
 
@@ -127,6 +138,13 @@ def _side(text: str) -> tuple[str, str]:
     if side not in tuple(Take) or not component:
         raise typer.BadParameter("write ours=FLOW.COMPONENT or theirs=FLOW.COMPONENT", param_hint="--take")
     return component, side
+
+
+def _redirect(text: str) -> tuple[str, str]:
+    component, _, place = text.partition("=")
+    if not component or not place:
+        raise typer.BadParameter("write FLOW.COMPONENT=PLACE", param_hint="--redirect")
+    return component, place
 
 
 def _branches(items: Sequence[BranchAnswer]) -> View:

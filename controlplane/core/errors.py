@@ -124,6 +124,15 @@ class BranchProtected(HeadgateError):
         super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
 
 
+class BadRedirect(HeadgateError):
+    """A write component was to be redirected in a branch to where it cannot write, or what is no such component."""
+
+    code = "bad-redirect"
+
+    def __init__(self, component: str, reason: str) -> None:
+        super().__init__(f"{component} cannot be redirected: {reason}")
+
+
 class MergeConflict(HeadgateError):
     """Both branches changed the same component, or what is around the components. The problems say which."""
 

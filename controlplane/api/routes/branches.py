@@ -24,13 +24,15 @@ router = auth.router()
 
 
 class NewBranch(BaseModel):
-    """`days`: until it ends by itself, unless it is edited; null keeps it."""
+    """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
+    write component writes to in the branch, by `dataflow.component`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
     source: str = Field(default=MAIN, pattern=f"^{NAME}$")
     days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
     protected: bool = False
+    redirect: dict[str, str] = {}
 
 
 class Protection(BaseModel):
@@ -52,7 +54,14 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
     def work() -> Answer[BranchAnswer]:
-        made = branches.create(call.context, new.name, source=new.source, days=new.days, protected=new.protected)
+        made = branches.create(
+            call.context,
+            new.name,
+            source=new.source,
+            days=new.days,
+            protected=new.protected,
+            redirect=new.redirect,
+        )
         return answer(made, 201)
 
     return call.once(work)

@@ -6,7 +6,7 @@ done about either.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
 
@@ -21,9 +21,15 @@ def own(desired: Desired, main: Desired, forces: Mapping[str, int], of_main: Map
     return frozenset(found)
 
 
-def decided(desired: Desired, found: Collection[str]) -> frozenset[str]:
-    """Those of a branch's own that anything is decided about there: write components are off."""
-    return frozenset(dataset for dataset in found if not isinstance(desired.nodes[dataset], Sink))
+def decided(desired: Desired, found: Collection[str], off: Container[str] = ()) -> frozenset[str]:
+    """Those of a branch's own that anything is decided about there: write components are off, unless they were
+    redirected. `off`: those that are off nevertheless."""
+    return frozenset(d for d in found if d not in off and not is_off(desired.nodes[d]))
+
+
+def is_off(node: Node) -> bool:
+    """Whether it is a write component that would write where main does."""
+    return isinstance(node, Sink) and not node.branch
 
 
 def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:

@@ -5,26 +5,38 @@ Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
+from types import MappingProxyType
 
-from controlplane.core.errors import BranchExists, BranchProtected, NotFound
+from controlplane.core.compile import redirects
+from controlplane.core.errors import BadRedirect, BranchExists, BranchProtected, NotFound
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.planning.snapshot import compile_live, desired
 from controlplane.ports.store import Store, Tx
 
 DAY_S = 86_400.0
+NO_REDIRECTS: Mapping[str, str] = MappingProxyType({})
 KEPT_DAYS = 14.0  # by default, since the branch was made or last edited
 
 
 def create(
-    ctx: Context, name: str, *, source: str = MAIN, days: float | None = KEPT_DAYS, protected: bool = False
+    ctx: Context,
+    name: str,
+    *,
+    source: str = MAIN,
+    days: float | None = KEPT_DAYS,
+    protected: bool = False,
+    redirect: Mapping[str, str] = NO_REDIRECTS,
 ) -> BranchAnswer:
-    """A branch of another one. `days`: None keeps it until it is deleted. Raises BranchExists, and NotFound for the
-    source."""
+    """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
+    by component. Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.store.begin(ctx.namespace) as tx:
         if name == MAIN:
             raise BranchExists(name)
@@ -33,11 +45,26 @@ def create(
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
+        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect))
         tx.create_branch(branch)
-        _note(ctx, tx, "branch.create", name, None, {"source": source, "expires": expires})
+        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects)}
+        _note(ctx, tx, "branch.create", name, None, told)
         answer = _shown(tx, branch)
     ctx.wake()
     return answer
+
+
+def _redirects(ctx: Context, tx: Tx, branch: Branch, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The places that they lead to. Raises BadRedirect, also where one is somebody else's."""
+    if not wanted:
+        return {}
+    there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
+    found = redirects.named(there, wanted)
+    made = replace(branch, redirects=found, at=inf)  # all others are older
+    main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
+    for component, reason in redirects.taken(moved, main, made, tx.branches().values()).items():
+        raise BadRedirect(component, reason)
+    return found
 
 
 def listing(ctx: Context) -> BranchesAnswer:
@@ -122,6 +149,7 @@ def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
         "actor": branch.actor,
         "expires_at": None if branch.expires is None else instant(branch.expires),
         "protected": branch.protected,
+        "redirects": dict(branch.redirects),
         "dataflows": sorted(tx.own_dataflows(branch.name)),
         "datasets": len(tx.own_datasets(branch.name)),
     }

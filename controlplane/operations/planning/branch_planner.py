@@ -11,12 +11,12 @@ from collections import ChainMap
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from controlplane.core.compile import ownership
-from controlplane.core.compile.nodes import NOTHING, Desired, Sink, Source
-from controlplane.core.model.branches import MAIN
+from controlplane.core.compile import ownership, redirects
+from controlplane.core.compile.nodes import NOTHING, Desired, Source
+from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.planning.planner import Memory, Planner
-from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot
+from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, redirected
 from controlplane.ports.store import Store, Tx
 
 SINKS_ARE_OFF = "write components are off in branches: only main writes to targets"
@@ -40,6 +40,8 @@ class BranchPlanner(Planner):
         self._compiled = NOTHING  # what this branch wanted at the last look
         self._mains = NOTHING  # what main wanted then
         self._forces: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})  # of both, then
+        self._branches: Mapping[str, Branch] = {}  # all, then
+        self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()
 
@@ -56,7 +58,7 @@ class BranchPlanner(Planner):
         stale |= self._own_anew(tx, memory, desired, main)
         stale |= self._take_over(memory, desired, of_main)
         facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed), self.cache)
-        facts.own = ownership.decided(desired, self.own)
+        facts.own = ownership.decided(desired, self.own, self._off)
         self._stage(memory, facts)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
@@ -88,17 +90,31 @@ class BranchPlanner(Planner):
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
         forces = memory.known.forces, main.observed.forces
-        if desired is self._compiled and main.desired is self._mains and forces == self._forces:
+        there = self._main.branches
+        is_known = desired is self._compiled and main.desired is self._mains and there is self._branches
+        if is_known and forces == self._forces:
             return set()
-        self._compiled, self._mains, self._forces = desired, main.desired, forces
+        self._compiled, self._mains, self._forces, self._branches = desired, main.desired, forces, there
         found = ownership.own(desired, main.desired, *forces)
         before, self.own = self.own, found
         self._left_over = (self._left_over | before) - found
+        moved = self._turn_off(desired, main.desired)
         self._fetch(tx, memory, found - before)
         for dataset in before - found:
             memory.decisions.pop(dataset, None)
             memory.known.drop(dataset)
-        return set(found ^ before) & desired.nodes.keys()
+        return (set(found ^ before) | moved) & desired.nodes.keys()
+
+    def _turn_off(self, desired: Desired, main: Desired) -> set[str]:
+        """Look anew at which redirects lead to what is somebody else's; the write components of which that changed.
+        Nobody is to write any more for those that are off from now on."""
+        found = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
+        before, self._off = self._off, found
+        self._left_over |= found.keys() - before.keys()
+        return set(found.keys() ^ before.keys())
+
+    def _compile(self, tx: Tx, memory: Memory) -> Desired:
+        return redirected(tx, self._branch, super()._compile(tx, memory))
 
     def _take_over(self, memory: Memory, desired: Desired, of_main: Plan) -> set[str]:
         """Main's decisions about what is shared; those that are new."""
@@ -109,8 +125,8 @@ class BranchPlanner(Planner):
                 memory.decisions[dataset] = decision
                 changed.add(dataset)
         for dataset in self.own:
-            if isinstance(desired.nodes[dataset], Sink):
-                memory.decisions[dataset] = Decision(dataset, "paused", reason=SINKS_ARE_OFF)
+            if reason := self._off.get(dataset) or (SINKS_ARE_OFF if ownership.is_off(desired.nodes[dataset]) else ""):
+                memory.decisions[dataset] = Decision(dataset, "paused", reason=reason)
         return changed
 
     def _fetch(self, tx: Tx, memory: Memory, datasets: Collection[str] | None) -> None:
@@ -119,7 +135,7 @@ class BranchPlanner(Planner):
     def _decided(self, desired: Desired) -> frozenset[str]:
         scope = self._scope(desired, None)
         wanted = self.own if scope is None else self.own & scope
-        return ownership.decided(desired, wanted)
+        return ownership.decided(desired, wanted, self._off)
 
 
 def _over(own: Fetched, main: Fetched) -> Fetched:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
-from controlplane.core.compile import ownership
+from controlplane.core.compile import ownership, redirects
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
@@ -57,7 +57,12 @@ class _Revisions:
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
     """All live dataflows of a branch, compiled; but those that do not compile."""
-    return compile_live(tx.revisions(branch).values(), namespace)
+    return redirected(tx, branch, compile_live(tx.revisions(branch).values(), namespace))
+
+
+def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
+    """With write components where the branch has them write to."""
+    return nodes if branch == MAIN else redirects.applied(nodes, tx.branches().get(branch))
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
@@ -299,14 +304,16 @@ def plan_now(
 ) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
     beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed."""
-    nodes = proposed or desired(tx, branch, namespace=namespace)
+    nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
     if branch != MAIN:
         main = desired(tx, MAIN, namespace=namespace)
-        facts.own = ownership.decided(nodes, ownership.own(nodes, main, known.forces, tx.forces(MAIN)))
+        there = tx.branches()
+        off = redirects.taken(nodes, main, there.get(branch), there.values())
+        facts.own = ownership.decided(nodes, ownership.own(nodes, main, known.forces, tx.forces(MAIN)), off)
     now = tx.now()
     found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
     return facts.owned(found), facts

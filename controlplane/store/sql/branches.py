@@ -5,6 +5,7 @@ Does not belong here: who may branch, comparing and merging; how what is not a b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import dump
 from controlplane.store.sql.queue import SqlQueue
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
@@ -96,6 +98,7 @@ def _branch(row: Row[Any]) -> Branch:
         actor=row.actor,
         expires=row.expires,
         protected=row.protected,
+        redirects=json.loads(row.redirects),
     )
 
 
@@ -107,4 +110,5 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
         "actor": branch.actor,
         "expires": branch.expires,
         "protected": branch.protected,
+        "redirects": dump(dict(branch.redirects)),
     }

@@ -78,6 +78,7 @@ branches = _table(
     _text("actor"),
     _time("expires", nullable=True),
     _flag("protected"),
+    Column("redirects", Text, nullable=False, server_default="{}"),
     clustered=True,
 )
 dataflows = _table(

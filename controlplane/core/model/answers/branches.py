@@ -10,7 +10,8 @@ from controlplane.core.model.answers.plans import PlanAnswer
 
 
 class BranchAnswer(TypedDict):
-    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own."""
+    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own.
+    `redirects`: places that its write components write to, by component."""
 
     name: str
     source: str
@@ -18,6 +19,7 @@ class BranchAnswer(TypedDict):
     actor: str
     expires_at: str | None
     protected: bool
+    redirects: dict[str, str]
     dataflows: list[str]
     datasets: int
 
