@@ -21,6 +21,7 @@ STATUS = {
     "ambiguous-name": 409,
     "bad-redirect": 422,
     "branch-exists": 409,
+    "branch-follows": 409,
     "branch-protected": 403,
     "corrupt-node": 500,
     "fenced": 409,

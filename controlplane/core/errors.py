@@ -124,6 +124,15 @@ class BranchProtected(HeadgateError):
         super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
 
 
+class BranchFollows(HeadgateError):
+    """A branch that follows main was to be moved to what main has now."""
+
+    code = "branch-follows"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} follows main, so it has what main has now: only a pinned one is updated")
+
+
 class BadRedirect(HeadgateError):
     """A write component was to be redirected in a branch to where it cannot write, or what is no such component."""
 

@@ -25,7 +25,7 @@ router = auth.router()
 
 class NewBranch(BaseModel):
     """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
-    write component writes to in the branch, by `dataflow.component`."""
+    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
@@ -33,6 +33,7 @@ class NewBranch(BaseModel):
     days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
     protected: bool = False
     redirect: dict[str, str] = {}
+    pinned: bool = False
 
 
 class Protection(BaseModel):
@@ -61,6 +62,7 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
             days=new.days,
             protected=new.protected,
             redirect=new.redirect,
+            pinned=new.pinned,
         )
         return answer(made, 201)
 
@@ -83,6 +85,12 @@ def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
 def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
     return answer(branches.protect(call.context, branch, protected=wish.protected))
+
+
+@router.post("/v1/branches/{branch}/update")
+def update(call: Called, branch: Branch) -> Answer[BranchAnswer]:
+    """Have a pinned branch see main as it is now."""
+    return call.once(lambda: answer(branches.update(call.context, branch)))
 
 
 @router.delete("/v1/branches/{branch}")

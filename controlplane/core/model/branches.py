@@ -18,7 +18,8 @@ class Branch:
     """Times are seconds since 1970. `source` is the branch that it was made from.
 
     `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`: places that its write
-    components write to, by component; all others are off.
+    components write to, by component; all others are off. `pinned`: it sees main as it was when it was made or last
+    updated; any other one follows main.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Branch:
     expires: float | None = None
     protected: bool = False
     redirects: Mapping[str, str] = field(default_factory=dict)
+    pinned: bool = False

@@ -11,11 +11,11 @@ from math import inf
 from types import MappingProxyType
 
 from controlplane.core.compile import redirects
-from controlplane.core.errors import BadRedirect, BranchExists, BranchProtected, NotFound
+from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, BranchProtected, NotFound
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.revisions import Change, Revision
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
 from controlplane.operations.planning.snapshot import compile_live, desired
@@ -34,9 +34,11 @@ def create(
     days: float | None = KEPT_DAYS,
     protected: bool = False,
     redirect: Mapping[str, str] = NO_REDIRECTS,
+    pinned: bool = False,
 ) -> BranchAnswer:
     """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
-    by component. Raises BranchExists, BadRedirect, and NotFound for the source."""
+    by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
+    Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.store.begin(ctx.namespace) as tx:
         if name == MAIN:
             raise BranchExists(name)
@@ -45,9 +47,10 @@ def create(
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
-        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect))
+        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned)
         tx.create_branch(branch)
-        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects)}
+        branch = tx.branches()[name]  # one of a pinned branch is pinned
+        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
         _note(ctx, tx, "branch.create", name, None, told)
         answer = _shown(tx, branch)
     ctx.wake()
@@ -89,6 +92,32 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
         return _shown(tx, after)
 
 
+def update(ctx: Context, name: str) -> BranchAnswer:
+    """Have a pinned branch see main as it is now. Raises NotFound, and BranchFollows."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        branch = _one(tx, name)
+        if not branch.pinned:
+            raise BranchFollows(name)
+        tx.pin_now(name)
+        tx.share_dataflows(name, _merged(tx, name))
+        lengthen(tx, name)
+        _note(ctx, tx, "branch.update", name, None, None)
+        answer = _shown(tx, tx.branches()[name])
+    ctx.wake()
+    return answer
+
+
+def _merged(tx: Tx, name: str) -> list[str]:
+    """Dataflows of a branch that main has just so."""
+    flows = tx.own_dataflows(name)
+    own, mains = tx.revisions(name, flows), tx.mains_revisions(name, flows)
+    return sorted(flow for flow in flows if _text(own.get(flow)) == _text(mains.get(flow)))
+
+
+def _text(revision: Revision | None) -> object:
+    return None if revision is None else (revision.text, dict(revision.files))
+
+
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
     """End a branch, what it asks for and all of its own pointers. Raises NotFound, and BranchProtected."""
     with ctx.store.begin(ctx.namespace) as tx:
@@ -117,6 +146,14 @@ def require_editable(tx: Tx, name: str) -> None:
     branch = _one(tx, name)
     if branch.protected:
         raise BranchProtected(name)
+    lengthen(tx, name)
+
+
+def lengthen(tx: Tx, name: str) -> None:
+    """Somebody works with a branch. Raises NotFound."""
+    if name == MAIN:
+        return
+    branch = _one(tx, name)
     longer = tx.now() + KEPT_DAYS * DAY_S
     if branch.expires is not None and branch.expires < longer:
         tx.put_branch(replace(branch, expires=longer))
@@ -150,6 +187,7 @@ def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
         "expires_at": None if branch.expires is None else instant(branch.expires),
         "protected": branch.protected,
         "redirects": dict(branch.redirects),
+        "pinned": branch.pinned,
         "dataflows": sorted(tx.own_dataflows(branch.name)),
         "datasets": len(tx.own_datasets(branch.name)),
     }

@@ -22,6 +22,7 @@ from controlplane.operations.desired import blueprints, branches, drafts
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
 
@@ -157,7 +158,7 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
         tx.delete_dataflow(into, flow)
     _bring_pins(tx, source, into, edit)
     flows = sorted(tx.own_dataflows(source))
-    if into == MAIN:
+    if into == MAIN and not is_pinned(tx, source):  # main as that sees it has none of the edits
         tx.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
     tx.put_change(

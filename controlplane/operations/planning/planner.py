@@ -150,7 +150,7 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
         memory.seen, marked = tx.marked(self._branch, memory.seen)
-        if change_marks.ENDED in marked:  # what is known is of an earlier branch of this name
+        if marked & change_marks.ANEW:  # what is known is of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 

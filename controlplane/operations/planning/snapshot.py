@@ -23,8 +23,9 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
+from controlplane.operations.planning import pinned
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
 
@@ -309,14 +310,39 @@ def plan_now(
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
-    if branch != MAIN:
-        main = desired(tx, MAIN, namespace=namespace)
-        there = tx.branches()
-        off = redirects.taken(nodes, main, there.get(branch), there.values())
-        facts.own = ownership.decided(nodes, ownership.own(nodes, main, known.forces, tx.forces(MAIN)), off)
-    now = tx.now()
-    found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
+    frozen = _own_of_branch(tx, branch, facts, namespace) if branch != MAIN else None
+    if frozen is not None and facts.own is not None:
+        scope = facts.own if scope is None else facts.own & scope
+    found = plan(
+        nodes,
+        facts,
+        branch,
+        scope,
+        now=tx.now(),
+        window=window,
+        exact=exact,
+        fewest=fewest,
+        widest=widest,
+        known=frozen,
+    )
     return facts.owned(found), facts
+
+
+def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
+    """Find out what a branch decides about by itself. Of a pinned branch: what is decided about all else."""
+    nodes, there = facts.desired, tx.branches()
+    main = desired(tx, MAIN, namespace=namespace)
+    off = redirects.taken(nodes, main, there.get(branch), there.values())
+    frozen: dict[str, Decision] | None = None
+    if pinned.is_pinned(tx, branch):
+        main = compile_live(tx.mains_revisions(branch).values(), namespace)
+    own = ownership.own(nodes, main, facts.observed.forces, tx.mains_forces(branch))
+    if pinned.is_pinned(tx, branch):
+        off |= pinned.off(nodes, own)
+        frozen = {decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)}
+        frozen |= {dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()}
+    facts.own = ownership.decided(nodes, own, off)
+    return frozen
 
 
 def targeted(nodes: Desired, target: str | None) -> list[str]:

@@ -11,7 +11,8 @@ from controlplane.core.model.answers.plans import PlanAnswer
 
 class BranchAnswer(TypedDict):
     """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own.
-    `redirects`: places that its write components write to, by component."""
+    `redirects`: places that its write components write to, by component. `pinned`: it sees main as it was when it was
+    made or last updated."""
 
     name: str
     source: str
@@ -20,6 +21,7 @@ class BranchAnswer(TypedDict):
     expires_at: str | None
     protected: bool
     redirects: dict[str, str]
+    pinned: bool
     dataflows: list[str]
     datasets: int
 
