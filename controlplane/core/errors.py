@@ -124,6 +124,21 @@ class BranchProtected(HeadgateError):
         super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
 
 
+class MainStays(HeadgateError):
+    """What is for other branches was to be done with main."""
+
+    code = "main-stays"
+
+    def __init__(self) -> None:
+        super().__init__("main is always there and has no end: it is not protected, updated or deleted")
+
+
+class CannotMerge(HeadgateError):
+    """A branch was to be merged into itself, or main into a branch."""
+
+    code = "cannot-merge"
+
+
 class BranchFollows(HeadgateError):
     """A branch that follows main was to be moved to what main has now."""
 

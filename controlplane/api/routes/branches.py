@@ -77,7 +77,7 @@ def listing(call: Called) -> Answer[BranchesAnswer]:
 
 @router.get("/v1/branches/{branch}")
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
-    """One branch beside main."""
+    """One branch. Main has no end."""
     return answer(branches.one(call.context, branch))
 
 

@@ -11,7 +11,7 @@ from math import inf
 from types import MappingProxyType
 
 from controlplane.core.compile import redirects
-from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, BranchProtected, NotFound
+from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, BranchProtected, MainStays, NotFound
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
@@ -77,9 +77,9 @@ def listing(ctx: Context) -> BranchesAnswer:
 
 
 def one(ctx: Context, name: str) -> BranchAnswer:
-    """Raises NotFound."""
+    """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _shown(tx, _one(tx, name))
+        return _main(tx) if name == MAIN else _shown(tx, _one(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
@@ -167,6 +167,8 @@ def require_there(tx: Tx, *names: str) -> None:
 
 
 def _one(tx: Tx, name: str) -> Branch:
+    if name == MAIN:
+        raise MainStays
     found = tx.branches().get(name)
     if found is None:
         raise NotFound(f"there is no branch {name[:80]!r}: headgate branch list")
@@ -176,6 +178,21 @@ def _one(tx: Tx, name: str) -> Branch:
 def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
     tx.drop_branch(name)
     _note(ctx, tx, action, name, name, None)
+
+
+def _main(tx: Tx) -> BranchAnswer:
+    return {
+        "name": MAIN,
+        "source": None,
+        "created_at": None,
+        "actor": None,
+        "expires_at": None,
+        "protected": False,
+        "redirects": {},
+        "pinned": False,
+        "dataflows": sorted(tx.revisions(MAIN)),
+        "datasets": len(tx.own_datasets(MAIN)),
+    }
 
 
 def _shown(tx: Tx, branch: Branch) -> BranchAnswer:

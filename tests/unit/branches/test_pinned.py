@@ -17,6 +17,7 @@ from tests.unit.expectations.world import KINDS
 
 DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
 SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM doubled GROUP BY k'}\n"
+OTHER = "  other:\n    transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}\n"
 REST = DOUBLED.format(factor=2) + SUMS
 EDITED = DOUBLED.format(factor=3) + SUMS
 
@@ -140,6 +141,39 @@ def test_a_branch_of_that_name_that_follows_is_another_one(world: BranchWorld) -
     world.create("dev")
     world.settle()
     assert world.values("dev", "shop.sums") == [(1, 80), (2, 40)]
+
+
+def test_a_branch_of_it_is_edited_merged_and_lives_on(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    assert branches.create(world.ctx, "child", source="dev")["pinned"]
+    world.put("b.csv", (1, 30))
+    world.settle()
+    world.apply_in("child", EDITED + OTHER)
+    assert world.ran() == {"analyse": 1, "transform": 1}
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    check(world, "child")
+    assert merging.merge_branch(world.ctx, "child", "dev")["taken"] == ["shop.other"]
+    assert not world.ran()  # dev adopts what child has computed
+    assert world.values("dev", "shop.other") == world.values("child", "shop.other") == [(1, 11), (2, 21)]
+    branches.delete(world.ctx, "dev")
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    merging.merge_branch(world.ctx, "child")
+    world.ran()
+    assert world.values("main", "shop.other") == [(1, 11), (1, 31), (2, 21)]
+
+
+def test_a_pinned_branch_of_one_that_follows(world: BranchWorld) -> None:
+    world.create("lead")
+    world.apply_in("lead", EDITED)
+    world.ran()
+    branches.create(world.ctx, "child", source="lead", pinned=True)
+    world.put("b.csv", (1, 30))
+    world.settle()
+    assert world.values("lead", "shop.sums") == [(1, 120), (2, 60)]
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    assert world.values("child", "shop.orders") == [(1, 10), (2, 20)]
+    check(world, "child")
 
 
 @pytest.mark.parametrize("seed", range(4))
