@@ -29,7 +29,7 @@ class Branches(Protocol):
         source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
-        """Replace what is said of one that is there, but for whether it is pinned."""
+        """Replace what is said of one that is there, but for whether it is pinned; nothing where it is gone."""
 
     def pin_now(self, branch: str) -> None:
         """A branch sees main as it is when this transaction ends. NotFound."""

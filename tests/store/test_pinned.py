@@ -173,3 +173,12 @@ def test_pinning_costs_one_row(pinned: World) -> None:
         before = pinned.store.statements
         tx.create_branch(branch("more", pinned=True))
     assert pinned.store.statements - before <= 7  # and its number, and what nobody sees any more
+
+
+def test_what_is_said_of_a_branch_does_not_unpin_it_nor_bring_it_back(pinned: World) -> None:
+    with pinned.begin() as tx:
+        tx.put_branch(branch(protected=True))
+        tx.put_branch(branch("gone"))
+    with pinned.read() as tx:
+        assert tx.branches() == {"dev": branch(protected=True, pinned=True)}
+        assert tx.states("dev") == {"flights.daily": state(1)}

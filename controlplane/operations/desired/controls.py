@@ -84,7 +84,8 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         everything = {*chosen, *nodes.graph.upstream(chosen)}
         wanted = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
         count = tx.retry(branch, wanted)
-        reads = listings.sources(nodes, everything) if among is None else []
+        is_listed = among is None and not is_pinned(tx, branch)
+        reads = listings.sources(nodes, everything) if is_listed else []
         failed = [n for n in reads if _failed_listing(tx, n)]
         listings.request(tx, failed, is_awaited=True)
         _note(ctx, tx, branch, "retry", target, {"tasks": count})

@@ -60,7 +60,8 @@ class MemoryBranches(MemorySnapshots):
                 of.states[target, name] = tuple(replace(state, branch=target) for state in states)
 
     def put_branch(self, branch: Branch) -> None:
-        self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
+        if branch.name in self._space.branches:
+            self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
         self._mark(MAIN, change_marks.BRANCHES)
 
     def pin_now(self, branch: str) -> None:

@@ -74,7 +74,8 @@ class SqlBranches(SqlSnapshots, SqlQueue):
         self._connection.execute(insert.from_select([c.name for c in table.c], rows))
 
     def put_branch(self, branch: Branch) -> None:
-        self._upsert(db.branches, [{**_branch_row(branch), "base": self._base(branch.name)}])
+        there = self._mine(db.branches, name=branch.name)
+        self._change(update(db.branches).where(there).values(**_branch_row(branch)))
         self._mark(MAIN, change_marks.BRANCHES)
 
     def drop_branch(self, name: str) -> None:
