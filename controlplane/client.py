@@ -188,11 +188,24 @@ class Headgate:
         return cast("BranchAnswer", self._get(f"/v1/branches/{_segment(name)}"))
 
     def create_branch(
-        self, name: str, *, source: str = "main", days: float | None = 14.0, protected: bool = False
+        self,
+        name: str,
+        *,
+        source: str = "main",
+        days: float | None = 14.0,
+        protected: bool = False,
+        redirect: Mapping[str, str] | None = None,
+        pinned: bool = False,
     ) -> BranchAnswer:
-        """`days` without an edit after which it ends; None keeps it."""
+        """`days` without an edit after which it ends; None keeps it. `redirect`: where write components write to.
+        `pinned`: it sees main as it is now."""
         body: JsonObject = {"name": name, "source": source, "days": days, "protected": protected}
+        body |= {"redirect": dict(redirect or {}), "pinned": pinned}
         return cast("BranchAnswer", self._post("/v1/branches", body))
+
+    def update_branch(self, name: str) -> BranchAnswer:
+        """Have a pinned branch see main as it is now."""
+        return cast("BranchAnswer", self._post(f"/v1/branches/{_segment(name)}/update", {}))
 
     def protect_branch(self, name: str, *, protected: bool) -> BranchAnswer:
         """Whether it changes by merges alone."""

@@ -1,4 +1,4 @@
-"""Commands about branches: create, list, show, protect, diff, merge, delete."""
+"""Commands about branches: create, list, show, protect, update, diff, merge, delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Take(StrEnum):
 
 def add(app: typer.Typer) -> None:
     branch = typer.Typer(help="Try edits on all of the data, beside main.", no_args_is_help=True)
-    for command in (create, protect, diff, merge, delete):
+    for command in (create, protect, update, diff, merge, delete):
         branch.command()(command)
     branch.command("list")(listing)
     branch.command("show")(one)
@@ -41,13 +41,26 @@ def create(
     days: Annotated[float, typer.Option(min=0.001, help="Days without an edit after which it ends.")] = 14.0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep it until somebody deletes it.")] = False,
     protected: Annotated[bool, typer.Option("--protected", help="It changes by merges alone.")] = False,
+    redirect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FLOW.COMPONENT=PLACE", help="Write to this table, path or topic; else it is off."),
+    ] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="See main as it is now, whatever comes there later.")] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
     session = options.session(ctx, output)
+    places = dict(_redirect(text) for text in redirect or ())
     with session.connect(home) as client:
-        value = client.create_branch(name, source=source, days=None if keep else days, protected=protected)
+        value = client.create_branch(
+            name,
+            source=source,
+            days=None if keep else days,
+            protected=protected,
+            redirect=places,
+            pinned=pin,
+        )
     show(value, _branches([value]), session.output)
 
 
@@ -78,6 +91,14 @@ def protect(
     session = options.session(ctx, output)
     with session.connect(home) as client:
         value = client.protect_branch(name, protected=not off)
+    show(value, views.fields(value), session.output)
+
+
+def update(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """Have a pinned branch see main as it is now."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.update_branch(name)
     show(value, views.fields(value), session.output)
 
 
@@ -129,6 +150,13 @@ def _side(text: str) -> tuple[str, str]:
     return component, side
 
 
+def _redirect(text: str) -> tuple[str, str]:
+    component, _, place = text.partition("=")
+    if not component or not place:
+        raise typer.BadParameter("write FLOW.COMPONENT=PLACE", param_hint="--redirect")
+    return component, place
+
+
 def _branches(items: Sequence[BranchAnswer]) -> View:
     columns = ("name", "from", "made", "by", "ends", "edited", "own datasets")
     rows = tuple(
@@ -143,7 +171,8 @@ def _branches(items: Sequence[BranchAnswer]) -> View:
 
 
 def _ends(branch: BranchAnswer) -> str:
-    return f"{branch['expires_at'] or 'never'}{', protected' if branch['protected'] else ''}"
+    marks = [mark for mark in ("pinned", "protected") if branch[mark]]
+    return ", ".join([branch["expires_at"] or "never", *marks])
 
 
 def _difference(value: BranchDifference) -> View:

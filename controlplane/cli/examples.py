@@ -55,11 +55,20 @@ def run_tests(
             raise typer.BadParameter("-k and --junit are for running tests, and --like runs none")
         _write_test(session, Wish(like, str(files[0]), files[1:], home, branch, rows))
         return
+    _refuse_unused(ctx)
     answer = _ran(session, files, only, _progress(output))
     if junit is not None:
         junit.write_text(example_views.junit(answer), encoding="utf-8")
     show(answer, example_views.results(answer), session.output)
     raise typer.Exit(failures.ERROR if answer["failed"] else 0)
+
+
+def _refuse_unused(ctx: typer.Context) -> None:
+    """What only says which rows a test is written from. A home that the environment names is for other commands."""
+    for name in ("home", "branch", "rows"):
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter("it goes with --like: tests run without a home", param_hint=f"--{name}")
 
 
 def _write_test(session: Session, wish: Wish) -> None:

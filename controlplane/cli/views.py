@@ -257,6 +257,8 @@ def fields(value: Row) -> View:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {said}" for name, said in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

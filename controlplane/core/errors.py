@@ -165,6 +165,39 @@ class BranchProtected(HeadgateError):
         super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
 
 
+class MainStays(HeadgateError):
+    """What is for other branches was to be done with main."""
+
+    code = "main-stays"
+
+    def __init__(self) -> None:
+        super().__init__("main is always there and has no end: it is not protected, updated or deleted")
+
+
+class CannotMerge(HeadgateError):
+    """A branch was to be merged into itself, or main into a branch."""
+
+    code = "cannot-merge"
+
+
+class BranchFollows(HeadgateError):
+    """A branch that follows main was to be moved to what main has now."""
+
+    code = "branch-follows"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} follows main, so it has what main has now: only a pinned one is updated")
+
+
+class BadRedirect(HeadgateError):
+    """A write component was to be redirected in a branch to where it cannot write, or what is no such component."""
+
+    code = "bad-redirect"
+
+    def __init__(self, component: str, reason: str) -> None:
+        super().__init__(f"{component} cannot be redirected: {reason}")
+
+
 class MergeConflict(HeadgateError):
     """Both branches changed the same component, or what is around the components. The problems say which."""
 

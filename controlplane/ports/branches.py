@@ -1,8 +1,9 @@
 """The part of a transaction that is about branches.
 
 A branch has rows of its own for what was edited or computed in it. All else is read from main: revisions, states and
-their history, pauses, forces, pinned schemas and publications. What is computed for it, what is asked for and copies
-elsewhere are never read from main: demands, unfinished runs, problems, targets.
+their history, pauses, forces, pinned schemas and publications. A pinned branch reads all of these as they were when
+it was pinned, but no publications, and is told of no mark of main's. What is computed for it, what is asked for and
+copies elsewhere are never read from main: demands, unfinished runs, problems, targets.
 
 Contract under failure: a method either does all that it says or raises and changes nothing.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.revisions import Revision
 
 
 class Branches(Protocol):
@@ -22,11 +24,21 @@ class Branches(Protocol):
         """By name."""
 
     def create_branch(self, branch: Branch) -> None:
-        """It points to what its source has: main, or what another branch has of its own. One row, if the source is
-        main. BranchExists if the name is taken or is that of the source, NotFound if the source is not there."""
+        """It points to what its source has: main, or what another branch has of its own; and sees of main what that
+        sees, where that is pinned. One row, if the source is main. BranchExists if the name is taken or is that of the
+        source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
-        """Replace what is said of one that is there."""
+        """Replace what is said of one that is there, but for whether it is pinned; nothing where it is gone."""
+
+    def pin_now(self, branch: str) -> None:
+        """A branch sees main as it is when this transaction ends. NotFound."""
+
+    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        """What main has, as this branch sees it."""
+
+    def mains_forces(self, branch: str) -> dict[str, int]:
+        """How often each dataset was forced in main, as this branch sees it."""
 
     def drop_branch(self, name: str) -> None:
         """It and all its own rows go. Queued or failed tasks that nobody else demands go with it. NotFound."""

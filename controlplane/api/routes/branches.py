@@ -24,13 +24,16 @@ router = auth.router()
 
 
 class NewBranch(BaseModel):
-    """`days`: until it ends by itself, unless it is edited; null keeps it."""
+    """`days`: until it ends by itself, unless it is edited; null keeps it. `redirect`: the table, path or topic that a
+    write component writes to in the branch, by `dataflow.component`. `pinned`: it sees main as it is now."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(pattern=f"^{NAME}$")
     source: str = Field(default=MAIN, pattern=f"^{NAME}$")
     days: float | None = Field(default=branches.KEPT_DAYS, gt=0, le=3660)
     protected: bool = False
+    redirect: dict[str, str] = {}
+    pinned: bool = False
 
 
 class Protection(BaseModel):
@@ -52,7 +55,15 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
     def work() -> Answer[BranchAnswer]:
-        made = branches.create(call.context, new.name, source=new.source, days=new.days, protected=new.protected)
+        made = branches.create(
+            call.context,
+            new.name,
+            source=new.source,
+            days=new.days,
+            protected=new.protected,
+            redirect=new.redirect,
+            pinned=new.pinned,
+        )
         return answer(made, 201)
 
     return call.once(work)
@@ -66,7 +77,7 @@ def listing(call: Called) -> Answer[BranchesAnswer]:
 
 @router.get("/v1/branches/{branch}")
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
-    """One branch beside main."""
+    """One branch. Main has no end."""
     return answer(branches.one(call.context, branch))
 
 
@@ -74,6 +85,12 @@ def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
 def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
     return answer(branches.protect(call.context, branch, protected=wish.protected))
+
+
+@router.post("/v1/branches/{branch}/update")
+def update(call: Called, branch: Branch) -> Answer[BranchAnswer]:
+    """Have a pinned branch see main as it is now."""
+    return call.once(lambda: answer(branches.update(call.context, branch)))
 
 
 @router.delete("/v1/branches/{branch}")

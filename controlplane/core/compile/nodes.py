@@ -159,6 +159,7 @@ class Sink:
     path: str
     identity: bytes
     keyed: tuple[str, ...] = ()  # columns whose values are the partition keys, for connectors that tell rows by them
+    branch: str = ""  # whose copy it is, where it was redirected there
     by_columns: bool = False  # whether partition keys are plain values of columns, of the dataset or of one it follows
 
 

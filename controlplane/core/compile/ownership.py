@@ -28,9 +28,15 @@ def own(
     return frozenset(found)
 
 
-def decided(desired: Desired, found: Collection[str]) -> frozenset[str]:
-    """Those of a branch's own that anything is decided about there: write components are off."""
-    return frozenset(dataset for dataset in found if not isinstance(desired.nodes[dataset], Sink))
+def decided(desired: Desired, found: Collection[str], off: Container[str] = ()) -> frozenset[str]:
+    """Those of a branch's own that anything is decided about there: write components are off, unless they were
+    redirected. `off`: those that are off nevertheless."""
+    return frozenset(d for d in found if d not in off and not is_off(desired.nodes[d]))
+
+
+def is_off(node: Node) -> bool:
+    """Whether it is a write component that would write where main does."""
+    return isinstance(node, Sink) and not node.branch
 
 
 def is_edited(node: Source | Transform, before: Source | Transform) -> bool:

@@ -5,7 +5,8 @@ Does not belong here: which datasets are a branch's own (that follows from texts
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from controlplane.core.model.revisions import MAIN as MAIN
 
@@ -16,7 +17,9 @@ NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 class Branch:
     """Times are seconds since 1970. `source` is the branch that it was made from.
 
-    `expires`: None for a branch that stays. `protected`: it changes by merges alone.
+    `expires`: None for a branch that stays. `protected`: it changes by merges alone. `redirects`: places that its write
+    components write to, by component; all others are off. `pinned`: it sees main as it was when it was made or last
+    updated; any other one follows main.
     """
 
     name: str
@@ -25,3 +28,5 @@ class Branch:
     actor: str
     expires: float | None = None
     protected: bool = False
+    redirects: Mapping[str, str] = field(default_factory=dict)
+    pinned: bool = False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
+BASE = "base:"  # of a pinned branch: it sees another main
+ANEW = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten
 _FLOW, _LISTING = "flow:", "listing:"
 
 
@@ -25,4 +27,4 @@ def listing_of(mark: str) -> bytes | None:
 
 def is_wish(mark: str) -> bool:
     """What is to be computed is another thing now."""
-    return mark in (PAUSES, HOLDS, ENDED) or flow_of(mark) is not None
+    return mark in (PAUSES, HOLDS) or mark in ANEW or flow_of(mark) is not None

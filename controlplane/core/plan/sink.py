@@ -230,7 +230,7 @@ def _job(node: Sink, state: State) -> WriteJob:
         "path": node.path,
         "format": node.write.format,
         "options": dict(node.write.options),
-        "owner": f"{node.dataset} {node.uid}",  # the uid tells apart components of one name in two installations
+        "owner": _owner(node),
         "schema": state.schema,
         **connectors.told(node.write),
     }
@@ -239,6 +239,11 @@ def _job(node: Sink, state: State) -> WriteJob:
     elif node.by_columns:
         job["by_columns"] = True
     return job
+
+
+def _owner(node: Sink) -> str:
+    """The uid tells apart components of one name in two installations; a branch, its copy from main's."""
+    return " ".join(filter(None, (node.dataset, node.uid, node.branch)))
 
 
 def _tasks(

@@ -27,6 +27,7 @@ from controlplane.operations.desired import branches, drafts, holds, pins
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, compile_cached, compile_live, plan_now
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
@@ -253,7 +254,8 @@ def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None, action: Actio
         _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected, action)
     _end_demands(tx, edit.branch, edit.before, edit.proposed)
     holds.end_edited(tx, edit.branch, edit.before, edit.proposed)
-    listings.request_taken_up(tx, edit.before, edit.proposed)
+    if not is_pinned(tx, edit.branch):
+        listings.request_taken_up(tx, edit.before, edit.proposed)
 
 
 def _proposed(

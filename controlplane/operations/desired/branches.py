@@ -5,26 +5,40 @@ Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
+from types import MappingProxyType
 
-from controlplane.core.errors import BranchExists, BranchProtected, NotFound
+from controlplane.core.compile import redirects
+from controlplane.core.errors import BadRedirect, BranchExists, BranchFollows, BranchProtected, MainStays, NotFound
 from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBranchAnswer
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
-from controlplane.core.model.revisions import Change
+from controlplane.core.model.revisions import Change, Revision
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
+from controlplane.operations.planning.snapshot import compile_live, desired
 from controlplane.ports.store import Store, Tx
 
 DAY_S = 86_400.0
+NO_REDIRECTS: Mapping[str, str] = MappingProxyType({})
 KEPT_DAYS = 14.0  # by default, since the branch was made or last edited
 
 
 def create(
-    ctx: Context, name: str, *, source: str = MAIN, days: float | None = KEPT_DAYS, protected: bool = False
+    ctx: Context,
+    name: str,
+    *,
+    source: str = MAIN,
+    days: float | None = KEPT_DAYS,
+    protected: bool = False,
+    redirect: Mapping[str, str] = NO_REDIRECTS,
+    pinned: bool = False,
 ) -> BranchAnswer:
-    """A branch of another one. `days`: None keeps it until it is deleted. Raises BranchExists, and NotFound for the
-    source."""
+    """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write components write to,
+    by component. `pinned`: it sees main as it is now, whatever comes there later; so does each branch of a pinned one.
+    Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.store.begin(ctx.namespace) as tx:
         if name == MAIN:
             raise BranchExists(name)
@@ -33,11 +47,27 @@ def create(
         now = tx.now()
         expires = None if days is None else now + days * DAY_S
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
+        branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned)
         tx.create_branch(branch)
-        _note(ctx, tx, "branch.create", name, None, {"source": source, "expires": expires})
+        branch = tx.branches()[name]  # one of a pinned branch is pinned
+        told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
+        _note(ctx, tx, "branch.create", name, None, told)
         answer = _shown(tx, branch)
     ctx.wake()
     return answer
+
+
+def _redirects(ctx: Context, tx: Tx, branch: Branch, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The places that they lead to. Raises BadRedirect, also where one is somebody else's."""
+    if not wanted:
+        return {}
+    there = compile_live(tx.revisions(branch.source).values(), ctx.namespace)
+    found = redirects.named(there, wanted)
+    made = replace(branch, redirects=found, at=inf)  # all others are older
+    main, moved = desired(tx, MAIN, namespace=ctx.namespace), redirects.applied(there, made)
+    for component, reason in redirects.taken(moved, main, made, tx.branches().values()).items():
+        raise BadRedirect(component, reason)
+    return found
 
 
 def listing(ctx: Context) -> BranchesAnswer:
@@ -47,9 +77,9 @@ def listing(ctx: Context) -> BranchesAnswer:
 
 
 def one(ctx: Context, name: str) -> BranchAnswer:
-    """Raises NotFound."""
+    """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _shown(tx, _one(tx, name))
+        return _main(tx) if name == MAIN else _shown(tx, _one(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
@@ -60,6 +90,32 @@ def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
         tx.put_branch(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
         return _shown(tx, after)
+
+
+def update(ctx: Context, name: str) -> BranchAnswer:
+    """Have a pinned branch see main as it is now. Raises NotFound, and BranchFollows."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        branch = _one(tx, name)
+        if not branch.pinned:
+            raise BranchFollows(name)
+        tx.pin_now(name)
+        tx.share_dataflows(name, _merged(tx, name))
+        lengthen(tx, name)
+        _note(ctx, tx, "branch.update", name, None, None)
+        answer = _shown(tx, tx.branches()[name])
+    ctx.wake()
+    return answer
+
+
+def _merged(tx: Tx, name: str) -> list[str]:
+    """Dataflows of a branch that main has just so."""
+    flows = tx.own_dataflows(name)
+    own, mains = tx.revisions(name, flows), tx.mains_revisions(name, flows)
+    return sorted(flow for flow in flows if _text(own.get(flow)) == _text(mains.get(flow)))
+
+
+def _text(revision: Revision | None) -> object:
+    return None if revision is None else (revision.text, dict(revision.files))
 
 
 def delete(ctx: Context, name: str) -> DropBranchAnswer:
@@ -90,6 +146,14 @@ def require_editable(tx: Tx, name: str) -> None:
     branch = _one(tx, name)
     if branch.protected:
         raise BranchProtected(name)
+    lengthen(tx, name)
+
+
+def lengthen(tx: Tx, name: str) -> None:
+    """Somebody works with a branch. Raises NotFound."""
+    if name == MAIN:
+        return
+    branch = _one(tx, name)
     longer = tx.now() + KEPT_DAYS * DAY_S
     if branch.expires is not None and branch.expires < longer:
         tx.put_branch(replace(branch, expires=longer))
@@ -103,6 +167,8 @@ def require_there(tx: Tx, *names: str) -> None:
 
 
 def _one(tx: Tx, name: str) -> Branch:
+    if name == MAIN:
+        raise MainStays
     found = tx.branches().get(name)
     if found is None:
         raise NotFound(f"there is no branch {name[:80]!r}: headgate branch list")
@@ -114,6 +180,21 @@ def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
     _note(ctx, tx, action, name, name, None)
 
 
+def _main(tx: Tx) -> BranchAnswer:
+    return {
+        "name": MAIN,
+        "source": None,
+        "created_at": None,
+        "actor": None,
+        "expires_at": None,
+        "protected": False,
+        "redirects": {},
+        "pinned": False,
+        "dataflows": sorted(tx.revisions(MAIN)),
+        "datasets": len(tx.own_datasets(MAIN)),
+    }
+
+
 def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
     return {
         "name": branch.name,
@@ -122,6 +203,8 @@ def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
         "actor": branch.actor,
         "expires_at": None if branch.expires is None else instant(branch.expires),
         "protected": branch.protected,
+        "redirects": dict(branch.redirects),
+        "pinned": branch.pinned,
         "dataflows": sorted(tx.own_dataflows(branch.name)),
         "datasets": len(tx.own_datasets(branch.name)),
     }

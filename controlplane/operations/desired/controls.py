@@ -10,6 +10,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import holds, schema_pins
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired, targeted
 from controlplane.operations.work import listing_requests, listings
 from controlplane.operations.work.listing_requests import ListingRequests
@@ -48,6 +49,7 @@ def ask_refresh(
         chosen = targeted(nodes, target)
         reads = listings.sources(nodes, {*chosen, *nodes.graph.upstream(chosen)})
         requests = listing_requests.wish(tx, branch, reads, accept_deletes=accept_deletes)
+        asked = [] if is_pinned(tx, branch) else reads
         forced = _forced(nodes, chosen) if force else []
         if forced:
             tx.force(branch, forced)
@@ -57,8 +59,8 @@ def ask_refresh(
     ctx.wake()
     answer: RefreshAnswer = {
         "target": target,
-        "listings": len({node.listing for node in reads}),
-        "sources": sorted(node.dataset for node in reads),
+        "listings": len({node.listing for node in asked}),
+        "sources": sorted(node.dataset for node in asked),
         "forced": forced,
         "schemas": schemas,
     }
@@ -82,7 +84,8 @@ def retry(ctx: Context, branch: str, target: str | None, *, among: frozenset[byt
         everything = {*chosen, *nodes.graph.upstream(chosen)}
         wanted = [d for d in sorted(everything) if among is None or among & _failed(tx, branch, d)]
         count = tx.retry(branch, wanted)
-        reads = listings.sources(nodes, everything) if among is None else []
+        is_listed = among is None and not is_pinned(tx, branch)
+        reads = listings.sources(nodes, everything) if is_listed else []
         failed = [n for n in reads if _failed_listing(tx, n)]
         listings.request(tx, failed, is_awaited=True)
         _note(ctx, tx, branch, "retry", target, {"tasks": count})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Source as ReadNode
-from controlplane.core.errors import MergeConflict, NotFound, Problem
+from controlplane.core.errors import CannotMerge, MergeConflict, Problem
 from controlplane.core.merging.three_way import WHOLE, Conflict, Side, merge
 from controlplane.core.model.answers import MergeAnswer
 from controlplane.core.model.branches import MAIN
@@ -22,6 +22,7 @@ from controlplane.operations.desired import blueprints, branches, drafts
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
 
@@ -49,10 +50,13 @@ def merge_branch(
 ) -> MergeAnswer:
     """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`.
 
-    Raises MergeConflict with every conflict, InvalidBlueprint where the whole does not compile, and NotFound.
+    Raises MergeConflict with every conflict, InvalidBlueprint where the whole does not compile, CannotMerge for main
+    and for a branch into itself, and NotFound.
     """
-    if source in (into, MAIN):
-        raise NotFound(f"{source} cannot be merged into {into}: name a branch beside main, and another one")
+    if source == MAIN:
+        raise CannotMerge("main is not merged into branches: those that follow it have what it has")
+    if source == into:
+        raise CannotMerge(f"{source} cannot be merged into itself: name another branch with --into")
     with ctx.store.read(ctx.namespace) as tx:
         branches.require_there(tx, source, into)
         brought, edit = _edit(ctx, tx, source, into, take or {})
@@ -152,12 +156,13 @@ def _source(revision: Revision) -> Source:
 
 def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: Edit) -> None:
     """All of it, or nothing. What the source had of its own is the same in both from now on."""
+    branches.lengthen(tx, into)
     blueprints.commit(ctx, tx, edit, None)
     for flow in brought.ended:
         tx.delete_dataflow(into, flow)
     _bring_pins(tx, source, into, edit)
     flows = sorted(tx.own_dataflows(source))
-    if into == MAIN:
+    if into == MAIN and not is_pinned(tx, source):  # main as that sees it has none of the edits
         tx.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
     tx.put_change(

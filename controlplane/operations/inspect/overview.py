@@ -34,6 +34,7 @@ from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
 from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
@@ -228,7 +229,10 @@ def as_known(ctx: Context, tx: Tx, facts: StoreSnapshot, decisions: Iterable[Dec
     """The same decisions, with what a plan does not know: whether tables have followed, and what the loop failed at."""
     published = tx.publications(facts.branch)
     failing = ctx.troubles.units
-    known = (_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions)
+    if is_pinned(facts.tx, facts.branch):  # no table has what it sees
+        known: Iterable[Decision] = decisions
+    else:
+        known = (_with_table(d, facts.state(d.dataset), published.get(d.dataset)) for d in decisions)
     return [_with_trouble(d, failing) for d in known] if failing else list(known)
 
 

@@ -10,17 +10,35 @@ import threading
 from collections import ChainMap
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from controlplane.core.compile import ownership
-from controlplane.core.compile.nodes import NOTHING, Desired, Sink, Source
-from controlplane.core.model.branches import MAIN
+from controlplane.core.compile import ownership, redirects
+from controlplane.core.compile.nodes import NOTHING, Desired, Source
+from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.holds import Hold
 from controlplane.core.plan import Decision, Plan
+from controlplane.operations.planning.pinned import decisions, is_pinned, off
 from controlplane.operations.planning.planner import Memory, Planner
-from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, holding
+from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, compile_live, holding, redirected
 from controlplane.ports.store import Store, Tx
 
 SINKS_ARE_OFF = "write components are off in branches: only main writes to targets"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Main as a pinned branch sees it."""
+
+    desired: Desired
+    known: Fetched
+
+    @staticmethod
+    def of(tx: Tx, branch: str, namespace: str) -> Snapshot:
+        desired = compile_live(tx.mains_revisions(branch).values(), namespace)
+        reads = [node.dataset for node in desired.nodes.values() if isinstance(node, Source)]
+        known = Fetched(states=tx.states(branch), pins=tx.pinned_schemas(branch, reads))
+        known.forces = tx.mains_forces(branch)
+        return Snapshot(desired, known)
 
 
 class BranchPlanner(Planner):
@@ -42,6 +60,10 @@ class BranchPlanner(Planner):
         self._mains = NOTHING  # what main wanted then
         self._forces: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})  # of both, then
         self._holds: Mapping[str, Hold] = {}  # of this branch alone, then
+        self._branches: Mapping[str, Branch] = {}  # all, then
+        self._snapshot: Snapshot | None = None  # of main, where this branch is pinned
+        self._frozen: tuple[Decision, ...] = ()  # about what is in it
+        self._off: Mapping[str, str] = {}  # write components that were redirected and are off, and why
         self.own: frozenset[str] = frozenset()
         self._left_over: frozenset[str] = frozenset()
 
@@ -56,9 +78,11 @@ class BranchPlanner(Planner):
         desired = memory.desired
         assert desired is not None
         stale |= self._own_anew(tx, memory, desired, main)
-        stale |= self._take_over(memory, desired, of_main)
-        facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, main.observed, self.own), self.cache)
-        facts.own = ownership.decided(desired, self.own)
+        pinned = self._snapshot
+        stale |= self._take_over(memory, desired, of_main.decisions if pinned is None else self._frozen)
+        below = main.observed if pinned is None else pinned.known
+        facts = StoreSnapshot(tx, self._branch, desired, _over(memory.known, below, self.own), self.cache)
+        facts.own = ownership.decided(desired, self.own, self._off)
         self._stage(memory, facts)
         self._decide(memory, desired, facts, stale)
         self._memory = memory
@@ -73,47 +97,72 @@ class BranchPlanner(Planner):
         return found
 
     def shared(self) -> frozenset[str]:
-        """Datasets in scope that are main's, as of the last look."""
+        """Datasets in scope that are main's, as of the last look. None is, where the branch is pinned."""
+        if self._snapshot is not None:
+            return frozenset()
         scope = self._scope(self._compiled, None)
         return frozenset(self._compiled.nodes if scope is None else scope) - self.own
 
     def sources(self) -> list[Source]:
-        """Read components that are this branch's own, as of the last look."""
+        """Read components that are this branch's own and to be listed, as of the last look."""
+        if self._snapshot is not None:
+            return []
         nodes = (self._compiled.nodes[dataset] for dataset in self._compiled.order if dataset in self.own)
         return [node for node in nodes if isinstance(node, Source)]
 
     def _swept(self, tx: Tx) -> tuple[Memory, set[str]]:
         self.own, self._mains, self._compiled = frozenset(), NOTHING, NOTHING
         self._left_over = tx.own_datasets(self._branch)
+        self._snapshot = Snapshot.of(tx, self._branch, self._namespace) if is_pinned(tx, self._branch) else None
         return super()._swept(tx)
 
     def _own_anew(self, tx: Tx, memory: Memory, desired: Desired, main: StoreSnapshot) -> set[str]:
         """Datasets that have become this branch's own, or main's, since the last look. The former are fetched."""
-        forces, holds = (memory.known.forces, main.observed.forces), memory.known.holds
-        wishes = (forces, holds)
-        if desired is self._compiled and main.desired is self._mains and wishes == (self._forces, self._holds):
+        pinned = self._snapshot
+        of_main = main.desired if pinned is None else pinned.desired
+        forces = memory.known.forces, (main.observed if pinned is None else pinned.known).forces
+        holds, there = memory.known.holds, self._main.branches
+        is_known = desired is self._compiled and main.desired is self._mains and there is self._branches
+        if is_known and (forces, holds) == (self._forces, self._holds):
             return set()
-        self._compiled, self._mains, self._forces, self._holds = desired, main.desired, forces, holds
-        found = ownership.own(desired, main.desired, *forces, held=holds)
+        self._compiled, self._mains, self._branches = desired, main.desired, there
+        self._forces, self._holds = forces, holds
+        found = ownership.own(desired, of_main, *forces, held=holds)
         before, self.own = self.own, found
         self._left_over = (self._left_over | before) - found
+        if pinned is not None:
+            self._frozen = tuple(decisions(desired, pinned.known.states, found))
+        moved = self._turn_off(desired, main.desired)
         self._fetch(tx, memory, found - before)
         for dataset in before - found:
             memory.decisions.pop(dataset, None)
             memory.known.drop(dataset)
-        return set(found ^ before) & desired.nodes.keys()
+        return (set(found ^ before) | moved) & desired.nodes.keys()
 
-    def _take_over(self, memory: Memory, desired: Desired, of_main: Plan) -> set[str]:
+    def _turn_off(self, desired: Desired, main: Desired) -> set[str]:
+        """Look anew at which redirects lead to what is somebody else's; the write components of which that changed.
+        Nobody is to write any more for those that are off from now on."""
+        found = redirects.taken(desired, main, self._branches.get(self._branch), self._branches.values())
+        self._left_over |= found.keys() - self._off.keys()
+        if self._snapshot is not None:
+            found |= off(desired, self.own)
+        before, self._off = self._off, found
+        return set(found.keys() ^ before.keys())
+
+    def _compile(self, tx: Tx, memory: Memory) -> Desired:
+        return redirected(tx, self._branch, super()._compile(tx, memory))
+
+    def _take_over(self, memory: Memory, desired: Desired, of_main: Iterable[Decision]) -> set[str]:
         """Main's decisions about what is shared; those that are new."""
         changed: set[str] = set()
-        for decision in of_main.decisions:
+        for decision in of_main:
             dataset = decision.dataset
             if dataset in desired.nodes and dataset not in self.own and memory.decisions.get(dataset) is not decision:
                 memory.decisions[dataset] = decision
                 changed.add(dataset)
         for dataset in self.own:
-            if isinstance(desired.nodes[dataset], Sink):
-                memory.decisions[dataset] = Decision(dataset, "paused", reason=SINKS_ARE_OFF)
+            if reason := self._off.get(dataset) or (SINKS_ARE_OFF if ownership.is_off(desired.nodes[dataset]) else ""):
+                memory.decisions[dataset] = Decision(dataset, "paused", reason=reason)
         return changed
 
     def _fetch(self, tx: Tx, memory: Memory, datasets: Collection[str] | None) -> None:
@@ -122,7 +171,7 @@ class BranchPlanner(Planner):
     def _decided(self, desired: Desired) -> frozenset[str]:
         scope = self._scope(desired, None)
         wanted = self.own if scope is None else self.own & scope
-        return ownership.decided(desired, wanted)
+        return ownership.decided(desired, wanted, self._off)
 
 
 def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:

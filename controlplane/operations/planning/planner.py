@@ -150,7 +150,7 @@ class Planner:
         if memory is None or time.monotonic() - memory.swept_at > SWEEP_S:
             return self._swept(tx)
         memory.seen, marked = tx.marked(self._branch, memory.seen)
-        if change_marks.ENDED in marked:  # what is known is of an earlier branch of this name
+        if marked & change_marks.ANEW:  # what is known is of an earlier branch of this name, or of another main
             return self._swept(tx)
         return memory, self._refreshed(tx, memory, marked) | turned(tx, memory)
 
@@ -158,7 +158,7 @@ class Planner:
         """Everything from nothing."""
         seen, _ = tx.marked(self._branch, 0)
         memory = Memory(seen, tx.revisions(self._branch), swept_at=time.monotonic())
-        memory.desired = compile_live(memory.revisions.values(), self._namespace)
+        memory.desired = self._compile(tx, memory)
         memory.known.paused, memory.known.forces = tx.paused(self._branch), tx.forces(self._branch)
         memory.known.holds = tx.holds(self._branch)
         memory.branches = tx.branches() if self.follows_branches else {}
@@ -205,12 +205,15 @@ class Planner:
         for flow in flows:
             memory.revisions.pop(flow, None)
         memory.revisions.update(tx.revisions(self._branch, flows))
-        before, memory.desired = memory.desired, compile_live(memory.revisions.values(), self._namespace)
+        before, memory.desired = memory.desired, self._compile(tx, memory)
         memory.kinds = salts.kinds(memory.desired)
         assert before is not None
         for gone in before.nodes.keys() - memory.desired.nodes.keys():
             memory.decisions.pop(gone, None)
         return {d for d, node in memory.desired.nodes.items() if not _is_same(before.nodes.get(d), node)}
+
+    def _compile(self, _tx: Tx, memory: Memory) -> Desired:
+        return compile_live(memory.revisions.values(), self._namespace)
 
     # --- decisions
 

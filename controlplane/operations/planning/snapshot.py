@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from controlplane.core.blueprint import Draft
-from controlplane.core.compile import ownership
+from controlplane.core.compile import ownership, redirects
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, is_paused
 from controlplane.core.errors import InvalidBlueprint, NotFound
@@ -24,8 +24,9 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
+from controlplane.operations.planning import pinned
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
 
@@ -58,7 +59,12 @@ class _Revisions:
 
 def desired(tx: Tx, branch: str, *, namespace: str = "default") -> Desired:
     """All live dataflows of a branch, compiled; but those that do not compile."""
-    return compile_live(tx.revisions(branch).values(), namespace)
+    return redirected(tx, branch, compile_live(tx.revisions(branch).values(), namespace))
+
+
+def redirected(tx: Tx, branch: str, nodes: Desired) -> Desired:
+    """With write components where the branch has them write to."""
+    return nodes if branch == MAIN else redirects.applied(nodes, tx.branches().get(branch))
 
 
 def compile_live(revisions: Iterable[Revision], namespace: str) -> Desired:
@@ -304,19 +310,47 @@ def plan_now(
 ) -> tuple[Plan, StoreSnapshot]:
     """The plan of these dataflows and their upstream (all by default), and the facts that it rests on; in a branch
     beside main, of its own part of them. From nothing: a Planner that is kept does it in time with what changed."""
-    nodes = proposed or desired(tx, branch, namespace=namespace)
+    nodes = redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     scope = None if flows is None else nodes.scope(flows)
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
-    if branch != MAIN:
-        main = desired(tx, MAIN, namespace=namespace)
-        own = ownership.own(nodes, main, known.forces, tx.forces(MAIN), known.holds)
-        facts.own = ownership.decided(nodes, own)
-        known.holds = holding(own, known.holds, tx.holds(MAIN))
-    now = tx.now()
-    found = plan(nodes, facts, branch, scope, now=now, window=window, exact=exact, fewest=fewest, widest=widest)
+    frozen = _own_of_branch(tx, branch, facts, namespace) if branch != MAIN else None
+    if frozen is not None and facts.own is not None:
+        scope = facts.own if scope is None else facts.own & scope
+    found = plan(
+        nodes,
+        facts,
+        branch,
+        scope,
+        now=tx.now(),
+        window=window,
+        exact=exact,
+        fewest=fewest,
+        widest=widest,
+        known=frozen,
+    )
     return facts.owned(found), facts
+
+
+def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
+    """Find out what a branch decides about by itself. Of a pinned branch: what is decided about all else."""
+    nodes, there = facts.desired, tx.branches()
+    main = desired(tx, MAIN, namespace=namespace)
+    off = redirects.taken(nodes, main, there.get(branch), there.values())
+    frozen: dict[str, Decision] | None = None
+    if pinned.is_pinned(tx, branch):
+        main = compile_live(tx.mains_revisions(branch).values(), namespace)
+    known = facts.observed
+    own = ownership.own(nodes, main, known.forces, tx.mains_forces(branch), known.holds)
+    if not pinned.is_pinned(tx, branch):
+        known.holds = holding(own, known.holds, tx.holds(MAIN))
+    else:
+        off |= pinned.off(nodes, own)
+        frozen = {decision.dataset: decision for decision in pinned.decisions(nodes, facts.states, own)}
+        frozen |= {dataset: Decision(dataset, "paused", reason=reason) for dataset, reason in off.items()}
+    facts.own = ownership.decided(nodes, own, off)
+    return frozen
 
 
 def holding(own: Collection[str], holds: Mapping[str, Hold], of_main: Mapping[str, Hold]) -> dict[str, Hold]:

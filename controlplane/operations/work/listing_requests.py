@@ -13,6 +13,7 @@ from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.sources import Listing
 from controlplane.operations.context import Context
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
@@ -20,7 +21,8 @@ PAUSED = "not looked at: it is paused"
 ON_REQUEST = (
     "not looked at: its `refresh` is manual, and a service would compute what is found (`headgate refresh` asks)"
 )
-LEFT_ALONE = frozenset({PAUSED, ON_REQUEST})  # on purpose
+PINNED = "not looked at: the branch is pinned, and sees what there was; headgate branch update moves it to now"
+LEFT_ALONE = frozenset({PAUSED, ON_REQUEST, PINNED})  # on purpose
 UNSEEN = "not looked at: no worker was through with it in {timeout_s:g} s; it is told as it was before"
 
 
@@ -54,6 +56,8 @@ def ask(ctx: Context, branch: str, nodes: Iterable[Source]) -> ListingRequests:
 def wish(tx: Tx, branch: str, nodes: Iterable[Source], *, accept_deletes: bool = False) -> ListingRequests:
     """An operator asks for new listings of just these sources: plans wait for what is found."""
     sources = [node for node in nodes if not node.output]
+    if is_pinned(tx, branch):
+        return _asked(tx, branch, [], {}, {node.dataset: PINNED for node in sources})
     before = tx.listings(node.listing for node in sources)
     listings.request(tx, sources, accept_deletes=accept_deletes, is_awaited=True)
     paused = tx.paused(branch)
@@ -70,6 +74,8 @@ def _asked(
 
 
 def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
+    if is_pinned(tx, branch):
+        return {node.dataset: PINNED for node in sources}
     paused = tx.paused(branch)
     lease = tx.lease(LOOP)
     is_led = lease is not None and lease.until > tx.now()

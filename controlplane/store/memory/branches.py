@@ -13,11 +13,11 @@ from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.store.memory.holds import MemoryHolds
-from controlplane.store.memory.queue import MemoryQueue
+from controlplane.store.memory.snapshots import NOW, MemorySnapshots
 from controlplane.store.memory.tables import CowDict, Named
 
 
-class MemoryBranches(MemoryQueue, MemoryHolds):
+class MemoryBranches(MemorySnapshots, MemoryHolds):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
@@ -28,7 +28,10 @@ class MemoryBranches(MemoryQueue, MemoryHolds):
             raise BranchExists(branch.name)
         if branch.source != MAIN and branch.source not in self._space.branches:
             raise NotFound(f"there is no branch {branch.source}")
-        self._space.branches[branch.name] = branch
+        base = self._base(branch.source)
+        if base is not None or branch.pinned:
+            self._space.bases[branch.name] = NOW if base is None else base
+        self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
         if branch.source != MAIN:
             self._copy(branch.source, branch.name)
         self._mark(MAIN, change_marks.BRANCHES)
@@ -61,12 +64,22 @@ class MemoryBranches(MemoryQueue, MemoryHolds):
                 of.states[target, name] = tuple(replace(state, branch=target) for state in states)
 
     def put_branch(self, branch: Branch) -> None:
-        self._space.branches[branch.name] = branch
+        if branch.name in self._space.branches:
+            self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def pin_now(self, branch: str) -> None:
+        if branch not in self._space.branches:
+            raise NotFound(f"there is no branch {branch}")
+        self._space.bases[branch] = NOW
+        self._space.branches[branch] = replace(self._space.branches[branch], pinned=True)
+        self._mark(branch, change_marks.BASE)
 
     def drop_branch(self, name: str) -> None:
         if self._space.branches.pop(name, None) is None:
             raise NotFound(f"there is no branch {name}")
+        self._space.bases.pop(name, None)
+        self._forget_moves()
         self._drop_demands_below(name, "")
         for shelf in (*self._by_dataflow(), *self._by_dataset(), *self._others()):
             for key in [key for key in shelf if key[0] == name]:

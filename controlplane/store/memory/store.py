@@ -67,13 +67,24 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
-        newest = _over_main(self._space.revisions, branch, dataflows)
-        return {name: r for name, r in newest.items() if self._dataflow(branch, name)[1]}
+        own = self._of(self._space.dataflows, branch) if branch != MAIN else {}
+        shared = {name: r for name, r in self.mains_revisions(branch, dataflows).items() if name not in own}
+        live = {name for name, (_, is_live) in own.items() if is_live}
+        mine = {name: r for name, r in _of_branch(self._space.revisions, branch, dataflows).items() if name in live}
+        return {**shared, **mine}
+
+    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        wanted = None if dataflows is None else set(dataflows)
+        heads = self._as_seen("dataflow", branch, self._of(self._space.dataflows, MAIN, wanted))
+        there = {name: number for name, (number, is_live) in heads.items() if is_live and number}
+        return {name: self._space.texts[MAIN, name, n] for name, n in there.items() if wanted is None or name in wanted}
 
     def _dataflow(self, branch: str, dataflow: str) -> tuple[int, bool]:
         """Its last number, and whether it is live."""
-        known = _over_main(self._space.dataflows, branch, [dataflow])
-        return known.get(dataflow, (0, False))
+        of_main = self._as_seen("dataflow", branch, self._of(self._space.dataflows, MAIN, [dataflow]))
+        known = {**of_main, **(self._of(self._space.dataflows, branch, [dataflow]) if branch != MAIN else {})}
+        found: tuple[int, bool] = known.get(dataflow, (0, False))
+        return found
 
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
         return self._space.texts.get((branch, dataflow, number))
@@ -86,6 +97,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             raise StaleRevision(revision.dataflow, expected or 0, newest)
         if revision.number != last + 1:
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
+        self._note_move("dataflow", revision.branch, revision.dataflow, (last, live))
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
         if name not in self._space.dataflows:
             self._space.flow_forks[name] = last
@@ -101,6 +113,10 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         last, live = self._dataflow(branch, dataflow)
         if not live:
             raise NotFound(f"there is no dataflow {dataflow}")
+        self._note_move("dataflow", branch, dataflow, (last, True))
+        for target in self._of(self._space.pauses, branch):
+            if target == dataflow or target.startswith(f"{dataflow}."):
+                self._note_move("pause", branch, target, True)
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
         if (branch, dataflow) not in self._space.dataflows:
             self._space.flow_forks[branch, dataflow] = last
@@ -122,10 +138,12 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         return {**main, **self._space.uids.get((branch, dataflow), {})}
 
     def paused(self, branch: str) -> frozenset[str]:
-        known = _over_main(self._space.pauses, branch)
+        of_main = {**self._of(self._space.pauses, MAIN), **self._moved("pause", branch)}
+        known = {**of_main, **self._of(self._space.pauses, branch)}
         return frozenset(target for target, is_paused in known.items() if is_paused)
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
+        self._note_move("pause", branch, target, (branch, target) in self._space.pauses)
         self._mark(branch, change_marks.PAUSES)
         if paused or branch != MAIN:
             self._space.pauses[branch, target] = paused
@@ -133,10 +151,16 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             self._space.pauses.pop((branch, target), None)
 
     def forces(self, branch: str) -> dict[str, int]:
-        return _over_main(self._space.forces, branch)
+        own = self._of(self._space.forces, branch) if branch != MAIN else {}
+        return {**self.mains_forces(branch), **own}
+
+    def mains_forces(self, branch: str) -> dict[str, int]:
+        return self._as_seen("force", branch, self._of(self._space.forces, MAIN))
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
+        for name in names:
+            self._note_move("force", branch, name, self._space.forces.get((branch, name)))
         self._space.forces.update({(branch, name): number for name in names})
         self._mark(branch, change_marks.FORCED, *names)
         return number
@@ -195,7 +219,9 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     # --- states and projections
 
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
-        return {name: states[-1] for name, states in _over_main(self._space.states, branch, datasets).items()}
+        names = _over_main(self._space.states, branch, datasets)
+        lines = {name: self._line(branch, name) for name in names}
+        return {name: line[-1] for name, line in lines.items() if line}
 
     def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
         newest_first = reversed(self._readable(branch, dataset))
@@ -222,8 +248,11 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     def _line(self, branch: str, dataset: str) -> tuple[State, ...]:
         """All its states that are kept, oldest first: up to the fork those of main."""
         own, main = self._space.states.get((branch, dataset), ()), self._space.states.get((MAIN, dataset), ())
-        if branch == MAIN or not own:
-            return own or main
+        if branch == MAIN:
+            return main
+        if not own:
+            last = self._moved("head", branch).get(dataset)
+            return main if last is None else tuple(s for s in main if s.seq <= last)
         return (*(s for s in main if s.seq <= self._space.forks[branch, dataset]), *own)
 
     def commit_state(self, state: State, expected_seq: int) -> None:
@@ -235,6 +264,7 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
         if name not in self._space.states:
             self._space.forks[name] = newest
         self._space.states[name] = (*self._space.states.get(name, ()), state)
+        self._note_move("head", state.branch, state.dataset, expected_seq)
         self._mark(state.branch, state.dataset)
 
     def unfinished(
@@ -268,14 +298,19 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             self._space.begun.pop((branch, dataset), None)
 
     def marked(self, branch: str, after: int) -> tuple[int, frozenset[str]]:
-        seen = [(name, at) for (b, name), at in self._space.marks.items() if b in (NO_BRANCH, MAIN, branch)]
+        told = (NO_BRANCH, MAIN, branch) if self._base(branch) is None else (branch,)
+        seen = [(name, at) for (b, name), at in self._space.marks.items() if b in told]
         newer = [(name, at) for name, at in seen if at > after]
         return max((at for _, at in newer), default=after), frozenset(name for name, _ in newer)
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
-        return _over_main(self._space.pins, branch, datasets)
+        names = set(datasets)
+        of_main = self._as_seen("pin", branch, self._of(self._space.pins, MAIN, names))
+        known = {**of_main, **(self._of(self._space.pins, branch, names) if branch != MAIN else {})}
+        return {name: pin for name, pin in known.items() if name in names}
 
     def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
+        self._note_move("pin", branch, dataset, self._space.pins.get((branch, dataset)))
         self._mark(branch, dataset)
         self._space.pins[branch, dataset] = pin
 
@@ -289,6 +324,8 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
             self._space.problems[branch, dataset] = error
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
+        if self._base(branch) is not None:  # main's tables have gone on
+            return _of_branch(self._space.publications, branch, datasets)
         return _over_main(self._space.publications, branch, datasets)
 
     def put_publication(self, publication: Publication) -> None:
@@ -418,7 +455,9 @@ class MemoryStore:
     def begin(self, namespace: str = "default") -> Iterator[Tx]:
         with self._writing:
             space = self._spaces.get(namespace, NamespaceTables()).fork(is_open=True)
-            yield MemoryTx(space, namespace, self._clock())
+            tx = MemoryTx(space, namespace, self._clock())
+            yield tx
+            tx.flush()
             self._spaces[namespace] = space
 
     @contextmanager

@@ -79,6 +79,8 @@ class NamespaceTables:
     """All that one namespace holds."""
 
     branches: CowDict[str, Branch] = field(default_factory=CowDict)
+    bases: CowDict[str, int] = field(default_factory=CowDict)  # of pinned branches: the last mark that they see
+    replaced: CowDict[tuple[str, str, int], object] = field(default_factory=CowDict)  # pointer, name, until which mark
     flow_forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataflow: main's number then
     forks: CowDict[Named, int] = field(default_factory=CowDict)  # of a branch's dataset: main's number then
     dataflows: CowDict[Named, tuple[int, bool]] = field(default_factory=CowDict)  # newest number ever given, is live

@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import islice, takewhile
 from typing import cast
 
+from controlplane.core.model.branches import MAIN
 from controlplane.core.model.retention import HOLDERS, Expired, Files, Pointer, PointerKind, Span, Stored
 from controlplane.core.model.states import PartialState, State
-from controlplane.store.memory.queue import MemoryPart, pick
+from controlplane.store.memory.queue import pick
+from controlplane.store.memory.snapshots import MemorySnapshots
 from controlplane.store.memory.tables import CowDict, K, V
 
 
@@ -20,7 +22,7 @@ def _drop(shelf: CowDict[K, V], keys: Iterable[K], limit: int | None = None) -> 
     return len(gone)
 
 
-class MemoryCollected(MemoryPart):
+class MemoryCollected(MemorySnapshots):
     # --- collections of tree nodes
 
     def collections(self) -> int:
@@ -104,7 +106,8 @@ class MemoryCollected(MemoryPart):
 
     def spans(self) -> Iterator[Span]:
         for (branch, dataset), states in self._space.states.items():
-            new, old = states[-1], states[0]
+            loose = [s for s in states if branch != MAIN or not self._is_held(dataset, s.seq)]
+            new, old = states[-1], loose[0]
             yield Span(
                 branch,
                 dataset,
@@ -122,7 +125,8 @@ class MemoryCollected(MemoryPart):
         if (e.branch, e.dataset) not in self._space.states:
             return 0
         *older, newest = self._space.states[e.branch, e.dataset]
-        stay = [s for s in older if s.seq > e.seq or s.generation >= e.generation or s.at >= e.before]
+        held = {s.seq for s in older if e.branch == MAIN and self._is_held(e.dataset, s.seq)}
+        stay = [s for s in older if s.seq in held or s.seq > e.seq or s.generation >= e.generation or s.at >= e.before]
         self._space.states[e.branch, e.dataset] = (*stay, newest)
         return len(older) - len(stay)
 

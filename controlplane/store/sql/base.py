@@ -31,6 +31,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.json_values import JsonValue
 from controlplane.store.sql import tables
 from controlplane.store.sql.dialects import Dialect
 from dataplane.contract.schemas import Schema
@@ -81,6 +82,9 @@ class Part:
         self._now: float | None = None
         self._new_marks: set[tuple[str, str]] = set()
         self._is_queue_locked = False
+        self._bases: dict[str, int | None] = {}  # of branches, as far as they were asked for
+        self._new_moves: dict[tuple[str, str], JsonValue] = {}  # pointers of main, and what they were
+        self._rebased: set[str] = set()  # branches that are pinned to the end of this transaction
 
     def now(self) -> float:
         """By the database's clock, read once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
@@ -15,9 +17,10 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import dump
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.snapshots import SqlSnapshots
 
 
-class SqlBlueprints(SqlQueue):
+class SqlBlueprints(SqlSnapshots, SqlQueue):
     """Deleting a dataflow ends its demands, hence the queue below. Changes are written when the transaction ends."""
 
     _new_changes: list[Change]
@@ -27,9 +30,18 @@ class SqlBlueprints(SqlQueue):
             return self._own_revisions(MAIN, dataflows)
         own = self._dataflows(branch)
         names = None if dataflows is None else list(dataflows)
-        shared = self._own_revisions(MAIN, names)
+        shared = self.mains_revisions(branch, names)
         kept = {flow: revision for flow, revision in shared.items() if flow not in own}
         return {**kept, **self._own_revisions(branch, names)} if own else kept
+
+    def mains_revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
+        moved = {flow: _head(told) for flow, told in self._moved("dataflow", branch, dataflows).items()}
+        found = {f: r for f, r in self._own_revisions(MAIN, dataflows).items() if f not in moved}
+        for flow, head in moved.items():
+            revision = self.revision(MAIN, flow, head.last_number) if head.is_live else None
+            if revision is not None:
+                found[flow] = revision
+        return found
 
     def _own_revisions(self, branch: str, dataflows: Iterable[str] | None) -> dict[str, Revision]:
         newest = _newest().where(self._mine(db.revisions, branch=branch))
@@ -53,6 +65,7 @@ class SqlBlueprints(SqlQueue):
             raise StaleRevision(revision.dataflow, revision.number - 1, last)
         self._insert(db.revisions, [_revision_row(revision)])
         self._mark(revision.branch, change_marks.flow(revision.dataflow))
+        self._note_move("dataflow", revision.branch, revision.dataflow, [last, live])
         of = {"branch": revision.branch, "dataflow": revision.dataflow}
         self._upsert(db.uids, [{**of, "component": c, "uid": u} for c, u in revision.uids.items()])
 
@@ -71,9 +84,14 @@ class SqlBlueprints(SqlQueue):
         row = self._dataflow(branch, dataflow)
         return row.last_number if row else 0
 
-    def _dataflow(self, branch: str, dataflow: str) -> Row[tuple[int, bool]] | None:
+    def _dataflow(self, branch: str, dataflow: str) -> _Head | None:
         row = self._row(self._select(db.dataflows, branch=branch, dataflow=dataflow))
-        return row if row is not None or branch == MAIN else self._dataflow(MAIN, dataflow)
+        if row is not None:
+            return _Head(row.last_number, row.is_live)
+        if branch == MAIN:
+            return None
+        moved = self._moved("dataflow", branch, [dataflow])
+        return _head(moved[dataflow]) if moved else self._dataflow(MAIN, dataflow)
 
     def delete_dataflow(self, branch: str, dataflow: str) -> None:
         row = self._dataflow(branch, dataflow)
@@ -85,6 +103,7 @@ class SqlBlueprints(SqlQueue):
                 db.dataflows, [{**of, "last_number": row.last_number, "is_live": False, "fork": row.last_number}]
             )
         self._mark(branch, change_marks.flow(dataflow), change_marks.PAUSES, change_marks.HOLDS)
+        self._note_move("dataflow", branch, dataflow, [row.last_number, True])
         prefix = f"{dataflow}."
         self._drop_demands_below(branch, prefix)
         named = [(table, table.c.dataset) for table in (db.problems, db.begun, db.holds)] + [
@@ -92,7 +111,14 @@ class SqlBlueprints(SqlQueue):
         ]
         for table, column in named:
             of_it = (func.substr(column, 1, len(prefix)) == prefix) | (column == dataflow)
+            if table is db.pauses and branch == MAIN:
+                self._note_pauses(of_it)
             self._change(delete(table).where(self._mine(table, branch=branch) & of_it))
+
+    def _note_pauses(self, which: ColumnElement[bool]) -> None:
+        """Those of main that are about to go."""
+        for row in self._rows(self._select(db.pauses, branch=MAIN).where(which)):
+            self._note_move("pause", MAIN, row.target, True)
 
     def known_uids(self, branch: str, dataflow: str) -> dict[str, str]:
         wanted = select(db.uids).where(self._over_main(db.uids, branch), db.uids.c.dataflow == dataflow)
@@ -101,22 +127,38 @@ class SqlBlueprints(SqlQueue):
 
     def paused(self, branch: str) -> frozenset[str]:
         rows = self._rows(select(db.pauses).where(self._over_main(db.pauses, branch)))
-        lifted = {row.target: row.lifted for row in sorted(rows, key=_own_last)}
-        return frozenset(target for target, is_lifted in lifted.items() if not is_lifted)
+        of_main = {row.target: True for row in rows if row.branch == MAIN}
+        of_main |= {target: bool(was) for target, was in self._moved("pause", branch).items()}
+        own = {row.target: not row.lifted for row in rows if row.branch != MAIN}
+        return frozenset(target for target, is_paused in {**of_main, **own}.items() if is_paused)
 
     def set_paused(self, branch: str, target: str, paused: bool) -> None:
         self._mark(branch, change_marks.PAUSES)
+        if branch == MAIN:
+            was = self._row(self._select(db.pauses, branch=MAIN, target=target)) is not None
+            self._note_move("pause", MAIN, target, was)
         if paused or branch != MAIN:
             self._upsert(db.pauses, [{"branch": branch, "target": target, "lifted": not paused}])
         else:
             self._delete(db.pauses, branch=branch, target=target)
 
     def forces(self, branch: str) -> dict[str, int]:
-        rows = self._rows(select(db.forces).where(self._over_main(db.forces, branch)))
-        return {row.dataset: row.number for row in sorted(rows, key=_own_last)}
+        own = {} if branch == MAIN else self._forces(branch)
+        return {**self.mains_forces(branch), **own}
+
+    def mains_forces(self, branch: str) -> dict[str, int]:
+        found = {**self._forces(MAIN), **self._moved("force", branch)}
+        return {dataset: int(str(number)) for dataset, number in found.items() if number is not None}
+
+    def _forces(self, branch: str) -> dict[str, int]:
+        return {row.dataset: row.number for row in self._rows(self._select(db.forces, branch=branch))}
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces", 1), list(dict.fromkeys(datasets))
+        if branch == MAIN:
+            before = self._forces(MAIN)
+            for name in names:
+                self._note_move("force", MAIN, name, before.get(name))
         self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
         self._mark(branch, change_marks.FORCED, *names)
         return number
@@ -144,6 +186,19 @@ class SqlBlueprints(SqlQueue):
         row = {"key": answer.key, "body": answer.body, "status": answer.status, "response": answer.response}
         if not self._insert_one(db.answers, **row, at=self.now()):
             raise IdempotencyConflict(f"the request {answer.key} has been answered already")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The newest number that was ever given, and whether the dataflow is there."""
+
+    last_number: int
+    is_live: bool
+
+
+def _head(told: Any) -> _Head:
+    """As it is kept for pinned branches."""
+    return _Head(int(told[0]), bool(told[1]))
 
 
 def _own_last(row: Row[tuple[object, ...]]) -> bool:

@@ -5,16 +5,19 @@ Does not belong here: who may branch, comparing and merging; how what is not a b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Row, Table, delete, exists, literal, or_, select
+from sqlalchemy import Row, Table, delete, exists, literal, or_, select, update
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import dump
 from controlplane.store.sql.queue import SqlQueue
+from controlplane.store.sql.snapshots import NOW, SqlSnapshots
 
 BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
 BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces, db.holds)
@@ -22,7 +25,7 @@ OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages)
 COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
 
 
-class SqlBranches(SqlQueue):
+class SqlBranches(SqlSnapshots, SqlQueue):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
@@ -31,13 +34,29 @@ class SqlBranches(SqlQueue):
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
             raise BranchExists(branch.name)
-        if not self._insert_one(db.branches, **_branch_row(branch)):
+        if not self._insert_one(db.branches, **_branch_row(branch), base=self._first_base(branch)):
             raise BranchExists(branch.name)
+        self._bases.pop(branch.name, None)
         if branch.source != MAIN:
             self._require(branch.source)
             for table in COPIED:
                 self._copy(table, branch.source, branch.name)
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def _first_base(self, branch: Branch) -> int | None:
+        """A branch of a pinned one sees what that sees."""
+        base = self._base(branch.source)
+        if base is None and branch.pinned:
+            self._rebased.add(branch.name)
+            return NOW
+        return base
+
+    def pin_now(self, branch: str) -> None:
+        self._require(branch)
+        self._change(update(db.branches).where(self._mine(db.branches, name=branch)).values(base=NOW))
+        self._bases.pop(branch, None)
+        self._rebased.add(branch)
+        self._mark(branch, change_marks.BASE)
 
     def _require(self, name: str) -> None:
         if self._row(self._select(db.branches, name=name)) is None:
@@ -55,13 +74,17 @@ class SqlBranches(SqlQueue):
         self._connection.execute(insert.from_select([c.name for c in table.c], rows))
 
     def put_branch(self, branch: Branch) -> None:
-        self._upsert(db.branches, [_branch_row(branch)])
+        there = self._mine(db.branches, name=branch.name)
+        self._change(update(db.branches).where(there).values(**_branch_row(branch)))
         self._mark(MAIN, change_marks.BRANCHES)
 
     def drop_branch(self, name: str) -> None:
         if not self._delete(db.branches, name=name):
             raise NotFound(f"there is no branch {name}")
         self._drop_demands_below(name, "")
+        self._bases.pop(name, None)
+        self._rebased.discard(name)
+        self._forget_moves()
         for table in (*BY_DATAFLOW, *BY_DATASET, *OTHERS):
             self._delete(table, branch=name)
         self._mark(name, change_marks.ENDED)
@@ -96,6 +119,8 @@ def _branch(row: Row[Any]) -> Branch:
         actor=row.actor,
         expires=row.expires,
         protected=row.protected,
+        redirects=json.loads(row.redirects),
+        pinned=row.base is not None,
     )
 
 
@@ -107,4 +132,5 @@ def _branch_row(branch: Branch) -> dict[str, Any]:
         "actor": branch.actor,
         "expires": branch.expires,
         "protected": branch.protected,
+        "redirects": dump(dict(branch.redirects)),
     }

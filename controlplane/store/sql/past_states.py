@@ -41,12 +41,14 @@ class SqlPastStates(SqlStates):
         return None if row is None else self._read_states([row])[0]
 
     def _shared(self, branch: str, dataset: str) -> list[Condition]:
-        """Which of main's states a branch goes on from: up to the fork, or all; none where the dataflow is deleted."""
+        """Which of main's states a branch goes on from: up to the fork, or all that it sees; none where the dataflow is
+        deleted."""
         fork = select(db.heads.c.fork).where(self._mine(db.heads, branch=branch, dataset=dataset)).scalar_subquery()
         dataflow = dataset.partition(".")[0]
         deleted = self._mine(db.dataflows, branch=branch, dataflow=dataflow, is_live=False)
         is_there = ~select(db.dataflows.c.dataflow).where(deleted).exists()
-        return [db.states.c.seq <= func.coalesce(fork, ALL_STATES), is_there]
+        seen = self._heads_moved(branch, [dataset]).get(dataset, ALL_STATES)
+        return [db.states.c.seq <= func.coalesce(fork, seen), is_there]
 
 
 def _meant(point: Point | None) -> list[Condition]:

@@ -13,22 +13,35 @@ from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonValue
 from controlplane.core.model.pins import Pin, Widening
 from controlplane.core.model.projections import NO_WISH, Publication, Target
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
 from controlplane.store.sql import tables as db
-from controlplane.store.sql.base import Part, chunks, dump, dump_optional, load_optional
+from controlplane.store.sql.base import chunks, dump, dump_optional, load_optional
+from controlplane.store.sql.snapshots import SqlSnapshots
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema
 
 
-class SqlStates(Part):
+class SqlStates(SqlSnapshots):
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         own = self._own_states(branch, datasets)
         if branch == MAIN:
             return own
         missing = None if datasets is None else [d for d in datasets if d not in own]
-        return {**self._own_states(MAIN, missing), **own}
+        return {**self._states_of_main(branch, missing), **own}
+
+    def _states_of_main(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
+        """As this branch sees them."""
+        moved = self._heads_moved(branch, datasets)
+        states = {name: state for name, state in self._own_states(MAIN, datasets).items() if name not in moved}
+        there = ((name, seq) for name, seq in moved.items() if seq)
+        return {**states, **{state.dataset: state for state in self.settled(MAIN, there)}}
+
+    def _heads_moved(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, int]:
+        """Where main was, as this branch sees it; 0: it had no state."""
+        return {name: int(str(seq)) for name, seq in self._moved("head", branch, datasets).items()}
 
     def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         head, state = db.heads.c, db.states.c
@@ -44,6 +57,8 @@ class SqlStates(Part):
         head = self._row(self._select(db.heads, branch=branch, dataset=dataset))
         if head is not None and (before_seq is None or before_seq > head.fork):
             before_seq = head.fork + 1
+        if head is None and (seen := self._heads_moved(branch, [dataset])):
+            before_seq = min(before_seq or seen[dataset] + 1, seen[dataset] + 1)
         return own + self._own_history(MAIN, dataset, limit - len(own), before_seq)
 
     def _own_history(self, branch: str, dataset: str, limit: int, before_seq: int | None) -> tuple[State, ...]:
@@ -61,7 +76,11 @@ class SqlStates(Part):
             if len(states) < n:  # the others may be main's
                 line = self.history(branch, dataset, n)
                 own[dataset] = tuple(s for s in line if s.seq > states[0].seq - n)
-        return {**self._own_recent_states(MAIN, missing, n), **own}
+        others = self._own_recent_states(MAIN, missing, n)
+        for dataset, seq in self._heads_moved(branch, missing).items():
+            line = self.history(branch, dataset, n) if dataset not in own and seq else ()
+            others[dataset] = tuple(s for s in line if s.seq > seq - n)
+        return {dataset: states for dataset, states in {**others, **own}.items() if states}
 
     def _own_recent_states(self, branch: str, datasets: Iterable[str] | None, n: int) -> dict[str, tuple[State, ...]]:
         head, state = db.heads.c, db.states.c
@@ -81,6 +100,7 @@ class SqlStates(Part):
         if state.seq != expected_seq + 1 or not self._move_head(state, expected_seq):
             raise StaleState(f"{state.dataset} is not at state {expected_seq}")
         self._mark(state.branch, state.dataset)
+        self._note_move("head", state.branch, state.dataset, expected_seq)
         (schema,) = self._put_schemas([state.schema])
         self._insert(db.states, [_state_row(state, schema)])
 
@@ -99,16 +119,25 @@ class SqlStates(Part):
         """Whether what is expected of a branch's dataset is what main has."""
         if state.branch == MAIN:
             return False
+        moved = self._heads_moved(state.branch, [state.dataset])
+        if moved:
+            return expected_seq == moved[state.dataset]
         head = self._row(self._select(db.heads, branch=MAIN, dataset=state.dataset))
         return expected_seq == (head.seq if head is not None else 0)
 
     def pinned_schemas(self, branch: str, datasets: Iterable[str]) -> dict[str, Pin]:
-        rows = self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, datasets)
-        own_last = sorted(rows, key=lambda row: row.branch != MAIN)
-        return {row.dataset: Pin(row.settings, json.loads(row.schema), _widened(row.widened)) for row in own_last}
+        names = list(datasets)
+        rows = list(self._among(select(db.pins).where(self._over_main(db.pins, branch)), db.pins.c.dataset, names))
+        moved = {name: _pin_of(told) for name, told in self._moved("pin", branch, names).items()}
+        of_main = {row.dataset: _pin(row) for row in rows if row.branch == MAIN} | moved
+        own = {row.dataset: _pin(row) for row in rows if row.branch != MAIN}
+        return {name: pin for name, pin in {**of_main, **own}.items() if pin is not None}
 
     def pin_schema(self, branch: str, dataset: str, pin: Pin) -> None:
         self._mark(branch, dataset)
+        if branch == MAIN:
+            before = self._row(self._select(db.pins, branch=MAIN, dataset=dataset))
+            self._note_move("pin", MAIN, dataset, _pin_told(before))
         row = {"branch": branch, "dataset": dataset, "settings": pin.settings}
         told = {"schema": dump(pin.schema), "widened": _widened_text(pin.widened)}
         self._upsert(db.pins, [{**row, **told}])
@@ -182,7 +211,10 @@ class SqlStates(Part):
     # --- projections
 
     def publications(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, Publication]:
-        of = select(db.publications).where(self._over_main(db.publications, branch))
+        there = self._over_main(db.publications, branch)
+        if self._base(branch) is not None:  # main's tables have gone on
+            there = self._mine(db.publications, branch=branch)
+        of = select(db.publications).where(there)
         rows = self._some(of, db.publications.c.dataset, datasets)
         return {row.dataset: _publication(row) for row in sorted(rows, key=lambda row: row.branch != MAIN)}
 
@@ -200,6 +232,19 @@ class SqlStates(Part):
         self._upsert(db.targets, [_target_row(target)])
         of = {"branch": target.branch, "component": target.component}
         self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
+
+
+def _pin(row: Row[Any]) -> Pin | None:
+    return Pin(row.settings, json.loads(row.schema), _widened(row.widened))
+
+
+def _pin_told(row: Row[Any] | None) -> JsonValue:
+    """As it is kept for pinned branches."""
+    return None if row is None else [row.settings.hex(), row.schema, row.widened]
+
+
+def _pin_of(told: Any) -> Pin | None:
+    return None if told is None else Pin(bytes.fromhex(told[0]), json.loads(told[1]), _widened(told[2]))
 
 
 def _inputs(text: str) -> dict[str, Consumed]:

@@ -78,6 +78,17 @@ branches = _table(
     _text("actor"),
     _time("expires", nullable=True),
     _flag("protected"),
+    Column("redirects", Text, nullable=False, server_default="{}"),
+    _count("base", nullable=True),  # of a pinned one: the last number of marks in main that it sees
+    clustered=True,
+)
+replaced = _table(  # what pointers of main were until a number of marks, for pinned branches
+    "replaced",
+    _key("kind"),
+    _key("name"),
+    _key("until", BigInteger),
+    _text("value"),
+    _count("seq", nullable=True),  # of a dataset: the value
     clustered=True,
 )
 dataflows = _table(

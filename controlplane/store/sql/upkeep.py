@@ -15,6 +15,7 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.model.retention import HOLDERS, Expired, Pointer, PointerKind, Span
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part
+from controlplane.store.sql.snapshots import is_held
 
 
 class SqlUpkeep(Part):
@@ -120,7 +121,8 @@ class SqlUpkeep(Part):
 
     def spans(self) -> Iterator[Span]:
         newest, oldest = db.states.alias("newest"), db.states.alias("oldest")
-        first = select(func.min(db.states.c.seq)).where(_of_head(db.states)).correlate(db.heads).scalar_subquery()
+        loose = _of_head(db.states) & ~is_held()
+        first = select(func.min(db.states.c.seq)).where(loose).correlate(db.heads).scalar_subquery()
         wanted = (
             select(
                 db.heads.c.branch,
@@ -148,7 +150,7 @@ class SqlUpkeep(Part):
         ]
         if not rows:
             return 0
-        return self._connection.execute(delete(db.states).where(old, state.seq < newest), rows).rowcount
+        return self._connection.execute(delete(db.states).where(old, state.seq < newest, ~is_held()), rows).rowcount
 
     def builds(self, before: float) -> Iterator[tuple[bytes, bytes]]:
         build = db.build_traces.c

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.errors import BranchProtected, MergeConflict, NotFound
+from controlplane.core.errors import BranchProtected, CannotMerge, MainStays, MergeConflict, NotFound
 from controlplane.operations.desired import blueprints, branches, merging
 from controlplane.operations.inspect import branch_diff
 from controlplane.ports.store import Tx
@@ -118,7 +118,29 @@ def test_a_merge_of_two_branches(world: BranchWorld) -> None:
     assert text(world, "main") != text(world, "dev")
 
 
-@pytest.mark.parametrize(("source", "into"), [("main", "dev"), ("dev", "dev"), ("gone", "main"), ("dev", "gone")])
+@pytest.mark.parametrize(("source", "into"), [("main", "dev"), ("main", "main"), ("dev", "dev")])
+def test_main_and_a_branch_itself_are_not_merged(world: BranchWorld, source: str, into: str) -> None:
+    with pytest.raises(CannotMerge, match="merged into"):
+        merging.merge_branch(world.ctx, source, into)
+
+
+def test_main_is_shown_and_stays(world: BranchWorld) -> None:
+    found = branches.one(world.ctx, "main")
+    assert (found["expires_at"], found["dataflows"], found["datasets"]) == (None, ["shop"], 4)
+    for change in (branches.delete, branches.update):
+        with pytest.raises(MainStays):
+            change(world.ctx, "main")
+
+
+def test_a_merge_into_a_branch_lengthens_its_life(world: BranchWorld) -> None:
+    branches.create(world.ctx, "target", days=1)
+    world.apply_in("dev", EDITED)
+    merging.merge_branch(world.ctx, "dev", "target")
+    world.now += 2 * branches.DAY_S
+    assert "target" not in branches.drop_expired(world.store, "default")
+
+
+@pytest.mark.parametrize(("source", "into"), [("gone", "main"), ("dev", "gone")])
 def test_what_cannot_be_merged(world: BranchWorld, source: str, into: str) -> None:
     with pytest.raises(NotFound):
         merging.merge_branch(world.ctx, source, into)

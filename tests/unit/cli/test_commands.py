@@ -320,3 +320,12 @@ def test_tests_are_looked_at_before_spark_is_started(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "no tests: a transform has them below `tests:`\n"
     assert run(["test", "good.yaml", "-k", "dear"], Bootstrap()) == 1
     assert capsys.readouterr().err == "headgate: not-found: no test's dataset or name holds 'dear'\n"
+
+
+@pytest.mark.parametrize(("option", "value"), [("--home", "x"), ("--branch", "dev"), ("--rows", "3")])
+def test_what_is_for_written_tests_is_refused_of_tests_that_run(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop.yaml").write_text("dataflow: shop\ncomponents: {}\n")
+    assert headgate("test", str(tmp_path / "shop.yaml"), option, value) == 64
+    assert "--like" in capsys.readouterr().err

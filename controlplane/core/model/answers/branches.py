@@ -10,14 +10,19 @@ from controlplane.core.model.answers.plans import PlanAnswer
 
 
 class BranchAnswer(TypedDict):
-    """A branch beside main. `dataflows` were edited in it; `datasets` counts those with states of their own."""
+    """A branch. Of main, nobody made it from anything (null), and all is its own. `dataflows` were edited in it;
+    `datasets` counts those with states of their own. `redirects`: places that its write components write to, by
+    component. `pinned`: it sees main as it was when it was made or last updated.
+    """
 
     name: str
-    source: str
-    created_at: str
-    actor: str
+    source: str | None
+    created_at: str | None
+    actor: str | None
     expires_at: str | None
     protected: bool
+    redirects: dict[str, str]
+    pinned: bool
     dataflows: list[str]
     datasets: int
 

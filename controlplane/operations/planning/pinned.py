@@ -1,0 +1,41 @@
+"""What a pinned branch has of main: a snapshot, about which nothing is decided.
+
+Does not belong here: how the store reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from controlplane.core.compile.nodes import Desired, Sink, Source
+from controlplane.core.model.states import State
+from controlplane.core.plan import Decision
+from controlplane.ports.store import Tx
+
+LISTS_NOTHING = (
+    "a pinned branch lists nothing, so a read component that differs from main's is off: use a branch that follows"
+)
+NOT_THERE = "main had no result of it when this branch was pinned: headgate branch update moves the branch to now"
+
+
+def is_pinned(tx: Tx, branch: str) -> bool:
+    found = tx.branches().get(branch)
+    return found is not None and found.pinned
+
+
+def decisions(desired: Desired, states: Mapping[str, State], own: Collection[str]) -> Iterator[Decision]:
+    """About all that is not the branch's own: what is there stays as it is, and nothing else comes."""
+    for dataset in desired.order:
+        node = desired.nodes[dataset]
+        if dataset in own or isinstance(node, Sink):
+            continue
+        state = states.get(dataset)
+        if state is not None and state.lineage == node.lineage:
+            yield Decision(dataset, "up_to_date")
+        else:
+            yield Decision(dataset, "paused", reason=NOT_THERE)
+
+
+def off(desired: Desired, own: Collection[str]) -> dict[str, str]:
+    """Own datasets that nothing is decided about, with the reason."""
+    return {dataset: LISTS_NOTHING for dataset in own if isinstance(desired.nodes[dataset], Source)}

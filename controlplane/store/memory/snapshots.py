@@ -1,0 +1,64 @@
+"""What main was when a branch was pinned: pointers that main has moved since keep what they were.
+
+Does not belong here: what is never changed (states, revisions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from controlplane.core.model.branches import MAIN
+from controlplane.store.memory.queue import MemoryQueue
+from controlplane.store.memory.tables import CowDict, Named
+
+NOW = 2**62  # a base until the transaction that sets it ends
+
+
+class MemorySnapshots(MemoryQueue):
+    def _base(self, branch: str) -> int | None:
+        """Of a pinned branch: the last number of marks in main that it sees."""
+        return self._space.bases.get(branch)
+
+    def _moved(self, pointer: str, branch: str) -> dict[str, Any]:
+        """Pointers of main that are not what this branch sees of them, with what it sees."""
+        base = self._base(branch)
+        later = [] if base is None else [(k, v) for k, v in self._space.replaced.items() if k[0] == pointer]
+        latest_first = sorted(later, key=lambda found: -found[0][2])
+        return {name: value for (_, name, until), value in latest_first if base is not None and until > base}
+
+    def _note_move(self, pointer: str, branch: str, name: str, before: object) -> None:
+        """A pointer of main is moved by what is marked next."""
+        if branch == MAIN and self._space.bases:
+            until = self._space.counters.get("marks", 0) + 1
+            newest = max((base for base in self._space.bases.values() if base < until), default=None)
+            noted = any(k[:2] == (pointer, name) and k[2] > (newest or 0) for k in self._space.replaced)
+            if newest is not None and not noted:
+                self._space.replaced[pointer, name, until] = before
+
+    def _as_seen(self, pointer: str, branch: str, of_main: dict[str, Any]) -> dict[str, Any]:
+        """What main has, as this branch sees it."""
+        found = {**of_main, **self._moved(pointer, branch)}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _of(self, shelf: CowDict[Named, Any], branch: str, names: Iterable[str] | None = None) -> dict[str, Any]:
+        wanted = None if names is None else set(names)
+        return {n: v for (b, n), v in shelf.items() if b == branch and (wanted is None or n in wanted)}
+
+    def _forget_moves(self) -> None:
+        """What no pinned branch sees any more."""
+        first = min(self._space.bases.values(), default=NOW)
+        for key in [key for key in self._space.replaced if key[2] <= first]:
+            del self._space.replaced[key]
+
+    def flush(self) -> None:
+        """Branches that were pinned in this transaction see all of it."""
+        fresh = [name for name, base in self._space.bases.items() if base == NOW]
+        for name in fresh:
+            self._space.bases[name] = self._space.counters.get("marks", 0)
+        if fresh:
+            self._forget_moves()
+
+    def _is_held(self, dataset: str, seq: int) -> bool:
+        """Whether a state is what a pinned branch sees of main."""
+        return any(k[:2] == ("head", dataset) and value == seq for k, value in self._space.replaced.items())

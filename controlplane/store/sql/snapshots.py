@@ -1,0 +1,97 @@
+"""What main was when a branch was pinned: pointers that main has moved since keep what they were, for as long as some
+pinned branch sees it.
+
+Nothing is written for a pinned branch when it is made. Each later transaction that moves a pointer of main notes once
+what it was before. Both numbers are those of marks: they grow in the order in which transactions become visible, and
+who draws one sees the branches of all that drew one before. Does not belong here: rows that are never changed (states,
+revisions).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonValue
+from controlplane.store.sql import tables as db
+from controlplane.store.sql.base import Part, dump
+
+Pointer: TypeAlias = Literal["head", "dataflow", "pause", "force", "pin"]
+NOW = 2**62  # a base until the transaction that sets it ends: later than all that has happened
+
+
+class SqlSnapshots(Part):
+    def _base(self, branch: str) -> int | None:
+        """Of a pinned branch: the last number of main's that it sees."""
+        if branch == MAIN:
+            return None
+        if branch not in self._bases:
+            row = self._row(select(db.branches.c.base).where(self._mine(db.branches, name=branch)))
+            self._bases[branch] = None if row is None else row.base
+        return self._bases[branch]
+
+    def _moved(self, pointer: Pointer, branch: str, names: Iterable[str] | None = None) -> Mapping[str, JsonValue]:
+        """Pointers of main that are not what this branch sees of them, with what it sees; of these names, or all."""
+        base = self._base(branch)
+        if base is None:
+            return {}
+        row = db.replaced.c
+        later = select(row.name, row.until, row.value).where(self._mine(db.replaced, kind=pointer), row.until > base)
+        latest_first = sorted(self._some(later, row.name, names), key=lambda found: -found.until)
+        return {found.name: json.loads(found.value) for found in latest_first}  # the first move since counts
+
+    def _note_move(self, pointer: Pointer, branch: str, name: str, before: JsonValue) -> None:
+        """A pointer of main is moved; `before` is JSON."""
+        if branch == MAIN:
+            self._new_moves.setdefault((pointer, name), before)
+
+    def _write_moves(self, number: int) -> None:
+        """With the number of this transaction, which it holds until it ends."""
+        for name in self._rebased:
+            self._change(update(db.branches).where(self._mine(db.branches, name=name)).values(base=number))
+        if self._new_moves:
+            earlier = self._mine(db.branches) & (db.branches.c.base < number)
+            base = self._connection.execute(select(func.max(db.branches.c.base)).where(earlier)).scalar()
+            if base is not None:
+                self._insert_moves(number, base)
+        if self._rebased:
+            self._forget_moves()
+        self._new_moves.clear()
+        self._rebased.clear()
+
+    def _insert_moves(self, number: int, base: int) -> None:
+        """What no move since the newest base has noted already."""
+        row = db.replaced.c
+        noted = select(row.kind, row.name).where(self._mine(db.replaced), row.until > base)
+        names = dict.fromkeys(name for _, name in self._new_moves)
+        there = {(found.kind, found.name) for found in self._among(noted, row.name, names)}
+        rows = [
+            {
+                "kind": pointer,
+                "name": name,
+                "until": number,
+                "value": dump(before),
+                "seq": before if pointer == "head" else None,
+            }
+            for (pointer, name), before in self._new_moves.items()
+            if (pointer, name) not in there
+        ]
+        self._insert(db.replaced, rows)
+
+    def _forget_moves(self) -> None:
+        """What no pinned branch sees any more."""
+        first = self._connection.execute(select(func.min(db.branches.c.base)).where(self._mine(db.branches))).scalar()
+        old = db.replaced.c.until <= first if first is not None else db.replaced.c.until > 0
+        self._change(delete(db.replaced).where(self._mine(db.replaced), old))
+
+
+def is_held() -> ColumnElement[bool]:
+    """Whether a state is what a pinned branch sees of main."""
+    state, row = db.states.c, db.replaced.c
+    same = (row.namespace == state.namespace) & (row.kind == "head") & (row.name == state.dataset)
+    held = select(row.value).where(same, row.seq == state.seq).correlate(db.states).exists()
+    return (state.branch == MAIN) & held

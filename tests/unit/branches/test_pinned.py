@@ -1,0 +1,205 @@
+"""A pinned branch is a snapshot of main: it computes what was edited in it over that, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from controlplane.core.compile.nodes import Source
+from controlplane.core.errors import BranchFollows
+from controlplane.operations.desired import branches, controls, merging
+from controlplane.operations.inspect import overview
+from controlplane.operations.planning.snapshot import plan_now
+from tests.unit.branches.world import BranchWorld
+from tests.unit.expectations.world import KINDS
+
+DOUBLED = "  doubled:\n    transform: {{sql: 'SELECT k, {factor} * v AS v FROM orders'}}\n"
+SUMS = "  sums:\n    transform: {sql: 'SELECT k, sum(v) AS v FROM doubled GROUP BY k'}\n"
+OTHER = "  other:\n    transform: {sql: 'SELECT k, v + 1 AS v FROM orders'}\n"
+REST = DOUBLED.format(factor=2) + SUMS
+EDITED = DOUBLED.format(factor=3) + SUMS
+
+
+def world_on(kind: str, home: Path) -> BranchWorld:
+    """Main at rest, and dev pinned to it."""
+    made = BranchWorld(home, url=kind if kind == "memory:" else f"sqlite:///{home}/metadata.db")
+    made.put("a.csv", (1, 10), (2, 20))
+    made.apply(REST)
+    made.settle()
+    branches.create(made.ctx, "dev", pinned=True)
+    made.once()
+    return made
+
+
+@pytest.fixture(params=KINDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> BranchWorld:
+    return world_on(request.param, tmp_path)
+
+
+def check(world: BranchWorld, branch: str = "dev") -> None:
+    """A planner that is kept says what planning from nothing says."""
+    with world.ctx.looking(branch) as (kept, facts):
+        fresh, _ = plan_now(facts.tx, branch, None)
+        assert facts.owned(kept).decisions == fresh.decisions
+
+
+def test_data_that_arrives_costs_nothing_in_it(world: BranchWorld) -> None:
+    before = world.values("dev", "shop.sums")
+    world.put("b.csv", (1, 30))
+    assert world.settle() == {"parse": 1, "transform": 2}
+    assert world.values("main", "shop.sums") == [(1, 80), (2, 40)]
+    assert world.values("dev", "shop.sums") == before == [(1, 20), (2, 40)]
+    assert {d["state"] for f in overview.status(world.ctx, "dev")["dataflows"] for d in f["datasets"]} == {"up_to_date"}
+    check(world)
+
+
+def test_an_edit_in_it_is_computed_over_what_there_was(world: BranchWorld) -> None:
+    world.put("b.csv", (1, 30))
+    world.settle()
+    world.apply_in("dev", EDITED)
+    assert world.ran() == {"analyse": 1, "transform": 2}  # one file, and one sum
+    assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+    check(world)
+    world.put("c.csv", (3, 1))
+    assert world.settle() == {"parse": 1, "transform": 2}  # of main
+    assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+
+
+def test_edits_pauses_and_forces_of_main_are_not_in_it(world: BranchWorld) -> None:
+    world.apply(DOUBLED.format(factor=7) + SUMS)
+    world.settle()
+    controls.refresh(world.ctx, "main", "shop.doubled", force=True)
+    controls.pause(world.ctx, "main", "shop")
+    world.ran()
+    assert world.values("dev", "shop.sums") == [(1, 20), (2, 40)]
+    world.apply_in("dev", EDITED)
+    assert world.ran()
+    assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+    check(world)
+
+
+def test_an_update_moves_it_to_now(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    world.put("b.csv", (1, 30))
+    world.settle()
+    branches.update(world.ctx, "dev")
+    assert world.ran() == {"transform": 2}  # the new file, and the sum
+    assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
+    assert world.values("dev", "shop.orders") == world.values("main", "shop.orders")
+    check(world)
+
+
+def test_a_branch_that_follows_is_not_updated(world: BranchWorld) -> None:
+    world.create("other")
+    with pytest.raises(BranchFollows, match="follows main"):
+        branches.update(world.ctx, "other")
+
+
+def test_nothing_is_listed_for_it(world: BranchWorld) -> None:
+    with world.store.read() as tx:
+        before = tx.listings(n.listing for n in _sources(world))
+    told = controls.refresh(world.ctx, "dev", None)
+    assert (told["listings"], told["sources"]) == (0, [])
+    world.apply_in("dev", DOUBLED.format(factor=5), flow="more")
+    world.ran()
+    assert world.branching.sources()["dev"] == []
+    decision = world.decided("dev", "more.orders")
+    assert (decision.status, decision.reason.partition(",")[0]) == ("paused", "a pinned branch lists nothing")
+    with world.store.read() as tx:
+        assert tx.listings(n.listing for n in _sources(world)) == before
+
+
+def _sources(world: BranchWorld) -> list[Source]:
+    with world.ctx.looking("main") as (_, facts):
+        return [node for node in facts.desired.nodes.values() if isinstance(node, Source)]
+
+
+def test_a_merge_brings_its_edits_and_leaves_it_as_it_is(world: BranchWorld) -> None:
+    world.put("b.csv", (1, 30))
+    world.settle()
+    world.apply_in("dev", EDITED)
+    world.ran()
+    merging.merge_branch(world.ctx, "dev")
+    assert world.ran() == {"transform": 2}  # the file that dev did not see, and the sum
+    assert world.values("main", "shop.sums") == [(1, 120), (2, 60)]
+    assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
+    check(world)
+    branches.update(world.ctx, "dev")
+    assert not world.ran()
+    assert world.values("dev", "shop.sums") == [(1, 120), (2, 60)]
+    with world.store.read() as tx:
+        assert (tx.own_dataflows("dev"), tx.own_datasets("dev")) == ({}, frozenset())
+    check(world)
+
+
+def test_a_branch_of_that_name_that_follows_is_another_one(world: BranchWorld) -> None:
+    branches.delete(world.ctx, "dev")
+    world.put("b.csv", (1, 30))
+    world.create("dev")
+    world.settle()
+    assert world.values("dev", "shop.sums") == [(1, 80), (2, 40)]
+
+
+def test_a_branch_of_it_is_edited_merged_and_lives_on(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.ran()
+    assert branches.create(world.ctx, "child", source="dev")["pinned"]
+    world.put("b.csv", (1, 30))
+    world.settle()
+    world.apply_in("child", EDITED + OTHER)
+    assert world.ran() == {"analyse": 1, "transform": 1}
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    check(world, "child")
+    assert merging.merge_branch(world.ctx, "child", "dev")["taken"] == ["shop.other"]
+    assert not world.ran()  # dev adopts what child has computed
+    assert world.values("dev", "shop.other") == world.values("child", "shop.other") == [(1, 11), (2, 21)]
+    branches.delete(world.ctx, "dev")
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    merging.merge_branch(world.ctx, "child")
+    world.ran()
+    assert world.values("main", "shop.other") == [(1, 11), (1, 31), (2, 21)]
+
+
+def test_a_pinned_branch_of_one_that_follows(world: BranchWorld) -> None:
+    world.create("lead")
+    world.apply_in("lead", EDITED)
+    world.ran()
+    branches.create(world.ctx, "child", source="lead", pinned=True)
+    world.put("b.csv", (1, 30))
+    world.settle()
+    assert world.values("lead", "shop.sums") == [(1, 120), (2, 60)]
+    assert world.values("child", "shop.sums") == [(1, 30), (2, 60)]
+    assert world.values("child", "shop.orders") == [(1, 10), (2, 20)]
+    check(world, "child")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_has_the_rows_of_a_copy(tmp_path: Path, seed: int) -> None:
+    """Whatever happens in main: files come and change, components are edited and forced, all in any order."""
+    world, random = world_on(KINDS[seed % 2], tmp_path), Random(seed)
+    names = ("shop.orders", "shop.doubled", "shop.sums")
+    copy = {name: world.values("dev", name) for name in names}
+    for step in range(8):
+        match random.choice(("file", "edit", "force", "update", "again")):
+            case "file":
+                world.put(f"{random.choice('abc')}.csv", (step, random.randrange(100)))
+            case "edit":
+                world.apply(DOUBLED.format(factor=random.randrange(2, 9)) + SUMS)
+            case "force":
+                controls.refresh(world.ctx, "main", "shop.doubled", force=True)
+            case "update":
+                branches.update(world.ctx, "dev")
+                copy = {name: world.values("main", name) for name in names}
+            case "again":
+                branches.delete(world.ctx, "dev")
+                branches.create(world.ctx, "dev", pinned=True)
+                copy = {name: world.values("main", name) for name in names}
+        assert {name: world.values("dev", name) for name in names} == copy
+        world.settle()
+        assert {name: world.values("dev", name) for name in names} == copy
+        with world.store.read() as tx:
+            assert tx.own_datasets("dev") == frozenset()
+        check(world)
