@@ -314,6 +314,7 @@ class Headgate:
         column: str | None = None,
         partition: str | None = None,
         generation: int | None = None,
+        at: Time | None = None,
         direction: Direction = "upstream",
         object: str | None = None,
         branch: str = "main",
@@ -321,8 +322,9 @@ class Headgate:
     ) -> LineageAnswer:
         """Where columns and partitions come from; `downstream`, what depends on them. `object`: the partitions that
         rows of a source object of a read component are in."""
-        where = _given(column=column, partition=partition, generation=generation, object=object, limit=limit)
-        return cast("LineageAnswer", self._get(f"{_dataset(branch, name)}/lineage", {**where, "direction": direction}))
+        path, query = _at(branch, name, generation, at)
+        asked = _given(column=column, partition=partition, object=object, limit=limit)
+        return cast("LineageAnswer", self._get(f"{path}/lineage", {**query, **asked, "direction": direction}))
 
     def attempts(self, name: str, *, branch: str = "main", limit: int = 100) -> AttemptsAnswer:
         """Attempts at a dataset that are over, the last ones first."""

@@ -17,7 +17,7 @@ Object = Annotated[
     str | None,
     typer.Option("--object", help="The partitions that rows of this source object are in; of a read component."),
 ]
-Generation = Annotated[int | None, typer.Option(min=0, help="An earlier generation.")]
+Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generation; the same as DATASET@GENERATION.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many links at most.")]
 
 
@@ -27,7 +27,7 @@ def add(app: typer.Typer) -> None:
 
 def lineage(
     ctx: typer.Context,
-    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[/PARTITION]", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)],
     column: Column = None,
     downstream: Downstream = False,
     object: Object = None,

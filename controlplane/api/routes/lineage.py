@@ -8,7 +8,8 @@ from fastapi import Query
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
-from controlplane.api.routes.datasets import Limit, Number, Partition
+from controlplane.api.points import Point
+from controlplane.api.routes.datasets import Limit, Partition
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.operations.inspect import lineage as inspecting
 
@@ -20,9 +21,9 @@ def lineage(
     call: Called,
     branch: Branch,
     dataset: Dataset,
+    point: Point,
     column: Annotated[str | None, Query(max_length=1000)] = None,
     partition: Partition = None,
-    generation: Number = None,
     direction: Direction = "upstream",
     object: Annotated[str | None, Query(max_length=20_000)] = None,
     limit: Limit = inspecting.SHOWN_LINKS,
@@ -34,7 +35,7 @@ def lineage(
         dataset,
         column=column,
         partition=partition,
-        generation=generation,
+        point=point,
         direction="downstream" if object is not None else direction,
         object=object,
         limit=limit,

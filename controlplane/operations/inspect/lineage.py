@@ -22,6 +22,7 @@ from controlplane.core.lineage.columns import Link, Links
 from controlplane.core.lineage.facet import facet
 from controlplane.core.lineage.of_node import Lineages
 from controlplane.core.lineage.partitions import OBJECTS, Parts
+from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.lineage import (
     ColumnLink,
     Direction,
@@ -36,7 +37,8 @@ from controlplane.core.tree import NodeCache
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import views
 from controlplane.operations.inspect.causes import CHANGES_READ
-from controlplane.operations.inspect.datasets import kept_states, state_of
+from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.review import StoredFacts
 from controlplane.operations.planning.snapshot import CACHE_BYTES, compile_live, desired
 from controlplane.ports.lake import ObjectStore
@@ -53,13 +55,13 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of a dataset: a column (all of them by default), a partition, a generation (the newest by default). `object`: a
-    source object of a read component, in place of a partition."""
+    """Of a dataset: a column (all of them by default), a partition, a generation or time (the newest state by default).
+    `object`: a source object of a read component, in place of a partition."""
 
     dataset: str
     column: str | None = None
     partition: str | None = None
-    generation: int | None = None
+    point: Point | None = None
     direction: Direction = "upstream"
     object: str | None = None
     limit: int = SHOWN_LINKS
@@ -119,8 +121,8 @@ class _Telling:
     def _state(self) -> State | None:
         """None where nothing was committed, or for a write component."""
         asked = self.asked
-        if asked.generation is not None:
-            return state_of(self.tx, self.branch, asked.dataset, asked.generation)
+        if asked.point is not None:
+            return state_of(self.tx, self.branch, asked.dataset, asked.point)
         state = self.tx.states(self.branch, [asked.dataset]).get(asked.dataset)
         if state is None and asked.partition is not None:
             raise NotFound(f"dataset {asked.dataset} has no committed data yet")
@@ -130,7 +132,7 @@ class _Telling:
         """Present code; with the dataflow as it was where the generation is of other code."""
         present = self.present
         node = present.nodes[self.asked.dataset]
-        if state is None or self.asked.generation is None or isinstance(node, Sink) or state.logic == node.logic:
+        if state is None or self.asked.point is None or isinstance(node, Sink) or state.logic == node.logic:
             return present
         flow = self.asked.dataset.partition(".")[0]
         tx = self.tx

@@ -56,7 +56,7 @@ def document(text: str = BLUEPRINT) -> dict:
             422,
             "invalid-request",
         ),
-        ("POST", "/v1/branches/main/rollback", b'{"target": "shop", "at": "noon"}', 422, "bad-time"),
+        ("POST", "/v1/branches/main/rollback", b'{"target": "shop", "at": "noon"}', 422, "bad-address"),
         (
             "POST",
             "/v1/branches/main/rollback",

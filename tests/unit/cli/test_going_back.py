@@ -43,8 +43,9 @@ def test_a_rollback_is_shown_until_it_ends(abc: Abc, capsys: pytest.CaptureFixtu
     [
         (("abc.c", "--to", "7"), "not-found"),
         (("abc", "--to", "1"), "not-found"),
-        (("abc.c", "--to", "noon"), "bad-time"),
-        (("abc.c", "--to", "1970-01-01"), "not-found"),
+        (("abc.c", "--to", "noon"), "bad-address"),
+        (("abc.c", "--to", "1970-01-01"), "bad-address"),
+        (("abc.c", "--to", "1970-01-01T00:00Z"), "not-found"),
     ],
 )
 def test_what_is_refused(abc: Abc, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Generation
 from controlplane.core.schema.schemas import parse_ddl
 from controlplane.operations.inspect import lineage as inspecting
 from controlplane.operations.inspect.lineage import Asked
@@ -90,13 +91,13 @@ def test_a_generation_is_told_of_its_own_inputs(world: World) -> None:
     world.put("d.csv", (3, 50))
     world.settle()
     assert partitions(ask(world, "spent", partition="k=3"))["dear"] == ["b.csv", "d.csv"]
-    assert partitions(ask(world, "spent", partition="k=3", generation=1))["dear"] == ["b.csv"]
+    assert partitions(ask(world, "spent", partition="k=3", point=Generation(1)))["dear"] == ["b.csv"]
 
 
 def test_objects_that_are_others_by_now_are_counted_not_named(world: World) -> None:
     world.put("b.csv", (1, 31), (3, 5))
     world.settle()
-    found = ask(world, "spent", partition="k=3", generation=1)
+    found = ask(world, "spent", partition="k=3", point=Generation(1))
     assert (objects(found), found["objects"][0]["changed"]) == ([], 1)
 
 
@@ -104,7 +105,7 @@ def test_columns_of_a_generation_are_those_of_its_code(world: World) -> None:
     world.apply(FLOW.replace("v AS price", "v + k AS price"))
     world.settle()
     assert ("dear", "price", "orders", "k", "TRANSFORMATION") in links(ask(world, "dear"))
-    earlier = ask(world, "dear", generation=1)
+    earlier = ask(world, "dear", point=Generation(1))
     assert ("dear", "price", "orders", "v", "IDENTITY") in links(earlier)
     assert "revision 1 of shop" in earlier["notes"][0]
     assert earlier["provenance"]["revision"] == 1
@@ -200,7 +201,7 @@ def test_bounds_and_names_that_there_are_not(world: World) -> None:
     with pytest.raises(NotFound, match="no partition 'x'"):
         ask(world, "dear", partition="x")
     with pytest.raises(NotFound, match="no generation 9"):
-        ask(world, "dear", generation=9)
+        ask(world, "dear", point=Generation(9))
 
 
 def test_a_branch_tells_its_own_code(tmp_path: Path) -> None:

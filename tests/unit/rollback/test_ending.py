@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from controlplane.core.errors import BadMoment, BranchProtected
-from controlplane.operations.desired import blueprints, branches, controls, earlier, merging, revert, rollback
-from controlplane.operations.desired.earlier import Moment
-from controlplane.operations.inspect import causes, datasets, freshness, overview, past_runs
+from controlplane.core.errors import BranchProtected
+from controlplane.core.model.addresses import Generation, Moment
+from controlplane.operations.desired import blueprints, branches, controls, merging, revert, rollback
+from controlplane.operations.inspect import causes, datasets, freshness, overview, past_runs, time_travel
 from tests.unit.branches.world import BranchWorld
 from tests.unit.rollback.test_rollback import DOUBLED, FIRST, REST, SUMS, THIRD, status
 from tests.unit.rollback.test_rollback import world as world
@@ -27,7 +27,7 @@ def holds(world: BranchWorld, branch: str = "main") -> set[str]:
 
 
 def test_an_edit_of_the_component_ends_its_hold(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.apply(REST + "  more:\n    transform: {sql: 'SELECT 1 AS one FROM sums'}\n")
     assert holds(world) == {"shop.doubled"}
     world.apply(EDITED)
@@ -37,7 +37,7 @@ def test_an_edit_of_the_component_ends_its_hold(world: BranchWorld) -> None:
 
 
 def test_an_edit_upstream_does_not_end_a_hold(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.sums", 1)
+    rollback.rollback(world.ctx, "main", "shop.sums", Generation(1))
     world.apply(EDITED)
     world.ran()
     assert holds(world) == {"shop.sums"}
@@ -48,7 +48,7 @@ def test_an_edit_upstream_does_not_end_a_hold(world: BranchWorld) -> None:
 def test_rows_of_other_code_are_read_as_long_as_they_are_held(world: BranchWorld) -> None:
     world.apply(EDITED)
     world.ran()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 3)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(3))
     assert not world.ran()
     assert world.values("main", "shop.sums") == THIRD
     controls.resume(world.ctx, "main", "shop.doubled")
@@ -57,7 +57,7 @@ def test_rows_of_other_code_are_read_as_long_as_they_are_held(world: BranchWorld
 
 
 def test_a_deleted_dataflow_is_held_no_more(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     blueprints.delete(world.ctx, "main", "shop")
     assert holds(world) == set()
 
@@ -66,7 +66,7 @@ def test_an_edit_is_reverted_and_its_data_is_adopted(world: BranchWorld) -> None
     before = revision(world)
     world.apply(EDITED)
     world.ran()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     planned = revert.revert(world.ctx, "main", "shop", before, dry_run=True)
     assert planned["plan"]["certain"] == 0
     assert revision(world) == before + 1
@@ -109,7 +109,7 @@ def test_a_branch_reverts_to_what_main_had(world: BranchWorld) -> None:
 def test_a_hold_in_a_branch_is_its_own(world: BranchWorld) -> None:
     world.create()
     before = world.generations("main")
-    rollback.rollback(world.ctx, "dev", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "dev", "shop.doubled", Generation(1))
     assert not world.ran()
     assert (holds(world), holds(world, "dev")) == (set(), {"shop.doubled"})
     assert status(world, "dev")["shop.doubled"] == "held"
@@ -125,7 +125,7 @@ def test_a_hold_in_a_branch_is_its_own(world: BranchWorld) -> None:
 def test_a_hold_in_main_is_seen_where_its_dataset_is_shared(world: BranchWorld) -> None:
     world.create()
     world.create("try")
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.apply_in("try", EDITED)
     world.ran()
     assert status(world, "dev")["shop.doubled"] == "held"
@@ -142,7 +142,7 @@ def test_a_branch_reads_a_hold_of_main_beside_its_edits(world: BranchWorld) -> N
     world.apply(EDITED)
     world.ran()
     world.create()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)  # of other code
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))  # of other code
     world.apply_in("dev", EDITED.replace("sum(v)", "sum(v) + 1"))
     world.ran()
     assert world.values("dev", "shop.sums") == [(1, 21)]
@@ -154,14 +154,14 @@ def test_a_branch_reads_a_hold_of_main_beside_its_edits(world: BranchWorld) -> N
 def test_a_protected_branch_is_not_rolled_back(world: BranchWorld) -> None:
     branches.create(world.ctx, "safe", protected=True)
     with pytest.raises(BranchProtected):
-        rollback.rollback(world.ctx, "safe", "shop.doubled", 1)
+        rollback.rollback(world.ctx, "safe", "shop.doubled", Generation(1))
 
 
 # --- how it is told -------------------------------------------------------------------------------
 
 
 def test_who_holds_it_since_when_and_why_is_told(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1, reason="bad prices")
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1), reason="bad prices")
     world.ran()
     sentence = "held at generation 1 by local since 1970-01-"
     (flow,) = overview.status(world.ctx, "main")["dataflows"]
@@ -175,7 +175,7 @@ def test_who_holds_it_since_when_and_why_is_told(world: BranchWorld) -> None:
 
 
 def test_why_it_is_as_it_is(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1, reason="bad prices")
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1), reason="bad prices")
     world.ran()
     told = causes.why(world.ctx, "main", "shop.doubled")
     assert told["sentence"].startswith("local rolled shop.doubled back at 1970-01-")
@@ -191,7 +191,7 @@ def test_why_it_is_as_it_is(world: BranchWorld) -> None:
 
 
 def test_a_source_says_why_after_its_hold_as_well(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.orders", 2)
+    rollback.rollback(world.ctx, "main", "shop.orders", Generation(2))
     assert [s["dataset"] for s in causes.why(world.ctx, "main", "shop.both", "a.csv")["sources"]] == ["shop.orders"]
     for name in ("b.csv", "c.csv"):
         (world.home / "orders" / name).unlink()
@@ -213,7 +213,7 @@ def test_a_rollback_of_a_dataflow_is_one_run(world: BranchWorld) -> None:
     world.apply(EDITED)
     world.ran()
     with world.store.read() as tx:
-        to = Moment(datasets.state_of(tx, "main", "shop.both", 3).at)
+        to = Moment.of(time_travel.state_of(tx, "main", "shop.both", Generation(3)).at)
     rollback.rollback(world.ctx, "main", "shop", to)
     controls.resume(world.ctx, "main", "shop.sums")
     controls.resume(world.ctx, "main", "shop.both")
@@ -233,30 +233,17 @@ def test_what_its_checks_found_is_found_in_the_rows_still(world: BranchWorld) ->
     world.settle()
     found = world.checks("shop.doubled", 4)["items"]
     assert found
-    rollback.rollback(world.ctx, "main", "shop.doubled", 4)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(4))
     assert world.checks("shop.doubled")["items"] == found
 
 
 def test_old_rows_are_as_old_as_they_were(world: BranchWorld) -> None:
     with world.store.read() as tx:
-        first = datasets.state_of(tx, "main", "shop.doubled", 2)
-    rollback.rollback(world.ctx, "main", "shop.doubled", 2)
+        first = time_travel.state_of(tx, "main", "shop.doubled", Generation(2))
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     with world.store.read() as tx:
         states = tx.states("main", ["shop.doubled"])
         assert freshness.Changes().times(tx, "main", states) == {"shop.doubled": first.at}
-
-
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12", "0001-01-01T00:00+10:00"])
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(BadMoment):
-        earlier.moment(text)
-
-
-def test_times() -> None:
-    assert earlier.moment("1970-01-01T01:00+01:00").at == earlier.moment("1970-01-01").at == pytest.approx(0.000999)
-    assert earlier.moment("1970-01-01T00:00:00.000001Z").at == 0.000001
-    for at in (1e9 + 1 / 3, 1_000_300.0, 1764000000.1234567):
-        assert 0 <= earlier.moment(earlier.exact(at)).at - at < 0.0011
 
 
 # --- crashes --------------------------------------------------------------------------------------
@@ -275,7 +262,7 @@ def test_a_crash_leaves_all_of_a_rollback_or_nothing(tmp_path: Path) -> None:
         world.refresh()
         world.ran()
     with world.store.read() as tx:
-        to = Moment(datasets.state_of(tx, "main", "shop.doubled", 1).at)
+        to = Moment.of(time_travel.state_of(tx, "main", "shop.doubled", Generation(1)).at)
     before, sent = everything(world), 0
     engine = world.store._engines.writer  # type: ignore[attr-defined]
     while True:

@@ -9,10 +9,10 @@ import pytest
 
 from controlplane.core import tree
 from controlplane.core.errors import CutsDisagree, GenerationGone, NotFound, NotReadable
+from controlplane.core.model.addresses import Generation, Moment, Point, moment_of
 from controlplane.core.model.retention import Expired
-from controlplane.operations.desired import controls, earlier, rollback
-from controlplane.operations.desired.earlier import Moment
-from controlplane.operations.inspect import datasets
+from controlplane.operations.desired import controls, rollback
+from controlplane.operations.inspect import time_travel
 from controlplane.operations.upkeep.collect import DAY_S, collect
 from tests.store.examples import begun, task
 from tests.unit.branches.world import BranchWorld
@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> BranchWorld:
 
 def at_generation(world: BranchWorld, dataset: str, generation: int, branch: str = "main") -> Moment:
     with world.store.read() as tx:
-        return Moment(datasets.state_of(tx, branch, dataset, generation).at)
+        return Moment.of(time_travel.state_of(tx, branch, dataset, Generation(generation)).at)
 
 
 def status(world: BranchWorld, branch: str = "main") -> dict[str, str]:
@@ -50,7 +50,7 @@ def status(world: BranchWorld, branch: str = "main") -> dict[str, str]:
 
 def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
     before = world.generations("main")["shop.doubled"]
-    told = rollback.rollback(world.ctx, "main", "shop.doubled", before - 2, reason="bad prices")
+    told = rollback.rollback(world.ctx, "main", "shop.doubled", Generation(before - 2), reason="bad prices")
     assert world.values("main", "shop.doubled") == FIRST
     assert world.generations("main")["shop.doubled"] == before + 1
     (entry,) = told["held"]
@@ -68,7 +68,7 @@ def test_the_old_rows_are_a_new_generation(world: BranchWorld) -> None:
 
 
 def test_what_reads_it_follows_without_a_task(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert not world.ran()
     assert world.values("main", "shop.sums") == FIRST
     assert world.values("main", "shop.both") == [(1, 31)]  # with what its other input was made of then
@@ -80,7 +80,7 @@ def test_what_reads_it_by_another_dataset_follows_as_a_whole(world: BranchWorld)
     deep = "  deep:\n    transform: {sql: 'SELECT s.k, s.v + o.v AS v FROM sums s JOIN other o ON s.k = o.k'}\n"
     world.apply(REST + deep)
     world.settle()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.settle()
     assert world.values("main", "shop.deep") == [(1, 31)]
     controls.resume(world.ctx, "main", "shop.doubled")
@@ -92,7 +92,7 @@ def test_what_finds_no_state_that_agrees_waits(world: BranchWorld) -> None:
     with world.store.begin() as tx:
         newest = tx.states("main")["shop.other"]
         tx.drop_states([Expired("main", "shop.other", newest.seq, newest.generation, world.now)])
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert not world.ran()
     both = world.decided("main", "shop.both")
     assert (both.status, both.reason.partition(", ")[2]) == ("waiting", "since shop.doubled is held")
@@ -103,7 +103,7 @@ def test_what_finds_no_state_that_agrees_waits(world: BranchWorld) -> None:
 
 
 def test_nothing_of_it_is_dispatched_and_its_inputs_go_on(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.ran()
     world.put("d.csv", (4, 40))
     assert world.settle() == {"parse": 1, "transform": 1}  # orders, and other
@@ -113,13 +113,13 @@ def test_nothing_of_it_is_dispatched_and_its_inputs_go_on(world: BranchWorld) ->
 
 
 def test_a_resume_computes_what_came_meanwhile_and_nothing_else(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.ran()
     told = controls.resume(world.ctx, "main", "shop")
     assert told == {"target": "shop", "paused": False, "released": ["shop.doubled"]}
     assert not world.ran()
     assert world.values("main", "shop.doubled") == world.values("main", "shop.sums") == THIRD
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     world.put("d.csv", (4, 40))
     world.settle()
     controls.resume(world.ctx, "main", "shop.doubled")
@@ -129,7 +129,7 @@ def test_a_resume_computes_what_came_meanwhile_and_nothing_else(world: BranchWor
 
 
 def test_a_source_can_be_held(world: BranchWorld) -> None:
-    rollback.rollback(world.ctx, "main", "shop.orders", 2)
+    rollback.rollback(world.ctx, "main", "shop.orders", Generation(2))
     world.put("d.csv", (4, 40))
     assert not world.settle()
     assert world.values("main", "shop.doubled") == SECOND
@@ -158,7 +158,7 @@ def test_datasets_that_had_no_data_yet_are_left_out(world: BranchWorld) -> None:
     assert rollback.rollback(world.ctx, "main", "shop", to)["left_out"] == ["shop.late"]
     assert status(world)["shop.late"] == "up_to_date"
     with pytest.raises(NotFound, match=r"no dataset of dataflow shop had data at"):
-        rollback.rollback(world.ctx, "main", "shop", Moment(0.0))
+        rollback.rollback(world.ctx, "main", "shop", Moment(0))
 
 
 def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(world: BranchWorld) -> None:
@@ -169,7 +169,7 @@ def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(wo
     with world.store.read() as tx:
         assert tx.holds("main") == {}
     assert e.value.agreed is not None
-    rollback.rollback(world.ctx, "main", "shop", earlier.moment(e.value.agreed))
+    rollback.rollback(world.ctx, "main", "shop", moment_of(e.value.agreed))
     assert world.values("main", "shop.sums") == SECOND
     rollback.rollback(world.ctx, "main", "shop", to, force=True)
     assert len(world.values("main", "shop.orders")) == 3
@@ -178,12 +178,12 @@ def test_a_time_in_the_middle_of_a_run_is_refused_with_the_last_one_before_it(wo
 
 def test_a_second_rollback_moves_the_hold(world: BranchWorld) -> None:
     first = world.generations("main")["shop.doubled"]
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
-    rollback.rollback(world.ctx, "main", "shop.doubled", first + 1)  # which is 1
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(first + 1))  # which is 1
     with world.store.read() as tx:
         assert tx.holds("main")["shop.doubled"].generation == 1
     assert world.generations("main")["shop.doubled"] == first + 1  # the same rows
-    rollback.rollback(world.ctx, "main", "shop.doubled", 2)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(2))
     assert world.values("main", "shop.doubled") == SECOND
     assert world.generations("main")["shop.doubled"] == first + 2
 
@@ -195,15 +195,15 @@ def test_what_is_collected_is_gone(world: BranchWorld) -> None:
         world.settle()
     world.now += 2 * DAY_S
     collect(world.store, "default")
-    with pytest.raises(GenerationGone, match=r"generation 1 of shop.doubled is not kept any more: the oldest is gener"):
-        rollback.rollback(world.ctx, "main", "shop.doubled", 1)
-    with pytest.raises(GenerationGone, match="what it was at"):
-        rollback.rollback(world.ctx, "main", "shop", Moment(1_000_500.0))
+    with pytest.raises(GenerationGone, match=r"generation 1 of dataset shop.doubled is not kept any more; the oldest"):
+        rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
+    with pytest.raises(GenerationGone, match=" is not kept any more"):
+        rollback.rollback(world.ctx, "main", "shop", Moment.of(1_000_500.0))
 
 
 def test_a_hold_is_kept_however_old_it_is(world: BranchWorld) -> None:
     world.apply(REST + SHORT)
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     for n in range(9):
         world.put("c.csv", (3, 100 + n))
         world.settle()
@@ -219,7 +219,7 @@ def test_a_hold_is_kept_however_old_it_is(world: BranchWorld) -> None:
 def test_what_an_old_state_was_made_of_may_be_gone(world: BranchWorld) -> None:
     world.now += DAY_S
     assert collect(world.store, "default").nodes  # old listings
-    rollback.rollback(world.ctx, "main", "shop.orders", 1)
+    rollback.rollback(world.ctx, "main", "shop.orders", Generation(1))
     world.ran()
     world.now += DAY_S
     collect(world.store, "default")
@@ -230,22 +230,22 @@ def test_what_an_old_state_was_made_of_may_be_gone(world: BranchWorld) -> None:
 
 def test_lost_rows_are_refused(world: BranchWorld) -> None:
     with world.store.begin() as tx:
-        state = datasets.state_of(tx, "main", "shop.doubled", 1)
+        state = time_travel.state_of(tx, "main", "shop.doubled", Generation(1))
         tx.condemn([entry.fragment for entry in tree.scan(tx, state.root)])
     with pytest.raises(NotReadable, match=r"generation 1 of shop.doubled cannot be read any more: the files of 1 "):
-        rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+        rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
 
 
 @pytest.mark.parametrize(
     ("target", "to", "message"),
     [
-        ("shop.gone", 1, "there is no dataflow or dataset shop.gone"),
-        ("shop", 1, "shop is a dataflow, and a generation is one of a dataset"),
-        ("shop.doubled", 99, "dataset shop.doubled has no generation 99: its newest is 3"),
-        ("shop.doubled", Moment(0.0), "dataset shop.doubled had no data at 1970-01-01"),
+        ("shop.gone", Generation(1), "there is no dataflow or dataset shop.gone"),
+        ("shop", Generation(1), "shop is a dataflow, and a generation is one of a dataset"),
+        ("shop.doubled", Generation(99), "dataset shop.doubled has no generation 99; its newest is 3"),
+        ("shop.doubled", Moment(0), "dataset shop.doubled had no data at 1970-01-01"),
     ],
 )
-def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: int | Moment, message: str) -> None:
+def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: Point, message: str) -> None:
     with pytest.raises(NotFound, match=message):
         rollback.rollback(world.ctx, "main", target, to)
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_gone_back_to(world: BranchWorld, target: str, to: int | 
 @pytest.mark.parametrize("what", ["tasks", "run"])
 def test_work_that_was_asked_for_meanwhile_is_dropped(world: BranchWorld, what: str) -> None:
     """By who planned before the rollback, and wrote after it."""
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     with world.store.begin() as tx:
         if what == "tasks":
             tx.enqueue("main", "shop.doubled", [task(1)])
@@ -278,7 +278,7 @@ def test_a_run_that_began_before_is_not_finished(world: BranchWorld) -> None:
     while "shop.sums" not in under_way(world):
         assert world.engine.step()
         world.once()
-    rollback.rollback(world.ctx, "main", "shop.doubled", 1)
+    rollback.rollback(world.ctx, "main", "shop.doubled", Generation(1))
     assert world.ran() == {"transform": 1}  # of other
     assert world.values("main", "shop.sums") == FIRST
     assert world.generations("main")["shop.sums"] == 4  # it never had the fourth file
@@ -294,7 +294,7 @@ def test_rejected_rows_go_back_with_their_dataset(world: BranchWorld) -> None:
     world.put("d.csv", (4, 40))
     world.settle()
     assert world.values("main", rejected) != old != []
-    told = rollback.rollback(world.ctx, "main", "shop.doubled", before)
+    told = rollback.rollback(world.ctx, "main", "shop.doubled", Generation(before))
     assert {entry["dataset"] for entry in told["held"]} == {"shop.doubled", rejected}
     world.ran()
     assert world.values("main", rejected) == old

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.errors import CutsDisagree, NotFound
+from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.operations.desired import controls, rollback
-from controlplane.operations.desired.earlier import Moment
 from tests.unit.branches.world import BranchWorld
 from tests.unit.rollback.test_rollback import REST, status
 
@@ -44,16 +44,16 @@ class Told:
                 self.factor = one
                 self.world.apply(REST.replace("2 * v", f"{one} * v"))
             case "back":
-                self.back(f"shop.{one}", other)
+                self.back(f"shop.{one}", Generation(other))
             case "flow":
-                self.back("shop", Moment(self.times[-min(one, len(self.times))]))
+                self.back("shop", Moment.of(self.times[-min(one, len(self.times))]))
             case _:
                 controls.resume(self.world.ctx, "main", f"shop.{one}")
         self.world.settle()
         self.world.now += 100.0
         self.times.append(self.world.now)
 
-    def back(self, target: str, to: int | Moment) -> None:
+    def back(self, target: str, to: Point) -> None:
         try:
             rollback.rollback(self.world.ctx, "main", target, to)
         except (NotFound, CutsDisagree):
