@@ -99,9 +99,10 @@ def update(ctx: Context, name: str) -> BranchAnswer:
         if not branch.pinned:
             raise BranchFollows(name)
         tx.pin_now(name)
-        tx.share_dataflows(name, _merged(tx, name))
+        shared = _merged(tx, name)
+        tx.share_dataflows(name, shared)
         lengthen(tx, name)
-        _note(ctx, tx, "branch.update", name, None, None)
+        _note(ctx, tx, "branch.update", name, None, {"shared_again": shared})
         answer = _shown(tx, tx.branches()[name])
     ctx.wake()
     return answer

@@ -10,12 +10,16 @@ from typing import Any
 
 from controlplane.core.model.branches import MAIN
 from controlplane.store.memory.queue import MemoryQueue
-from controlplane.store.memory.tables import CowDict, Named
+from controlplane.store.memory.tables import CowDict, Named, NamespaceTables
 
 NOW = 2**62  # a base until the transaction that sets it ends
 
 
 class MemorySnapshots(MemoryQueue):
+    def __init__(self, space: NamespaceTables, namespace: str, now: float) -> None:
+        super().__init__(space, namespace, now)
+        self._new_moves: dict[tuple[str, str], object] = {}  # pointers of main, and what they were
+
     def _base(self, branch: str) -> int | None:
         """Of a pinned branch: the last number of marks in main that it sees."""
         return self._space.bases.get(branch)
@@ -23,18 +27,18 @@ class MemorySnapshots(MemoryQueue):
     def _moved(self, pointer: str, branch: str) -> dict[str, Any]:
         """Pointers of main that are not what this branch sees of them, with what it sees."""
         base = self._base(branch)
-        later = [] if base is None else [(k, v) for k, v in self._space.replaced.items() if k[0] == pointer]
+        if base is None:
+            return {}
+        later = [(k, v) for k, v in self._space.replaced.items() if k[0] == pointer and k[2] > base]
         latest_first = sorted(later, key=lambda found: -found[0][2])
-        return {name: value for (_, name, until), value in latest_first if base is not None and until > base}
+        noted = {name: value for (_, name, _), value in latest_first}  # the first move since counts
+        moving = {name: value for (of, name), value in self._new_moves.items() if of == pointer and base != NOW}
+        return {**moving, **noted}
 
     def _note_move(self, pointer: str, branch: str, name: str, before: object) -> None:
-        """A pointer of main is moved by what is marked next."""
-        if branch == MAIN and self._space.bases:
-            until = self._space.counters.get("marks", 0) + 1
-            newest = max((base for base in self._space.bases.values() if base < until), default=None)
-            noted = any(k[:2] == (pointer, name) and k[2] > (newest or 0) for k in self._space.replaced)
-            if newest is not None and not noted:
-                self._space.replaced[pointer, name, until] = before
+        """A pointer of main is moved."""
+        if branch == MAIN:
+            self._new_moves.setdefault((pointer, name), before)
 
     def _as_seen(self, pointer: str, branch: str, of_main: dict[str, Any]) -> dict[str, Any]:
         """What main has, as this branch sees it."""
@@ -52,10 +56,15 @@ class MemorySnapshots(MemoryQueue):
             del self._space.replaced[key]
 
     def flush(self) -> None:
-        """Branches that were pinned in this transaction see all of it."""
+        """Note what main was; branches that were pinned in this transaction see all of it."""
+        number = self._space.counters.get("marks", 0)
+        newest = max((base for base in self._space.bases.values() if base < number), default=None)
+        for (pointer, name), before in self._new_moves.items():
+            is_noted = any(k[:2] == (pointer, name) and k[2] > (newest or 0) for k in self._space.replaced)
+            if newest is not None and not is_noted:
+                self._space.replaced[pointer, name, number] = before
         fresh = [name for name, base in self._space.bases.items() if base == NOW]
-        for name in fresh:
-            self._space.bases[name] = self._space.counters.get("marks", 0)
+        self._space.bases.update(dict.fromkeys(fresh, number))
         if fresh:
             self._forget_moves()
 

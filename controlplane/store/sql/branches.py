@@ -34,11 +34,17 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
             raise BranchExists(branch.name)
-        if not self._insert_one(db.branches, **_branch_row(branch), base=self._first_base(branch)):
-            raise BranchExists(branch.name)
-        self._bases.pop(branch.name, None)
         if branch.source != MAIN:
+            if branch.name in self.branches():
+                raise BranchExists(branch.name)
             self._require(branch.source)
+        base = self._first_base(branch)
+        if not self._insert_one(db.branches, **_branch_row(branch), base=base):
+            raise BranchExists(branch.name)
+        self._bases[branch.name] = base
+        if base == NOW:
+            self._rebased.add(branch.name)
+        if branch.source != MAIN:
             for table in COPIED:
                 self._copy(table, branch.source, branch.name)
         self._mark(MAIN, change_marks.BRANCHES)
@@ -46,10 +52,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     def _first_base(self, branch: Branch) -> int | None:
         """A branch of a pinned one sees what that sees."""
         base = self._base(branch.source)
-        if base is None and branch.pinned:
-            self._rebased.add(branch.name)
-            return NOW
-        return base
+        return NOW if base is None and branch.pinned else base
 
     def pin_now(self, branch: str) -> None:
         self._require(branch)

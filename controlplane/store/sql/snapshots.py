@@ -39,10 +39,18 @@ class SqlSnapshots(Part):
         base = self._base(branch)
         if base is None:
             return {}
+        names = None if names is None else list(names)
         row = db.replaced.c
         later = select(row.name, row.until, row.value).where(self._mine(db.replaced, kind=pointer), row.until > base)
         latest_first = sorted(self._some(later, row.name, names), key=lambda found: -found.until)
-        return {found.name: json.loads(found.value) for found in latest_first}  # the first move since counts
+        noted = {found.name: json.loads(found.value) for found in latest_first}  # the first move since counts
+        return noted if base == NOW or not self._new_moves else {**self._moving(pointer, names), **noted}
+
+    def _moving(self, pointer: Pointer, names: Iterable[str] | None) -> dict[str, JsonValue]:
+        """Moves of this transaction."""
+        wanted = None if names is None else set(names)
+        found = {name: before for (of, name), before in self._new_moves.items() if of == pointer}
+        return {name: before for name, before in found.items() if wanted is None or name in wanted}
 
     def _note_move(self, pointer: Pointer, branch: str, name: str, before: JsonValue) -> None:
         """A pointer of main is moved; `before` is JSON."""

@@ -198,6 +198,10 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", BRANCH + "/merge", {"dry_run": True}, branch="dev")["taken"] == ["other.x"]
     assert called("PUT", BRANCH + "/protection", {"protected": False}, branch="dev")["name"] == "dev"
     assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
+    assert called("GET", BRANCH)["expires_at"] is None
+    assert called("POST", "/v1/branches", {"name": "dev", "pinned": True})["pinned"]
+    assert called("POST", BRANCH + "/update", branch="dev")["pinned"]
+    assert called("DELETE", BRANCH, branch="dev")["deleted"] == "dev"
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
