@@ -16,6 +16,7 @@ from controlplane.api.routes import (
     blueprints,
     branches,
     datasets,
+    differences,
     events,
     operate,
     past_runs,
@@ -27,7 +28,20 @@ from controlplane.api.routes import (
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events, alerts)
+ROUTERS = (
+    public,
+    blueprints,
+    branches,
+    differences,
+    datasets,
+    past_runs,
+    operate,
+    runs,
+    tokens,
+    upkeep,
+    events,
+    alerts,
+)
 
 
 def create_app(services: Services) -> FastAPI:

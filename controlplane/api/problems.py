@@ -30,6 +30,7 @@ STATUS = {
     "log-gone": 404,
     "merge-conflict": 409,
     "name-taken": 409,
+    "not-compared": 422,
     "not-found": 404,
     "nothing-pinned": 409,
     "not-supported": 422,

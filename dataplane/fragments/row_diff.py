@@ -1,6 +1,7 @@
 """`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as multisets.
 
-Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline. Rows
+Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
+who started it beyond its room on the disk. Rows
 are grouped by their values, not by a hash, in DuckDB, which spills to `scratch` what does not fit into memory. No text
 of a user's gets into SQL: columns have numbers there. Does not belong here: which files differ.
 """
@@ -39,7 +40,6 @@ class Request(TypedDict):
     samples: int
     scratch: str
     memory_bytes: int
-    disk_bytes: int
     seconds: int
 
 
@@ -62,7 +62,6 @@ def _database(request: Request) -> duckdb.DuckDBPyConnection:
             "threads": THREADS,
             "memory_limit": f"{request['memory_bytes']}B",
             "temp_directory": request["scratch"],
-            "max_temp_directory_size": f"{request['disk_bytes']}B",
             "autoload_known_extensions": False,
             "autoinstall_known_extensions": False,
             "preserve_insertion_order": False,
@@ -119,8 +118,9 @@ class Rows:
         query = f"SELECT {', '.join(self.columns)}, {more} FROM g WHERE {more} > 0 ORDER BY {self._order()}"
         found = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
         times = found.column(len(self.columns)).to_pylist()
-        shown = [row for row, n in zip(self.plain(found), times, strict=True) for _ in range(min(n, self.request["samples"]))]
-        return shown[: self.request["samples"]]
+        most = self.request["samples"]
+        shown = [row for row, n in zip(self.plain(found), times, strict=True) for _ in range(min(n, most))]
+        return shown[:most]
 
     def _order(self) -> str:
         keys = self.numbered(self.request["key"])
@@ -166,7 +166,7 @@ class Keys:
         return {**found, "columns": columns, "samples": list(self._samples())}
 
     def _pair(self) -> None:
-        """Rows of both sides that have the same key, and differ: those of before as `xc0`, `xc1`, ..., of after as `yc0`."""
+        """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of after `yc0`, ..."""
         before = ", ".join(f"x.{c} AS x{c}" for c in self.rows.columns)
         after = ", ".join(f"y.{c} AS y{c}" for c in self.rows.columns)
         same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM y.{c}" for c in self.keys)
@@ -304,8 +304,8 @@ def main() -> int:
     except TaskFailure as e:
         value, code = {"reason": e.message, "kind": e.kind}, REFUSED
     except duckdb.OutOfMemoryException:
-        limits = f"{request['memory_bytes'] >> 20} MB of memory and {request['disk_bytes'] >> 20} MB of disk"
-        value, code = {"reason": f"comparing these rows takes more than {limits}", "kind": "user"}, REFUSED
+        reason = f"comparing these rows takes more than {request['memory_bytes'] >> 20} MB of memory"
+        value, code = {"reason": reason, "kind": "user"}, REFUSED
     sys.stdout.write(json.dumps(value))
     sys.stdout.flush()
     return code
