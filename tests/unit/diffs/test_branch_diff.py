@@ -9,6 +9,8 @@ import pytest
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import DataDifference
 from controlplane.operations.inspect import branch_diff, data_diff
+from controlplane.store.memory.store import MemoryStore
+from tests.store.examples import branch, d, state
 from tests.unit.branches.world import BranchWorld
 from tests.unit.diffs.world import Recorded
 
@@ -73,3 +75,16 @@ def test_a_difference_comes_in_pages(world: BranchWorld) -> None:
 def test_a_dataset_that_neither_has(world: BranchWorld) -> None:
     with pytest.raises(NotFound, match=r"no committed data in main or in dev"):
         of_dataset(world, Recorded(), "shop.none")
+
+
+def test_what_a_branch_has_inherited_does_not_stand_for_its_own_code() -> None:
+    """Dev has computed its edit from newer sources only: its state before is main's, which would be equal."""
+    store, name = MemoryStore(), "flights.daily"
+    with store.begin() as tx:
+        tx.create_branch(branch("dev"))
+        tx.commit_state(state(1), 0)
+        tx.commit_state(state(2, branch="dev", lineage=d(8), cut={"flights.raw": d(9)}), 1)
+    with store.read() as tx:
+        one, other = (tx.states(each, [name])[name] for each in ("main", "dev"))
+        assert len(tx.history("dev", name, 10)) == 2
+        assert data_diff.comparable(tx, one, other) == (one, other)
