@@ -149,7 +149,7 @@ components:
       options: {{header: true}}
       schema: id INT, price INT
   dear:
-    transform: {{sql: SELECT id, price FROM orders WHERE price > 100}}
+    transform: {{sql: 'SELECT id, price FROM orders WHERE price > 100'}}
 """
     with closing(Workspace(tmp_path / "service")) as place:
         place.folder.mkdir()
