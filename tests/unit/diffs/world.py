@@ -21,6 +21,7 @@ from controlplane.operations.inspect import data_diff
 from controlplane.ports.row_diff import ComparedFiles, CompareRows
 from controlplane.store.memory.store import MemoryStore
 from dataplane.contract.identity import Content, fragment_id
+from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.arrow import arrow_schema
 from tests.store.examples import state, trace
@@ -69,7 +70,8 @@ class Kept:
         if writes:
             table = pa.Table.from_pylist(list(found), schema=arrow_schema(schema))
             pq.write_table(table, self.folder / f"{id.hex()}.parquet")
-        return Fragment(id, schema, content, ({"path": f"{id.hex()}.parquet", "size": 1},), DATASET, "a")
+        file: FileEntry = {"path": f"{id.hex()}.parquet", "size": 1, "rows": len(found), "stats": {}}
+        return Fragment(id, schema, content, (file,), DATASET, "a")
 
     def diff(self, one: int, other: int, compare: CompareRows, **wish: Any) -> DataDifference:
         points = Generation(one), Generation(other)
