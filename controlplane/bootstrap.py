@@ -321,6 +321,7 @@ class Server:
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import stream
+        from controlplane.lake.row_diff import RowComparer
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
@@ -340,6 +341,7 @@ class Server:
             heard=self._hearing.note,
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
+            compare=RowComparer(lake.uri, self.stopping),
             notify=self.notify,
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",

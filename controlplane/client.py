@@ -29,6 +29,7 @@ from controlplane.core.model.answers import (
     ChecksAnswer,
     CollectAnswer,
     ConnectionsAnswer,
+    DataDifference,
     DataflowAnswer,
     DataflowEntry,
     DataflowsAnswer,
@@ -223,8 +224,42 @@ class Headgate:
         return cast("MergeAnswer", self._post(f"/v1/branches/{_segment(name)}/merge", body))
 
     def diff_branches(self, one: str, other: str) -> BranchDifference:
-        """From the first to the second."""
-        return cast("BranchDifference", self._get(f"/v1/branches/{_segment(one)}/diff/{_segment(other)}"))
+        """From the first to the second. Pages are put together."""
+        path = f"/v1/branches/{_segment(one)}/diff/{_segment(other)}"
+        found = page = cast("BranchDifference", self._get(path))
+        while page["next"] is not None:
+            page = cast("BranchDifference", self._get(path, {"after": page["next"]}))
+            found["components"] += page["components"]
+            found["datasets"] += page["datasets"]
+        return {**found, "next": None}
+
+    def diff_dataset(
+        self,
+        name: str,
+        one: str | None = None,
+        other: str | None = None,
+        *,
+        branch: str = "main",
+        onto: str | None = None,
+        partition: str | None = None,
+        rows_s: float | None = None,
+        key: Sequence[str] = (),
+        after: str | None = None,
+        limit: int = 100,
+    ) -> DataDifference:
+        """How a dataset differs from generation or time `one` to `other`, by default the newest; or, with `onto`, from
+        a branch to that one. `rows_s`: how long to wait at most for rows to be compared; None compares none. `key`:
+        columns that tell rows apart. `after`: the `next` of the page before."""
+        query: dict[str, str | int | Sequence[str]] = {"limit": limit, **({"key": list(key)} if key else {})}
+        query |= _given(partition=partition, after=after)
+        query |= {} if rows_s is None else {"rows": "true", "timeout_s": f"{rows_s:g}"}
+        if onto is None:
+            path = f"{_dataset(branch, name)}/diff"
+            query |= _given(one=one, other=other)
+        else:
+            path = f"/v1/branches/{_segment(branch)}/diff/{_segment(onto)}"
+            query["dataset"] = name
+        return cast("DataDifference", self._get(path, query, wait_s=rows_s))
 
     # looking
     def status(

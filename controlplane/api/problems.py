@@ -36,6 +36,7 @@ STATUS = {
     "main-stays": 409,
     "merge-conflict": 409,
     "name-taken": 409,
+    "not-compared": 422,
     "not-found": 404,
     "not-readable": 409,
     "nothing-pinned": 409,

@@ -20,6 +20,7 @@ from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.lake import ObjectStore
+from controlplane.ports.row_diff import CompareRows, no_comparison
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import Kind
 from dataplane.contract.schemas import Schema
@@ -88,6 +89,7 @@ class Services:
     deaf: Callable[[], None] = lambda: None  # a driver called, and which one cannot be told
     notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
+    compare: CompareRows = no_comparison
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     threads: Threads = field(default_factory=Threads)

@@ -1,21 +1,20 @@
-"""Commands about branches: create, list, show, protect, update, diff, merge, delete."""
+"""Commands about branches: create, list, show, protect, update, merge, delete. `diff` is in a module of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, views
+from controlplane.cli import diff, options, views
 from controlplane.cli.output import Lines, Table, View, show
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import BranchAnswer, BranchDifference, DatasetDifference, MergeAnswer
+    from controlplane.core.model.answers import BranchAnswer, MergeAnswer
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
-SHOWN_PARTITIONS = 3
 
 
 class Take(StrEnum):
@@ -27,8 +26,9 @@ class Take(StrEnum):
 
 def add(app: typer.Typer) -> None:
     branch = typer.Typer(help="Try edits on all of the data, beside main.", no_args_is_help=True)
-    for command in (create, protect, update, diff, merge, delete):
+    for command in (create, protect, update, merge, delete):
         branch.command()(command)
+    branch.command("diff")(diff.branch_diff)
     branch.command("list")(listing)
     branch.command("show")(one)
     app.add_typer(branch, name="branch")
@@ -102,20 +102,6 @@ def update(ctx: typer.Context, name: Name, home: options.Home = None, output: op
     show(value, views.fields(value), session.output)
 
 
-def diff(
-    ctx: typer.Context,
-    one: Annotated[str, typer.Argument(metavar="BRANCH", show_default=False)],
-    other: Annotated[str, typer.Argument(metavar="OTHER", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
-    """Show how two branches differ: texts, datasets, partitions and rows."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.diff_branches(one, other)
-    show(value, _difference(value), session.output)
-
-
 def merge(
     ctx: typer.Context,
     name: Name,
@@ -173,37 +159,6 @@ def _branches(items: Sequence[BranchAnswer]) -> View:
 def _ends(branch: BranchAnswer) -> str:
     marks = [mark for mark in ("pinned", "protected") if branch[mark]]
     return ", ".join([branch["expires_at"] or "never", *marks])
-
-
-def _difference(value: BranchDifference) -> View:
-    """Texts as in a pull request, then what that does to data."""
-    lines = [
-        line for found in value["components"] for line in _text(found["dataflow"], found["component"], found["diff"])
-    ]
-    columns = ("dataset", "state", "partitions added", "removed", "changed", "rows", "partitions")
-    rows = tuple(map(_row, value["datasets"]))
-    table = [Table("", columns, rows)] if rows else []
-    return [Lines(tuple(lines)), *table, Lines((f"{value['shared']} other datasets are the same in both",))]
-
-
-def _text(flow: str, component: str, diff: Sequence[str]) -> Iterator[str]:
-    yield f"{flow}.{component}" if component else flow
-    yield from (f"  {line}" for line in diff)
-
-
-def _row(found: DatasetDifference) -> tuple[object, ...]:
-    keys = [key or "(whole)" for key in found["partitions"]]
-    more = len(keys) - SHOWN_PARTITIONS
-    shown = ", ".join(keys[:SHOWN_PARTITIONS]) + (f", ... {more} more" if more > 0 else "")
-    return (
-        found["dataset"],
-        found["state"],
-        found["added"],
-        found["removed"],
-        found["changed"],
-        f"{found['rows']:+d}",
-        shown,
-    )
 
 
 def _merged(value: MergeAnswer) -> View:

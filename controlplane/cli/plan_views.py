@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from controlplane.cli import source_views
-from controlplane.cli.output import Lines, Table, View, printable, problem_lines
+from controlplane.cli.markdown import counted, escaped, fence, folded
+from controlplane.cli.output import Lines, Table, View, problem_lines
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import ComponentChange, PlanAnswer, PlanBreak, PlanCost, PlanItem
@@ -151,11 +152,11 @@ def _headline(value: PlanAnswer) -> str:
 
 def _verdict(found: list[ComponentChange], broken: list[PlanBreak]) -> str:
     if broken:
-        return f"❌ breaks {_counted(len({b['component'] for b in broken}), 'component')}"
+        return f"❌ breaks {counted(len({b['component'] for b in broken}), 'component')}"
     if not found:
         return "no component is edited"
     impacts = {change["impact"] for change in found}
-    edited = _counted(sum(change["kind"] != "columns" for change in found), "edit")
+    edited = counted(sum(change["kind"] != "columns" for change in found), "edit")
     for impact, told in (("breaking", "⚠️ breaking"), ("unknown", "❔ columns not all known"), ("widening", "widening")):
         if impact in impacts:
             return f"{edited}, {told}"
@@ -169,17 +170,13 @@ def _work_in_words(value: PlanAnswer) -> str:
     cost = value.get("cost")
     spread = cost["seconds"] if cost else None
     about = f", about {_duration(spread['median'])} of drivers" if spread else ", time unknown"
-    return f"{_counted(value['certain'], 'task')} certain{possible}{about}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{counted(value['certain'], 'task')} certain{possible}{about}"
 
 
 def _broken(broken: list[PlanBreak]) -> list[str]:
     if not broken:
         return []
-    lines = [f"- `{_place(one)}` {_escaped(one['message'])}{_hint(one)}" for one in broken]
+    lines = [f"- `{_place(one)}` {escaped(one['message'])}{_hint(one)}" for one in broken]
     return ["**Breaks**\n", *lines, ""]
 
 
@@ -188,7 +185,7 @@ def _place(one: PlanBreak) -> str:
 
 
 def _hint(one: PlanBreak) -> str:
-    return f" — {_escaped(one['hint'])}" if one["hint"] else ""
+    return f" — {escaped(one['hint'])}" if one["hint"] else ""
 
 
 def _change_table(found: list[ComponentChange]) -> list[str]:
@@ -198,7 +195,7 @@ def _change_table(found: list[ComponentChange]) -> list[str]:
     for change in found:
         impact = f"**{change['impact']}**" if change["impact"] == "breaking" else change["impact"]
         name, kind, _, columns, told = _row(change)
-        rows.append(f"| `{name}` | {kind} | {impact} | {_escaped(columns)} | {_escaped(told)} |")
+        rows.append(f"| `{name}` | {kind} | {impact} | {escaped(columns)} | {escaped(told)} |")
     return [*rows, ""]
 
 
@@ -210,12 +207,12 @@ def _work(value: PlanAnswer) -> list[str]:
     rows += [_work_row(item) for item in items[:ITEMS_SHOWN]]
     if len(items) > ITEMS_SHOWN:
         rows.append(f"| ... | | | {len(items) - ITEMS_SHOWN} more | |")
-    return _folded(f"What runs: {_work_in_words(value)}", rows)
+    return folded(f"What runs: {_work_in_words(value)}", rows)
 
 
 def _work_row(item: PlanItem) -> str:
     tasks = f"{item['tasks']:,}" if item["certain"] else f"up to {item['tasks']:,}"
-    why = _escaped(item.get("reason") or item["cause"])
+    why = escaped(item.get("reason") or item["cause"])
     return f"| `{item['dataset']}` | {item['action']} | {tasks} | {why} | {_time(item)} |"
 
 
@@ -231,7 +228,7 @@ def _time(item: PlanItem) -> str:
 
 def _sources(value: PlanAnswer) -> list[str]:
     """What came at sources, and when each of them was looked at."""
-    told = [_escaped(line) for line in source_views.each(value["sources"])]
+    told = [escaped(line) for line in source_views.each(value["sources"])]
     if not told:
         return []
     more = [f"- ... {len(told) - SOURCES_SHOWN} more"] if len(told) > SOURCES_SHOWN else []
@@ -250,31 +247,11 @@ def _differences(found: list[ComponentChange]) -> list[str]:
             return [*parts, "More texts differ than fit into a comment.\n"]
         left -= len(shown)
         more = "" if shown == text else "\n(cut here)"
-        fence = _fence(shown)
-        parts += _folded(f"Text of {change['component']}", [f"{fence}diff", shown + more, fence])
+        mark = fence(shown)
+        parts += folded(f"Text of {change['component']}", [f"{mark}diff", shown + more, mark])
     return parts
-
-
-def _fence(text: str) -> str:
-    """Longer than any fence in the text."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return fence
-
-
-def _folded(title: str, lines: list[str]) -> list[str]:
-    return [f"<details><summary>{_escaped(title)}</summary>\n", *lines, "\n</details>\n"]
 
 
 def _notices(value: PlanAnswer) -> list[str]:
     notices = value.get("notices") or []
-    return _folded("Notices", [f"- {_escaped(line)}" for line in problem_lines(notices)]) if notices else []
-
-
-def _escaped(text: str) -> str:
-    """Text of unknown origin within a line of Markdown."""
-    plain = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for mark in ("\\", "|", "*", "_", "`", "[", "]", "~"):
-        plain = plain.replace(mark, f"\\{mark}")
-    return plain
+    return folded("Notices", [f"- {escaped(line)}" for line in problem_lines(notices)]) if notices else []

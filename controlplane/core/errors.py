@@ -84,6 +84,12 @@ class NotConsistent(HeadgateError):
     code = "not-consistent"
 
 
+class NotCompared(HeadgateError):
+    """Rows could not be compared: a column is not there, or they take more time, memory or disk than there is."""
+
+    code = "not-compared"
+
+
 class LogGone(HeadgateError):
     """What a driver or worker said cannot be had any more."""
 

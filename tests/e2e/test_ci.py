@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.e2e.workspace import Service, Workspace
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yaml").read_text())
+BRANCHES: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "ci" / "github-branches.yaml").read_text())
 SHOP = """\
 dataflow: shop
 components:
@@ -42,16 +44,19 @@ def service(place: Workspace) -> Iterator[Service]:
 class Checkout:
     """A folder of its own, in which steps of the workflow are run as its system does."""
 
-    def __init__(self, folder: Path, service: Service) -> None:
+    def __init__(self, folder: Path, service: Service, workflow: dict[str, Any] = WORKFLOW) -> None:
+        self.workflow = workflow
         self.folder, self.summary, self.outputs = folder, folder / "summary.md", folder / "outputs"
         (folder / "blueprints").mkdir(parents=True)
         self.write(SHOP)
         self._environment = {
+            "PYTHONPATH": str(ROOT),  # the code that is tested, also where the command is of another folder
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder),
             "HEADGATE_URL": service.url,
             "HEADGATE_TOKEN": service.token,
-            "BLUEPRINTS": WORKFLOW["env"]["BLUEPRINTS"],
+            "BLUEPRINTS": workflow["env"]["BLUEPRINTS"],
+            "BRANCH": "pr-7",
             "GITHUB_STEP_SUMMARY": str(self.summary),
             "GITHUB_OUTPUT": str(self.outputs),
         }
@@ -60,8 +65,16 @@ class Checkout:
         (self.folder / "blueprints" / "shop.yaml").write_text(text)
 
     def step(self, job: str, name: str) -> subprocess.CompletedProcess[str]:
-        (step,) = (s for s in WORKFLOW["jobs"][job]["steps"] if s.get("name") == name)
-        return self.shell(step["run"].replace("headgate plan ", "headgate plan --timeout 0 "))  # it has no workers
+        (step,) = (s for s in self.workflow["jobs"][job]["steps"] if s.get("name") == name)
+        script = step["run"]
+        if self.workflow is WORKFLOW:
+            script = script.replace("headgate plan ", "headgate plan --timeout 0 ")  # it has no workers
+        return self.shell(script)
+
+    def steps(self, job: str, *names: str) -> None:
+        for name in names:
+            done = self.step(job, name)
+            assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
@@ -117,6 +130,57 @@ def test_a_pull_request_that_breaks_a_reader_fails_with_a_comment(checkout: Chec
     plan = (checkout.folder / "plan.md").read_text()
     assert plan.startswith("### Headgate: ❌ breaks 1 component; ")
     assert "- `blueprints/shop.yaml:7:39` shop.spent reads sum(price) of shop.dear, which has it no more" in plan
+
+
+def test_a_pull_request_has_a_branch_that_is_computed_compared_and_merged(tmp_path: Path) -> None:
+    """With a real driver: the edit is computed in the branch, and main adopts the results."""
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    (orders / "a.csv").write_text("id,price\n1,50\n2,150\n3,250\n")
+    (orders / "b.csv").write_text("id,price\n4,50\n")
+    shop = f"""\
+dataflow: shop
+components:
+  orders:
+    read:
+      connector: files
+      path: {orders}/*.csv
+      format: csv
+      options: {{header: true}}
+      schema: id INT, price INT
+  dear:
+    transform: {{sql: 'SELECT id, price FROM orders WHERE price > 100'}}
+"""
+    with closing(Workspace(tmp_path / "service")) as place:
+        place.folder.mkdir()
+        with place.serving() as service:
+            checkout = Checkout(tmp_path / "checkout", service, BRANCHES)
+            checkout.write(shop)
+            applied = checkout.shell("headgate apply --wait $BLUEPRINTS")
+            assert applied.returncode == 0, applied.stderr
+            checkout.write(shop.replace("price > 100", "price > 200"))
+            for _ in range(2):  # a second push finds the branch
+                checkout.steps("compare", "Validate", "Plan", "Branch", "Compute", "Compare", "Summary")
+            comment = (checkout.folder / "comment.md").read_text()
+            assert comment.startswith("### Headgate: ")
+            assert "| `shop.dear` | logic edited |" in comment
+            assert "### Headgate: data of 1 dataset differs; rows -1" in comment
+            assert "| `shop.dear` | changed | 1 changed | +0 -1 | " in comment
+            assert "| - | 2 | 150 |" in comment
+            asked = ("shop.dear@1", "--branch", "pr-7", "--key", "id", "--output", "json")
+            told = checkout.shell(f"headgate diff {' '.join(asked)}")
+            assert told.returncode == 0, told.stderr
+            by_key = json.loads(told.stdout)["row_changes"]["by_key"]
+            assert (by_key["removed"], by_key["changed"], by_key["ambiguous"]) == (1, 0, 0)
+            with service.client() as client:
+                before = len(client.attempts("shop.dear")["items"])
+                checkout.steps("merge", "Merge", "Apply")
+                waited = checkout.shell("headgate apply --wait $BLUEPRINTS")
+                assert waited.returncode == 0, waited.stderr
+                with client.records("shop.dear") as parts:
+                    assert [row["id"] for row in json.loads(b"".join(parts))] == [3]
+                assert len(client.attempts("shop.dear")["items"]) == before, "main adopts what the branch computed"
+                assert client.branch("pr-7")["expires_at"], "it ends by itself"
 
 
 def test_a_service_that_is_away_fails_a_plan(checkout: Checkout) -> None:

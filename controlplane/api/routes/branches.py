@@ -1,24 +1,21 @@
-"""Making, listing, ending, merging and comparing branches."""
+"""Making, listing, ending and merging branches."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer, branch_of
+from controlplane.api.calls import Answer, Branch, Called, answer
 from controlplane.core.model.answers import (
     BranchAnswer,
-    BranchDifference,
     BranchesAnswer,
     DropBranchAnswer,
     MergeAnswer,
 )
 from controlplane.core.model.branches import MAIN, NAME
 from controlplane.operations.desired import branches, merging
-from controlplane.operations.inspect import branch_diff
 
 router = auth.router()
 
@@ -106,9 +103,3 @@ def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[Mer
     return call.once(
         lambda: answer(merging.merge_branch(call.context, branch, how.into, dry_run=how.dry_run, take=how.take))
     )
-
-
-@router.get("/v1/branches/{branch}/diff/{other}")
-def diff(call: Called, branch: Branch, other: Annotated[str, Path()]) -> Answer[BranchDifference]:
-    """How two branches differ: components, datasets, partitions and rows."""
-    return answer(branch_diff.difference(call.context, branch, branch_of(call, other)))

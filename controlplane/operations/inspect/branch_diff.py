@@ -1,7 +1,7 @@
 """How two branches differ: texts of components, and datasets by partitions. Changes nothing.
 
-Partitions are compared by content, so only what differs is read, and a partition with the same rows is the same.
-Does not belong here: single rows.
+Partitions are compared by content, so a partition with the same rows is the same, wherever it is, and no file is read.
+Does not belong here: columns and rows of a dataset (`data_diff`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Literal
 
-from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.merging.spans import split
 from controlplane.core.model.answers import BranchDifference, ComponentDifference, DatasetDifference
@@ -18,6 +17,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.operations.context import Context
+from controlplane.operations.inspect import data_diff
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -25,25 +25,31 @@ SHOWN_PARTITIONS = 100
 SHOWN_LINES = 200  # of a component's text
 
 
-def difference(ctx: Context, one: str, other: str) -> BranchDifference:
-    """From `one` to `other`."""
+def difference(ctx: Context, one: str, other: str, *, after: str | None = None, limit: int = 100) -> BranchDifference:
+    """From `one` to `other`: up to `limit` names of components and datasets after a name, in order."""
     with ctx.store.read(ctx.namespace) as tx:
         edited = {flow for branch in (one, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
-        before, after = tx.revisions(one, edited), tx.revisions(other, edited)
-        components = [
-            found for flow in sorted(edited) for found in _components(flow, before.get(flow), after.get(flow))
-        ]
-        names = _own(tx, one) | _own(tx, other)
+        before, now = tx.revisions(one, edited), tx.revisions(other, edited)
+        texts = [found for flow in sorted(edited) for found in _components(flow, before.get(flow), now.get(flow))]
+        components = {_name(found): found for found in texts}
+        own = _own(tx, one) | _own(tx, other)
         known = _declared(ctx, tx, one) | _declared(ctx, tx, other)
-        states, others = tx.states(one, names), tx.states(other, names)
-        datasets = [_dataset(tx, name, states.get(name), others.get(name)) for name in sorted(names & known)]
+        names = sorted(name for name in components.keys() | (own & known) if after is None or name > after)
+        page = names[:limit]
+        shown = [name for name in page if name in own and name in known]
+        states, others = tx.states(one, shown), tx.states(other, shown)
         return {
             "one": one,
             "other": other,
-            "components": components,
-            "datasets": datasets,
-            "shared": len(known - names),
+            "components": [components[name] for name in page if name in components],
+            "datasets": [_dataset(tx, name, states.get(name), others.get(name)) for name in shown],
+            "shared": len(known - own),
+            "next": page[-1] if len(names) > limit else None,
         }
+
+
+def _name(found: ComponentDifference) -> str:
+    return f"{found['dataflow']}.{found['component']}" if found["component"] else found["dataflow"]
 
 
 def _own(tx: Tx, branch: str) -> frozenset[str]:
@@ -80,18 +86,11 @@ def _parts(revision: Revision | None) -> Mapping[str, str]:
 
 
 def _dataset(tx: Tx, name: str, one: State | None, other: State | None) -> DatasetDifference:
-    before, after = _root(one), _root(other)
-    added = removed = changed = 0
-    keys: list[str] = []
-    if before != after:
-        for change in tree.diff(tx, before, after):
-            added += change.before is None
-            removed += change.after is None
-            changed += change.before is not None and change.after is not None
-            if len(keys) < SHOWN_PARTITIONS:
-                keys.append(change.key)
+    one, other = data_diff.comparable(tx, one, other)
+    changes = data_diff.changes_of(tx, one, other)
+    kinds = [change.kind for change in changes]
     rows = (other.rows if other else 0) - (one.rows if one else 0)
-    state: Literal["added", "removed", "changed", "equal"] = "changed" if keys else "equal"
+    state: Literal["added", "removed", "changed", "equal"] = "changed" if changes else "equal"
     if one is None:
         state = "added"
     if other is None:
@@ -99,13 +98,11 @@ def _dataset(tx: Tx, name: str, one: State | None, other: State | None) -> Datas
     return {
         "dataset": name,
         "state": state,
-        "added": added,
-        "removed": removed,
-        "changed": changed,
+        "added": kinds.count("added"),
+        "removed": kinds.count("removed"),
+        "changed": kinds.count("changed"),
+        "moved": kinds.count("moved"),
         "rows": rows,
-        "partitions": keys,
+        "same_inputs": one is not None and other is not None and one.cut == other.cut,
+        "partitions": [change.key for change in changes[:SHOWN_PARTITIONS]],
     }
-
-
-def _root(state: State | None) -> bytes:
-    return tree.EMPTY_ROOT if state is None else state.root

@@ -152,6 +152,7 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET)["schema"]["fields"]
     assert called("GET", DATASET, dataset="shop.drawn")["volatile"]
     called("GET", DATASET, dataset="shop.copied")
+    assert called("GET", DATASET + "/diff", one="1")["state"] == "equal"
     for part in ("/partitions", "/history", "/checks"):
         assert called("GET", DATASET + part)["items"]
     assert called("GET", DATASET + "/tasks", dataset="shop.wrong")["items"][0]["error"]

@@ -24,6 +24,7 @@ from controlplane.core.model.answers.controls import (
     RefreshAnswer,
     RetryAnswer,
 )
+from controlplane.core.model.answers.data_diff import DataDifference
 from controlplane.core.model.answers.dataflows import (
     ApplyAnswer,
     ConnectionEntry,
@@ -132,6 +133,7 @@ __all__ = [
     "ConnectionFault",
     "ConnectionFound",
     "ConnectionsAnswer",
+    "DataDifference",
     "DataflowAnswer",
     "DataflowEntry",
     "DataflowStatus",

@@ -54,14 +54,17 @@ class MergeAnswer(TypedDict):
 
 
 class DatasetDifference(TypedDict):
-    """How one dataset differs between two branches. Partitions and rows count from the first to the second."""
+    """How one dataset differs between two branches. Partitions and rows count from the first to the second.
+    `same_inputs`: whether both states were made from the same sources."""
 
     dataset: str
     state: Literal["added", "removed", "changed", "equal"]
     added: int
     removed: int
     changed: int
+    moved: int
     rows: int
+    same_inputs: bool
     partitions: list[str]
 
 
@@ -75,10 +78,12 @@ class ComponentDifference(TypedDict):
 
 
 class BranchDifference(TypedDict):
-    """How two branches differ. `shared` counts the datasets that both have from main."""
+    """How two branches differ: a page of components and datasets, in order of their names. `next`: the `after` of the
+    next page. `shared` counts the datasets that both have from main."""
 
     one: str
     other: str
     components: list[ComponentDifference]
     datasets: list[DatasetDifference]
     shared: int
+    next: str | None

@@ -1,0 +1,103 @@
+"""How branches and generations differ: texts, datasets, partitions, rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+from controlplane.api import auth
+from controlplane.api.calls import DATASET, Answer, Branch, Call, Called, Dataset, answer, branch_of, is_head
+from controlplane.api.looks import waiting
+from controlplane.api.problems import RequestRefused
+from controlplane.core.errors import NotFound
+from controlplane.core.model import addresses
+from controlplane.core.model.answers import BranchDifference, DataDifference
+from controlplane.operations.inspect import branch_diff, data_diff
+
+COMPARED_S, LONGEST_S = 120.0, 3600.0
+Limit = Annotated[int, Query(ge=1, le=1000)]
+After = Annotated[str | None, Query(max_length=20_000)]
+Key = Annotated[list[str] | None, Query(max_length=100)]
+Timeout = Annotated[float, Query(gt=0, le=LONGEST_S)]
+Point = Annotated[str | None, Query(max_length=100)]
+
+router = auth.router()
+
+
+@router.get("/v1/branches/{branch}/diff/{other}")
+async def branches(
+    call: Called,
+    branch: Branch,
+    other: Annotated[str, Path()],
+    dataset: Annotated[str | None, Query(max_length=1000)] = None,
+    partition: After = None,
+    rows: bool = False,
+    key: Key = None,
+    after: After = None,
+    limit: Limit = 100,
+    timeout_s: Timeout = COMPARED_S,
+) -> Answer[BranchDifference | DataDifference]:
+    """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows` the
+    rows, for at most `timeout_s`. `key`: columns that tell rows apart. `next` is the `after` of the next page."""
+    if dataset is None:
+        if rows or key or partition is not None:
+            raise RequestRefused("invalid-request", "rows, key and partition are of one dataset: say which")
+        return await waiting(call, lambda: _branches(call, branch, other, after, limit), may_wait=False)
+    if not DATASET.fullmatch(dataset):
+        raise NotFound("there is no dataset of this name")
+    wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
+
+    def work() -> Answer[BranchDifference | DataDifference]:
+        compare = call.services.compare
+        return answer(data_diff.of_branches(call.context, compare, branch, branch_of(call, other), dataset, wish))
+
+    return await waiting(call, work, may_wait=wish.timeout_s is not None)
+
+
+def _branches(
+    call: Call, branch: str, other: str, after: str | None, limit: int
+) -> Answer[BranchDifference | DataDifference]:
+    found = branch_diff.difference(call.context, branch, branch_of(call, other), after=after, limit=limit)
+    return answer(found)
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/diff")
+async def generations(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    one: Point = None,
+    other: Point = None,
+    partition: After = None,
+    rows: bool = False,
+    key: Key = None,
+    after: After = None,
+    limit: Limit = 100,
+    timeout_s: Timeout = COMPARED_S,
+) -> Answer[DataDifference]:
+    """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
+    zone; the newest where nothing is said."""
+    points = [None if text is None else addresses.point(text) for text in (one, other)]
+    wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
+
+    def work() -> Answer[DataDifference]:
+        compare = call.services.compare
+        one_point, other_point = points
+        found = data_diff.of_points(
+            call.context, compare, branch, dataset=dataset, one=one_point, other=other_point, wish=wish
+        )
+        return answer(found)
+
+    return await waiting(call, work, may_wait=wish.timeout_s is not None)
+
+
+def _wish(
+    call: Call, after: str | None, limit: int, partition: str | None, timeout_s: float | None, key: list[str] | None
+) -> data_diff.Wish:
+    if key and timeout_s is None:
+        raise RequestRefused("invalid-request", "a key tells rows apart: ask for rows, too")
+    if len(set(key or ())) != len(key or ()):
+        raise RequestRefused("invalid-request", "a column stands twice in the key")
+    timeout_s = None if is_head(call.request) else timeout_s
+    return data_diff.Wish(after, limit, partition, timeout_s=timeout_s, key=tuple(key or ()))

@@ -1,0 +1,76 @@
+"""Which partitions differ between two states, and which of their files have to be read to tell how.
+
+Rows that are in another partition now have moved: their content says so, and nothing is read. Does not belong here:
+single rows; where entries come from.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from controlplane.core.tree import Entry, EntryChange
+
+MOST_MOVES = 200_000  # changes among which moves are looked for; beyond, these count as added and removed
+Kind: TypeAlias = Literal["added", "removed", "changed", "moved"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """One key. `source`: the key whose rows it has got. An entry that moved need not be read."""
+
+    key: str
+    kind: Kind
+    source: str | None
+    before: Entry | None
+    after: Entry | None
+    reads_before: bool
+    reads_after: bool
+
+
+def partition_changes(changes: Iterable[EntryChange], most_moves: int = MOST_MOVES) -> list[PartitionChange]:
+    """In order of keys. A partition whose rows only went elsewhere is told there, as the `source`. One that was written
+    anew with equal rows is no change."""
+    found = [c for c in changes if c.before is None or c.after is None or c.before.content != c.after.content]
+    sources = _sources(found) if len(found) <= most_moves else {}
+    gone = frozenset(sources.values())
+    return [told for c in found if (told := _told(c, sources.get(c.key), is_gone=c.key in gone)) is not None]
+
+
+def _sources(changes: Iterable[EntryChange]) -> dict[str, str]:
+    """By key, the key that had the same rows before, and has them no more. Each is the source of one other."""
+    left: defaultdict[tuple[int, ...], deque[str]] = defaultdict(deque)
+    for change in changes:
+        if change.before is not None and change.before.content.rows:
+            left[change.before.content].append(change.key)
+    found = {}
+    for change in changes:
+        if change.after is not None and (keys := left.get(change.after.content)):
+            found[change.key] = keys.popleft()
+    return found
+
+
+def _told(change: EntryChange, source: str | None, *, is_gone: bool) -> PartitionChange | None:
+    """`is_gone`: what it had is the source of another partition."""
+    reads_before = change.before is not None and not is_gone
+    reads_after = change.after is not None and source is None
+    kind: Kind = "changed"
+    if change.before is None:
+        kind = "added"
+    if change.after is None:
+        kind = "removed"
+    if not reads_before and not reads_after:
+        if source is None:
+            return None
+        kind = "moved"
+    return PartitionChange(
+        change.key,
+        kind,
+        source,
+        before=change.before,
+        after=change.after,
+        reads_before=reads_before,
+        reads_after=reads_after,
+    )

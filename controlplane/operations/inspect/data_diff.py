@@ -1,0 +1,220 @@
+"""How the data of one dataset differ between branches or generations: columns, partitions, rows. Changes nothing.
+
+Only files of partitions that differ are read, by `CompareRows`, after the transaction has ended. Does not belong here:
+several datasets at once (`branch_diff`); reading files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, TypeAlias
+
+from controlplane.core import tree
+from controlplane.core.errors import NotCompared, NotFound
+from controlplane.core.model.addresses import Point
+from controlplane.core.model.answers.data_diff import (
+    ColumnsDifference,
+    DataDifference,
+    DataSide,
+    PartitionDifference,
+    RowDifference,
+)
+from controlplane.core.model.states import State
+from controlplane.core.partition_diff import PartitionChange, partition_changes
+from controlplane.core.schema.common import CommonColumns, common_columns
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import time_travel
+from controlplane.operations.inspect.views import instant
+from controlplane.ports.row_diff import ComparedFiles, CompareRows
+from controlplane.ports.store import Tx
+
+Kind: TypeAlias = Literal["added", "removed", "changed", "equal"]
+RECENT = 50  # states of each side among which two of the same inputs are looked for
+MOST_ROWS = 500_000_000  # of both sides
+NO_ROWS: RowDifference = {
+    "added": 0,
+    "removed": 0,
+    "equal": 0,
+    "samples": {"added": [], "removed": []},
+    "by_key": None,
+    "left_out": [],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to tell: a page of partitions after a key, or one partition; rows, if `timeout_s` is not None, and by a
+    key, if it has columns."""
+
+    after: str | None = None
+    limit: int = 100
+    partition: str | None = None
+    timeout_s: float | None = None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Two states of a dataset, not both None, and the branches that were asked for."""
+
+    one: str
+    other: str
+    before: State | None
+    after: State | None
+
+
+def of_branches(ctx: Context, compare: CompareRows, one: str, other: str, dataset: str, wish: Wish) -> DataDifference:
+    """From `one` to `other`, at the newest states of both that were made from the same sources, where there are such.
+
+    Raises NotFound where neither has the dataset, and NotCompared where rows cannot be compared.
+    """
+    with ctx.store.read(ctx.namespace) as tx:
+        before, after = (tx.states(branch, [dataset]).get(dataset) for branch in (one, other))
+        if before is None and after is None:
+            raise NotFound(f"dataset {dataset} has no committed data in {one} or in {other}")
+        found, files = _difference(tx, dataset, _Sides(one, other, *comparable(tx, before, after)), wish)
+    return _with_rows(found, files, compare, wish)
+
+
+def of_points(
+    ctx: Context, compare: CompareRows, branch: str, dataset: str, one: Point | None, other: Point | None, wish: Wish
+) -> DataDifference:
+    """From one generation or time to another, by default the newest. Raises NotFound, GenerationGone, NotCompared."""
+    with ctx.store.read(ctx.namespace) as tx:
+        before, after = (time_travel.state_of(tx, branch, dataset, point) for point in (one, other))
+        found, files = _difference(tx, dataset, _Sides(branch, branch, before, after), wish)
+    return _with_rows(found, files, compare, wish)
+
+
+def comparable(tx: Tx, one: State | None, other: State | None) -> tuple[State | None, State | None]:
+    """Of two newest states, or of recent ones of the same logic, the newest that were made from the same sources; the
+    newest of all where no such are kept. What arrived on one side alone so far is then no difference."""
+    if one is None or other is None or one.cut == other.cut:
+        return one, other
+    by_cut = {tuple(sorted(state.cut.items())): state for state in reversed(list(_recent(tx, one)))}
+    for state in _recent(tx, other):
+        if (found := by_cut.get(tuple(sorted(state.cut.items())))) is not None:
+            return found, state
+    return one, other
+
+
+def _recent(tx: Tx, newest: State) -> Iterator[State]:
+    """States that the same code made, newest first."""
+    states = tx.history(newest.branch, newest.dataset, RECENT)
+    return (state for state in states if state.lineage == newest.lineage)
+
+
+def changes_of(tx: Tx, one: State | None, other: State | None) -> list[PartitionChange]:
+    """Partitions that differ, in order of their keys."""
+    before, after = (tree.EMPTY_ROOT if state is None else state.root for state in (one, other))
+    return [] if before == after else partition_changes(tree.diff(tx, before, after))
+
+
+def _difference(tx: Tx, dataset: str, sides: _Sides, wish: Wish) -> tuple[DataDifference, ComparedFiles | None]:
+    """And the files that have to be read to tell the rows that differ."""
+    before, after = sides.before, sides.after
+    changes = changes_of(tx, before, after)
+    if wish.partition is not None:
+        changes = [change for change in changes if change.key == wish.partition]
+    columns = _columns(before, after)
+    later = (change for change in changes if wish.after is None or change.key > wish.after)
+    page = list(islice(later, wish.limit + 1))
+    kinds = [change.kind for change in changes]
+    found: DataDifference = {
+        "dataset": dataset,
+        "one": _side(sides.one, before),
+        "other": _side(sides.other, after),
+        "state": _state(before, after, is_equal=not changes and not _differ(columns)),
+        "same_inputs": before is not None and after is not None and before.cut == after.cut,
+        "columns": _told(columns),
+        "added": kinds.count("added"),
+        "removed": kinds.count("removed"),
+        "changed": kinds.count("changed"),
+        "moved": kinds.count("moved"),
+        "rows": (after.rows if after else 0) - (before.rows if before else 0),
+        "partitions": [_partition(change) for change in page[: wish.limit]],
+        "row_changes": None,
+        "next": page[wish.limit - 1].key if len(page) > wish.limit else None,
+    }
+    files = None if wish.timeout_s is None else _files(tx, dataset, changes, columns, wish)
+    return found, files
+
+
+def _state(before: State | None, after: State | None, *, is_equal: bool) -> Kind:
+    if before is None:
+        return "added"
+    if after is None:
+        return "removed"
+    return "equal" if is_equal else "changed"
+
+
+def _columns(before: State | None, after: State | None) -> CommonColumns:
+    """A side without data has the columns of the other one."""
+    one, other = before or after, after or before
+    assert one is not None
+    assert other is not None
+    return common_columns(one.schema, other.schema)
+
+
+def _differ(columns: CommonColumns) -> bool:
+    return bool(columns.added or columns.removed or columns.retyped)
+
+
+def _files(tx: Tx, dataset: str, changes: list[PartitionChange], columns: CommonColumns, wish: Wish) -> ComparedFiles:
+    known = [field["name"] for field in columns.schema["fields"]]
+    if unknown := [name for name in wish.key if name not in known]:
+        raise NotCompared(f"{dataset} has no column {', '.join(unknown)} on both sides; they share {', '.join(known)}")
+    before = [c.before for c in changes if c.before is not None and c.reads_before]
+    after = [c.after for c in changes if c.after is not None and c.reads_after]
+    rows = sum(entry.content.rows for entry in (*before, *after))
+    if rows > MOST_ROWS:
+        raise NotCompared(
+            f"{rows:,} rows are in partitions that differ, more than {MOST_ROWS:,}; compare one partition"
+        )
+    fragments = tx.fragments({entry.fragment for entry in (*before, *after)})
+    one, other = (
+        [file["path"] for entry in entries for file in fragments[entry.fragment].files] for entries in (before, after)
+    )
+    return ComparedFiles(one, other, columns.schema, wish.key)
+
+
+def _with_rows(found: DataDifference, files: ComparedFiles | None, compare: CompareRows, wish: Wish) -> DataDifference:
+    if files is None or wish.timeout_s is None:
+        return found
+    if not files.before and not files.after:
+        return {**found, "row_changes": NO_ROWS}
+    return {**found, "row_changes": compare(files, timeout_s=wish.timeout_s)}
+
+
+def _side(branch: str, state: State | None) -> DataSide:
+    if state is None:
+        return {"branch": branch, "generation": None, "at": None, "partitions": 0, "rows": 0}
+    return {
+        "branch": branch,
+        "generation": state.generation,
+        "at": instant(state.at),
+        "partitions": state.partitions,
+        "rows": state.rows,
+    }
+
+
+def _told(columns: CommonColumns) -> ColumnsDifference:
+    return {
+        "added": list(columns.added),
+        "removed": list(columns.removed),
+        "changed": [
+            {"name": c.name, "before": c.before, "after": c.after, "compared_as": c.held} for c in columns.retyped
+        ],
+    }
+
+
+def _partition(change: PartitionChange) -> PartitionDifference:
+    return {
+        "partition": change.key,
+        "state": change.kind,
+        "source": change.source,
+        "before": None if change.before is None else change.before.content.rows,
+        "after": None if change.after is None else change.after.content.rows,
+    }

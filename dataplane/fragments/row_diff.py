@@ -1,0 +1,315 @@
+"""`python -m dataplane.fragments.row_diff`: compares the rows of two sets of committed files, as multisets.
+
+Reads one JSON request from stdin, writes one JSON answer to stdout, and ends; the kernel ends it at its deadline, and
+who started it beyond its room on the disk. Rows
+are grouped by their values, not by a hash, in DuckDB, which spills to `scratch` what does not fit into memory. No text
+of a user's gets into SQL: columns have numbers there. Does not belong here: which files differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+from dataplane.contract.schemas import Json, Schema, column_names, select_columns
+from dataplane.errors import TaskFailure
+from dataplane.fragments.arrow import arrow_schema, batches, dumps, plain_rows
+from dataplane.storage.lake import Lake, open_lake
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+THREADS = 2
+LONGEST = 1_000  # characters of one value of a sample
+REFUSED = 3  # the exit code where stdout has a reason that a user can read
+
+
+class Request(TypedDict):
+    """Files of both sides as paths in the lake, the columns that both have, and bounds. `key` may be empty."""
+
+    lake: str
+    before: list[str]
+    after: list[str]
+    schema: Schema
+    key: list[str]
+    samples: int
+    scratch: str
+    memory_bytes: int
+    seconds: int
+
+
+def compare(request: Request) -> Json:
+    """`{added, removed, equal, samples: {added, removed}, by_key}`; see `Rows` and `Keys` for how they are counted."""
+    with _database(request) as database:
+        rows = Rows(database, request)
+        rows.load()
+        by_key = Keys(rows).compared() if request["key"] else None
+        samples = {"added": rows.samples("a - b"), "removed": rows.samples("b - a")}
+        return {**rows.counts(), "samples": samples, "by_key": by_key}
+
+
+def _database(request: Request) -> duckdb.DuckDBPyConnection:
+    """It can read and write nothing but what it is handed, and its own scratch folder."""
+    import duckdb
+
+    database = duckdb.connect(
+        config={
+            "threads": THREADS,
+            "memory_limit": f"{request['memory_bytes']}B",
+            "temp_directory": request["scratch"],
+            "autoload_known_extensions": False,
+            "autoinstall_known_extensions": False,
+            "preserve_insertion_order": False,
+        }
+    )
+    database.execute("SET enable_external_access = false")
+    database.execute("SET lock_configuration = true")
+    return database
+
+
+class Rows:
+    """Distinct rows of both sides in table `g`: columns `c0`, `c1`, ..., and how often each side has them, `b` and `a`.
+
+    Without a key only those that the sides have unequally often are kept. NaN equals NaN, 0.0 equals -0.0, and maps are
+    equal whatever the order of their entries.
+    """
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, request: Request) -> None:
+        self.database, self.request, self.schema = database, request, request["schema"]
+        self.names = column_names(self.schema)
+        self.columns = [f"c{i}" for i in range(len(self.names))]
+
+    def load(self) -> None:
+        """Read each file once. TaskFailure for one that is missing or damaged."""
+        import duckdb
+        import pyarrow as pa
+
+        source = _Source(open_lake(self.request["lake"]), self.request)
+        reader = pa.RecordBatchReader.from_batches(source.schema, source.batches())
+        self.database.register("source", reader)
+        unequal = "" if self.request["key"] else "HAVING b <> a"
+        try:
+            self.database.execute(
+                f"CREATE TEMP TABLE g AS SELECT {', '.join(self.columns)}, count(*) FILTER (NOT is_after) AS b,"
+                f" count(*) FILTER (is_after) AS a FROM source GROUP BY {', '.join(self.columns)} {unequal}"
+            )
+        except duckdb.Error:
+            if source.failure is not None:
+                raise source.failure from None
+            raise
+        self.read = source.read
+
+    def counts(self) -> dict[str, int]:
+        """Rows that one side has more often than the other, and those that are on both."""
+        added, removed = self.one("SELECT sum(greatest(a - b, 0)), sum(greatest(b - a, 0)) FROM g")
+        return {"added": added, "removed": removed, "equal": self.read[0] - removed}
+
+    def one(self, query: str) -> list[int]:
+        """A row of sums; that of nothing is 0."""
+        return [int(n or 0) for n in self.database.execute(query).fetchall()[0]]
+
+    def samples(self, more: str) -> list[Json]:
+        """The first rows of one side, in order of the key, then of all columns; as often as `more` says."""
+        query = f"SELECT {', '.join(self.columns)}, {more} FROM g WHERE {more} > 0 ORDER BY {self._order()}"
+        found = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
+        times = found.column(len(self.columns)).to_pylist()
+        most = self.request["samples"]
+        shown = [row for row, n in zip(self.plain(found), times, strict=True) for _ in range(min(n, most))]
+        return shown[:most]
+
+    def _order(self) -> str:
+        keys = self.numbered(self.request["key"])
+        return ", ".join([*keys, *(c for c in self.columns if c not in keys)])
+
+    def numbered(self, names: Sequence[str]) -> list[str]:
+        return [self.columns[self.names.index(name)] for name in names]
+
+    def plain(self, table: pa.Table, first: int = 0) -> list[dict[str, Json]]:
+        """Rows of all columns, which begin at `first`, as JSON; long values are cut."""
+        import pyarrow as pa
+
+        wanted = arrow_schema(self.schema)
+        columns = [table.column(first + i).combine_chunks().cast(field.type) for i, field in enumerate(wanted)]
+        rows = plain_rows(pa.record_batch(columns, schema=wanted), self.schema)
+        return [{name: _shortened(value) for name, value in row.items()} for row in rows]
+
+
+class Keys:
+    """Rows that a key tells apart: in table `k` each key, and how many rows of each side have it.
+
+    A key that a side has more than once is ambiguous. Its rows are counted by `Rows` alone.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.keys = rows.numbered(rows.request["key"])
+        self.values = [c for c in rows.columns if c not in self.keys]
+
+    def compared(self) -> Json:
+        rows = self.rows
+        keys = ", ".join(self.keys)
+        rows.database.execute(f"CREATE TEMP TABLE k AS SELECT {keys}, sum(b) AS b, sum(a) AS a FROM g GROUP BY {keys}")
+        ambiguous, added, removed, matched = rows.one(
+            "SELECT count(*) FILTER (b > 1 OR a > 1), count(*) FILTER (b = 0 AND a = 1),"
+            " count(*) FILTER (b = 1 AND a = 0), count(*) FILTER (b = 1 AND a = 1) FROM k"
+        )
+        self._pair()
+        changed, *numbers = rows.one(f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p")
+        names = [rows.names[rows.columns.index(c)] for c in self.values]
+        columns = {name: n for name, n in zip(names, numbers, strict=True) if n}
+        found = {"matched": matched, "changed": changed, "added": added, "removed": removed, "ambiguous": ambiguous}
+        return {**found, "columns": columns, "samples": list(self._samples())}
+
+    def _pair(self) -> None:
+        """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of after `yc0`, ..."""
+        before = ", ".join(f"x.{c} AS x{c}" for c in self.rows.columns)
+        after = ", ".join(f"y.{c} AS y{c}" for c in self.rows.columns)
+        same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM y.{c}" for c in self.keys)
+        known = " AND ".join(f"x.{c} IS NOT DISTINCT FROM k.{c}" for c in self.keys)
+        self.rows.database.execute(
+            f"CREATE TEMP TABLE p AS SELECT {before}, {after} FROM (SELECT * FROM g WHERE b = 1 AND a = 0) x"
+            f" JOIN (SELECT * FROM g WHERE b = 0 AND a = 1) y ON {same}"
+            f" SEMI JOIN (SELECT * FROM k WHERE b = 1 AND a = 1) k ON {known}"
+        )
+
+    def _differing(self, column: str) -> str:
+        return f", count(*) FILTER (x{column} IS DISTINCT FROM y{column})"
+
+    def _samples(self) -> Iterator[Json]:
+        """The first pairs in order of their keys: the key, and what differs, before and after."""
+        rows = self.rows
+        order = ", ".join(f"x{c}" for c in self.keys)
+        differs = ", ".join(f"x{c} IS DISTINCT FROM y{c}" for c in rows.columns)
+        query = f"SELECT *, {differs} FROM p ORDER BY {order} LIMIT {rows.request['samples']}"
+        found = rows.database.execute(query).to_arrow_table()
+        flags = (found.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns)))
+        before, after = rows.plain(found), rows.plain(found, len(rows.columns))
+        for old, new, *differing in zip(before, after, *flags, strict=True):
+            names = [name for name, is_other in zip(rows.names, differing, strict=True) if is_other]
+            key = {name: old[name] for name in rows.request["key"]}
+            yield {"key": key, "before": {n: old[n] for n in names}, "after": {n: new[n] for n in names}}
+
+
+class _Source:
+    """Rows of both sides as one stream with `is_after` beside them. What goes wrong in it is kept, since the reader of
+    a stream tells a text only."""
+
+    def __init__(self, lake: Lake, request: Request) -> None:
+        import pyarrow as pa
+
+        self._lake, self._request = lake, request
+        kinds = [_comparable_type(kind) for kind in arrow_schema(request["schema"]).types]
+        fields = [(f"c{i}", kind) for i, kind in enumerate(kinds)]
+        self.schema = pa.schema([*fields, ("is_after", pa.bool_())])
+        self._with_maps = [i for i, f in enumerate(request["schema"]["fields"]) if _has_map(f["type"])]
+        self.read = [0, 0]
+        self.failure: Exception | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for side, paths in enumerate((self._request["before"], self._request["after"])):
+                for batch in batches(map(self._lake.open, paths), arrow_schema(self._request["schema"])):
+                    self.read[side] += batch.num_rows
+                    yield self._beside(batch, is_after=side == 1)
+        except Exception as e:
+            self.failure = e
+            raise
+
+    def _beside(self, batch: pa.RecordBatch, *, is_after: bool) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        columns = list(batch.columns)
+        for i in self._with_maps:
+            kind = self._request["schema"]["fields"][i]["type"]
+            columns[i] = pa.array([_in_order(v, kind) for v in columns[i].to_pylist()], columns[i].type)
+        typed = [column.cast(field.type) for column, field in zip(columns, self.schema, strict=False)]
+        return pa.record_batch([*typed, pa.repeat(is_after, batch.num_rows)], schema=self.schema)
+
+
+def _comparable_type(kind: pa.DataType) -> pa.DataType:
+    """An instant without a time zone, of which a database would need tables."""
+    import pyarrow as pa
+
+    return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
+
+
+def _has_map(kind: Json) -> bool:
+    match kind:
+        case {"type": "map"}:
+            return True
+        case {"type": "array", "elementType": element}:
+            return _has_map(element)
+        case {"type": "struct", "fields": fields}:
+            return any(_has_map(f["type"]) for f in fields)
+        case _:
+            return False
+
+
+def _in_order(value: Any, kind: Json) -> Any:
+    """The value with the entries of each map in it sorted, as they have no order."""
+    if value is None or not _has_map(kind):
+        return value
+    if kind["type"] == "array":
+        return [_in_order(v, kind["elementType"]) for v in value]
+    if kind["type"] == "struct":
+        return {f["name"]: _in_order(value[f["name"]], f["type"]) for f in kind["fields"]}
+    entries = ((_in_order(k, kind["keyType"]), _in_order(v, kind["valueType"])) for k, v in value)
+    return sorted(entries, key=lambda entry: repr(entry[0]))
+
+
+def _shortened(value: Json) -> Json:
+    """A value that is no longer than people read; of a nested one the beginning of its text."""
+    text = value if isinstance(value, str) else dumps(value) if isinstance(value, dict | list) else ""
+    return f"{text[:LONGEST]}…" if len(text) > LONGEST else value
+
+
+def uncomparable(schema: Schema) -> list[str]:
+    """Columns whose type Arrow does not have, or that have no values."""
+    return [f["name"] for f in schema["fields"] if f["type"] == "void" or not _has_arrow_type(f["type"])]
+
+
+def _has_arrow_type(kind: Json) -> bool:
+    from dataplane.fragments.arrow import arrow_type
+
+    try:
+        arrow_type(kind)
+    except ValueError:
+        return False
+    return True
+
+
+def answer(request: Request) -> Json:
+    """What `compare` found, of the columns that can be compared. `left_out` names the others."""
+    left_out = uncomparable(request["schema"])
+    names = [name for name in column_names(request["schema"]) if name not in left_out]
+    keys = [name for name in request["key"] if name in left_out]
+    if keys or not names:
+        raise TaskFailure("not-compared", f"no values to compare in {', '.join(keys or left_out)}")
+    wanted = cast("Request", {**request, "schema": select_columns(request["schema"], names)})
+    return {**compare(wanted), "left_out": left_out}
+
+
+def main() -> int:
+    import duckdb
+
+    request: Request = json.load(sys.stdin)
+    signal.alarm(request["seconds"])
+    try:
+        value, code = answer(request), 0
+    except TaskFailure as e:
+        value, code = {"reason": e.message, "kind": e.kind}, REFUSED
+    except duckdb.OutOfMemoryException:
+        reason = f"comparing these rows takes more than {request['memory_bytes'] >> 20} MB of memory"
+        value, code = {"reason": reason, "kind": "user"}, REFUSED
+    sys.stdout.write(json.dumps(value))
+    sys.stdout.flush()
+    return code
+
+
+if __name__ == "__main__":
+    os._exit(main())  # threads of a database that gave up may still read, and would abort an orderly end
