@@ -19,6 +19,7 @@ MEDIA_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
+    "bad-address": 422,
     "branch-exists": 409,
     "branch-protected": 403,
     "corrupt-node": 500,
@@ -38,6 +39,8 @@ STATUS = {
     "stale-state": 409,
     "unauthenticated": 401,
     "forbidden": 403,
+    "generation-gone": 410,
+    "not-consistent": 409,
     "unavailable": 503,
     "unknown-contract": 426,
 }

@@ -66,6 +66,24 @@ class NotFound(HeadgateError):
     code = "not-found"
 
 
+class BadAddress(HeadgateError):
+    """What stands behind the @ of an address is neither a generation nor a time. The message shows both forms."""
+
+    code = "bad-address"
+
+
+class GenerationGone(HeadgateError):
+    """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
+
+    code = "generation-gone"
+
+
+class NotConsistent(HeadgateError):
+    """No states of a dataflow's datasets were found that were made from the same sources."""
+
+    code = "not-consistent"
+
+
 class LogGone(HeadgateError):
     """What a driver or worker said cannot be had any more."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from controlplane.core.model.addresses import Point
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from dataplane.contract.results import TaskError
@@ -18,6 +19,15 @@ class States(Protocol):
 
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         """The newest state of each dataset that has one."""
+
+    def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
+        """The newest kept state of this generation, or that was committed by this moment; the newest of all by default.
+
+        In one statement, however many states are kept. A branch has its own states, and those of main that they go on
+        from; where it has deleted the dataflow, only its own."""
+
+    def oldest_state(self, branch: str, dataset: str) -> State | None:
+        """The oldest that is kept of the states that `state_of` finds, in one statement."""
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         """Newest first."""

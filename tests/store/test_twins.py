@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.errors import HeadgateError
 from controlplane.core.model.access import Answer
+from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.retention import Expired
@@ -215,6 +216,7 @@ FILLED: tuple[Call, ...] = (
     lambda tx: tx.claim("a1", "driver", KINDS, max_tasks=9, max_bytes=9, lease_s=5),
 )
 ALL = [d(n) for n in range(4)]
+POINTS = (None, Generation(1), Generation(2), Moment(1_000_000_000_250))
 ASKED = ("main", "dev", "try")
 SETTLED_ASKED = [("flights.a", 1), ("flights.a", 2), ("flights.b", 1), ("x.y", 1)]
 
@@ -227,6 +229,8 @@ def look(tx: Tx) -> list[object]:
         [(tx.revisions(b), tx.revisions(b, ["other"]), tx.own_dataflows(b), tx.own_datasets(b)) for b in ASKED],
         [(tx.states(b), tx.states(b, ["flights.a"]), tx.forces(b)) for b in ASKED],
         [tx.history(b, "flights.a", n, before) for b in ASKED for n in (1, 9) for before in (None, 2)],
+        [tx.state_of(b, "flights.a", point) for b in ASKED for point in POINTS],
+        [tx.oldest_state(b, name) for b in ASKED for name in ("flights.a", "other.a")],
         tx.branches(),
         [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
         [tx.recent_states(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],

@@ -14,6 +14,7 @@ from dataclasses import replace
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.access import Answer, Token
+from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
@@ -49,6 +50,16 @@ def _over_main(shelf: CowDict[Named, V], branch: str, names: Iterable[str] | Non
     """A branch's own, and for the rest what main has."""
     wanted = None if names is None else list(names)
     return {**_of_branch(shelf, MAIN, wanted), **_of_branch(shelf, branch, wanted)}
+
+
+def _is_meant(state: State, point: Point | None) -> bool:
+    match point:
+        case Generation(number):
+            return state.generation == number
+        case Moment(end=end):
+            return state.at < end
+        case None:
+            return True
 
 
 class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
@@ -182,6 +193,19 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
 
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
         return {name: states[-1] for name, states in _over_main(self._space.states, branch, datasets).items()}
+
+    def state_of(self, branch: str, dataset: str, point: Point | None = None) -> State | None:
+        newest_first = reversed(self._readable(branch, dataset))
+        return next((state for state in newest_first if _is_meant(state, point)), None)
+
+    def oldest_state(self, branch: str, dataset: str) -> State | None:
+        return next(iter(self._readable(branch, dataset)), None)
+
+    def _readable(self, branch: str, dataset: str) -> tuple[State, ...]:
+        """Its line; only its own states where the branch has deleted the dataflow."""
+        _, is_live = self._space.dataflows.get((branch, dataset.partition(".")[0]), (0, True))
+        line = self._line(branch, dataset)
+        return line if is_live or branch == MAIN else tuple(s for s in line if s.branch == branch)
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
         newest_first = reversed(self._line(branch, dataset))

@@ -22,7 +22,7 @@ from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
 from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
-from controlplane.store.sql.states import SqlStates
+from controlplane.store.sql.past_states import SqlPastStates
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.upkeep import SqlUpkeep
 
@@ -31,7 +31,7 @@ class SqlTx(
     SqlBlueprints,
     SqlBranches,
     SqlListings,
-    SqlStates,
+    SqlPastStates,
     SqlTraces,
     SqlPastAttempts,
     SqlEvents,

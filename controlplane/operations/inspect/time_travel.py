@@ -1,0 +1,55 @@
+"""The state of a dataset that an address means. Changes nothing.
+
+Does not belong here: how addresses are written (`core.model.addresses`), and what is read of the state.
+"""
+
+from __future__ import annotations
+
+from controlplane.core.errors import GenerationGone, NotFound
+from controlplane.core.model.addresses import Generation, Moment, Point
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.states import State
+from controlplane.operations.inspect.views import instant
+from controlplane.ports.store import Tx
+
+
+def state_of(tx: Tx, branch: str, name: str, point: Point | None = None) -> State:
+    """The newest state by default. Raises NotFound, and GenerationGone where what is asked for is not kept any more."""
+    state = tx.state_of(branch, name, point)
+    if state is None:
+        raise _missing(tx, branch, name, point)
+    if isinstance(point, Moment) and _is_before_gap(tx, branch, state):
+        raise _gone(tx, branch, name, point)
+    return state
+
+
+def _missing(tx: Tx, branch: str, name: str, point: Point | None) -> NotFound | GenerationGone:
+    """Why there is no such state. Retention takes the oldest states, so what lies before the oldest may have been."""
+    newest, oldest = tx.state_of(branch, name), tx.oldest_state(branch, name)
+    if newest is None or oldest is None or point is None:
+        return NotFound(f"dataset {name} has no committed data yet")
+    if isinstance(point, Generation) and point.number > newest.generation:
+        return NotFound(f"dataset {name} has no generation {point}; its newest is {newest.generation}")
+    if isinstance(point, Moment) and oldest.seq == 1:
+        first = f"its first generation was committed at {instant(oldest.at)}"
+        return NotFound(f"dataset {name} had no data at {point}; {first}")
+    return _gone(tx, branch, name, point)
+
+
+def _gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
+    what = f"generation {point} of dataset {name}" if isinstance(point, Generation) else f"dataset {name} at {point}"
+    oldest = tx.oldest_state(branch, name)
+    kept = f"; the oldest that is kept is generation {oldest.generation}, of {instant(oldest.at)}" if oldest else ""
+    return GenerationGone(f"{what} is not kept any more{kept}")
+
+
+def _is_before_gap(tx: Tx, branch: str, state: State) -> bool:
+    """Whether states that came after this one are gone. In a branch, retention takes the oldest of its own states, and
+    main's that they went on from may still be there: which one counted at a time between them is not known."""
+    if branch in (MAIN, state.branch):
+        return False
+    newest = tx.state_of(branch, state.dataset)
+    if newest is None or newest.branch != branch:
+        return False
+    following = tx.history(branch, state.dataset, 1, state.seq + 2)
+    return following[0].seq == state.seq
