@@ -341,9 +341,16 @@ class Server:
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
             notify=self.notify,
+            s3_secret=self._s3_secret(),
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    def _s3_secret(self) -> bytes:
+        """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or the home's."""
+        text = self.settings.s3_secret or self.home.s3_secret()
+        remember([text])
+        return text.encode()
 
     def _own_driver(self) -> str:
         """Have one driver, which ends with this process. Why there is none, if it ended by itself."""

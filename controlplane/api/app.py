@@ -21,13 +21,14 @@ from controlplane.api.routes import (
     past_runs,
     public,
     runs,
+    s3_keys,
     tokens,
     upkeep,
 )
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
 
-ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, upkeep, events, alerts)
+ROUTERS = (public, blueprints, branches, datasets, past_runs, operate, runs, tokens, s3_keys, upkeep, events, alerts)
 
 
 def create_app(services: Services) -> FastAPI:

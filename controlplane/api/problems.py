@@ -20,6 +20,7 @@ JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
+    "bad-scope": 422,
     "branch-exists": 409,
     "branch-protected": 403,
     "corrupt-node": 500,

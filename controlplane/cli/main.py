@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from controlplane.cli import activity, alerts, branches, embedded, examples, failures, look, operate, upkeep
+from controlplane.cli import activity, alerts, branches, embedded, examples, failures, look, operate, s3, upkeep
 from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
-GROUPS = (embedded, look, activity, examples, operate, upkeep, branches, alerts)
+GROUPS = (embedded, look, activity, examples, operate, upkeep, branches, alerts, s3)
 
 
 def _version(asked: bool) -> None:
