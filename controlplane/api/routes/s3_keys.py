@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
+from controlplane.api.s3.recognition import REGION
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.operations.desired import s3_keys
 
-REGION = "headgate"  # any is taken; boto3 presigns by an older version for us-east-1
 router = auth.router()
 
 

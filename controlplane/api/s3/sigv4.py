@@ -79,7 +79,7 @@ def verify(request: SignedRequest, secret_of: Callable[[str], str | None], now: 
 def pairs_of(query: str) -> Pairs:
     """Names and values, decoded."""
     split = (part.partition("=") for part in query.split("&") if part)
-    return [(_decoded(name), _decoded(value)) for name, _, value in split]
+    return [(decoded(name), decoded(value)) for name, _, value in split]
 
 
 def _claim(request: SignedRequest) -> _Claim:
@@ -180,7 +180,7 @@ def _canonical(request: SignedRequest, claim: _Claim) -> str:
     return "\n".join(
         [
             request.method,
-            _encoded(_decoded(request.path), "/"),
+            _encoded(decoded(request.path), "/"),
             "&".join(f"{name}={value}" for name, value in query),
             *(f"{name}:{' '.join(request.headers[name].split())}" for name in names),
             "",
@@ -190,7 +190,8 @@ def _canonical(request: SignedRequest, claim: _Claim) -> str:
     )
 
 
-def _decoded(text: str) -> bytes:
+def decoded(text: str) -> bytes:
+    """Without escapes."""
     return unquote_to_bytes(text.encode("latin-1"))
 
 

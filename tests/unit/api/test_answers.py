@@ -34,6 +34,7 @@ WITHOUT_JSON = {
     ("get", "/v1/drivers/{driver}/log"): "a text",
     ("get", DATASET + "/log"): "a text",
     ("delete", "/v1/tokens/{id}"): "nothing",
+    ("delete", "/v1/s3/keys/{key}"): "nothing",
 }
 EXPECT = """\
     expect:
