@@ -190,6 +190,8 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
+    assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
+    assert called("GET", "/v1/s3/keys")["items"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()
