@@ -79,13 +79,17 @@ class _Asked:
     headers: Mapping[str, str]
 
 
+class BodyCut(Exception):
+    """The lake failed in the middle of a body. The connection ends before the length that was announced."""
+
+
 class S3App:
     """Plain ASGI. It never reads a body: a refused one is left in the connection, which is then closed."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, per_key: int = PER_KEY) -> None:
         self._services = services
         self._view = S3View(services.store, services.lake)
-        self._turns = _Turns(PER_KEY)
+        self._turns = _Turns(per_key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _signed_request(scope)
@@ -175,6 +179,8 @@ class S3App:
                 while piece:
                     yield piece
                     piece = await to_thread.run_sync(next, pieces, b"", limiter=limiter)
+            except OSError as e:  # an OSError would be taken for a client that has left
+                raise BodyCut(f"{found.name}: {e}") from e
             finally:
                 _close(pieces)
 

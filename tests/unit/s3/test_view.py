@@ -77,13 +77,12 @@ def test_prefixes_and_starts_take_what_they_say(world: World, data: st.DataObjec
 def test_levels_are_folders(world: World) -> None:
     _odd(world)
     world.branch("dev")
-    slash = {"delimiter": "/"}
-    assert world.names("", **slash) == ["dev/", "main/"]
-    assert world.names("main", **slash) == ["main/"]
-    assert world.names("main/", **slash) == ["main/shop/"]
-    assert world.names("main/shop/", **slash) == [f"main/shop/{name}/" for name in ("daily", "orders", "z")]
-    assert world.names("main/shop/", size=1, **slash) == world.names("main/shop/", **slash)
-    assert world.names("dev/shop/o", **slash) == ["dev/shop/orders/"]
+    assert world.names("", delimiter="/") == ["dev/", "main/"]
+    assert world.names("main", delimiter="/") == ["main/"]
+    assert world.names("main/", delimiter="/") == ["main/shop/"]
+    assert world.names("main/shop/", delimiter="/") == [f"main/shop/{name}/" for name in ("daily", "orders", "z")]
+    assert world.names("main/shop/", size=1, delimiter="/") == world.names("main/shop/", delimiter="/")
+    assert world.names("dev/shop/o", delimiter="/") == ["dev/shop/orders/"]
 
 
 def test_another_delimiter_makes_common_prefixes(world: World) -> None:

@@ -71,9 +71,9 @@ class World:
         with self.store.begin() as tx:
             tx.create_branch(Branch(name=name, source="main", at=tx.now(), actor="ann"))
 
-    def names(self, prefix: str = "", read: str = "*", size: int = 1000, **asked: str) -> list[str]:
+    def names(self, prefix: str = "", read: str = "*", size: int = 1000, delimiter: str = "") -> list[str]:
         """Keys and common prefixes of a whole listing, page by page."""
-        return [name for page in self.pages(Asked(prefix, limit=size, **asked), read) for name in shown(page)]
+        return [name for page in self.pages(Asked(prefix, delimiter, limit=size), read) for name in shown(page)]
 
     def pages(self, asked: Asked, read: str = "*") -> Iterator[Page]:
         position: Position | None = None
