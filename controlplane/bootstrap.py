@@ -347,8 +347,13 @@ class Server:
         )
 
     def _s3_secret(self) -> bytes:
-        """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or the home's."""
-        text = self.settings.s3_secret or self.home.s3_secret()
+        """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first
+        token that was chosen, or the home's."""
+        from controlplane.operations.desired import s3_keys
+
+        text, shared = self.settings.s3_secret, self.settings.admin_token
+        if text is None:
+            text = self.home.s3_secret() if shared is None else s3_keys.installation_secret(shared)
         remember([text])
         return text.encode()
 

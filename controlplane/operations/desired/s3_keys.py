@@ -70,6 +70,12 @@ def secret_key(installation: bytes, namespace: str, access_key: str) -> str:
     return urlsafe_b64encode(derived[:_SECRET_BYTES]).decode("ascii")
 
 
+def installation_secret(admin_token: str) -> str:
+    """The installation's secret where its first token was chosen, and no other: services that share a database share
+    that token."""
+    return hmac.digest(admin_token.encode(), b"headgate/s3-installation/1\n", "sha256").hex()
+
+
 def find(store: Store, access_key: str, *, namespace: str = "default") -> S3Key | None:
     """The live key with this access key, or None."""
     if not access_key.isalnum() or len(access_key) > 100:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from controlplane import settings
+from controlplane.bootstrap import Server
+from controlplane.client import Headgate
 from controlplane.core.errors import BadScope, NameTaken, NotFound
 from controlplane.core.s3 import scopes
 from controlplane.home import Home
@@ -108,3 +110,15 @@ def test_a_secret_can_be_chosen_for_services_that_share_a_database(tmp_path: Pat
     with pytest.raises(BadSetting) as refused:
         settings.read(tmp_path, {"HEADGATE_S3_SECRET_FILE": str(file)})
     assert "short-one" not in str(refused.value)
+
+
+def test_services_with_one_first_token_make_the_same_secrets(tmp_path: Path) -> None:
+    """As replicas on Kubernetes, whose homes end with their pods."""
+    file, text = tmp_path / "token", "hg_" + "x" * 40
+    file.write_text(text)
+    for home, environ in (("a", {"HEADGATE_ADMIN_TOKEN_FILE": str(file)}), ("b", {"HEADGATE_POOL": "none"})):
+        found = settings.read(tmp_path / home, environ)
+        with Server(found, "look") as server, Headgate(server.url, server.token) as client:
+            made = client.create_s3_key("notebooks")
+        installation = s3_keys.installation_secret(text) if home == "a" else Home(tmp_path / home).s3_secret()
+        assert made["secret_key"] == s3_keys.secret_key(installation.encode(), "default", made["access_key"])
