@@ -14,7 +14,8 @@ CLAIMS = 256  # each holds a thread while it waits, and no transaction
 CONNECTIONS = 32  # each waits for a worker to try places
 EVENTS = 2  # tokens and pages of streams of events; a stream that waits holds none
 PROBES = 2
-S3 = 3  # signatures, listings and look-ups of the S3 view
+S3_KEYS = 1  # signatures of the S3 view: one look-up each
+S3 = 2  # its listings and look-ups, one at a time of each key (`s3.app`)
 S3_BODIES = 16  # pieces of objects, for which no transaction is held
 
 
@@ -28,6 +29,7 @@ class Threads:
         self.connections = CapacityLimiter(CONNECTIONS)
         self.events = CapacityLimiter(EVENTS)
         self.probes = CapacityLimiter(PROBES)
+        self.s3_keys = CapacityLimiter(S3_KEYS)
         self.s3 = CapacityLimiter(S3)
         self.s3_bodies = CapacityLimiter(S3_BODIES)
 

@@ -16,7 +16,7 @@ from email.utils import formatdate
 from functools import partial
 from typing import TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -72,6 +72,7 @@ class _Asked:
     """One request, whose signature is good. `path` is the bucket and the key in it."""
 
     reader: Reader
+    turn: CapacityLimiter  # of the key
     method: str
     bucket: str
     key: str
@@ -95,10 +96,11 @@ class S3App:
         request = _signed_request(scope)
         answer = _Answer(self._services, scope, request)
         try:
-            key = await self._in_thread(partial(self._key, request))
+            limiter = self._services.threads.s3_keys
+            key = await to_thread.run_sync(self._key, request, limiter=limiter)
             answer.access_key = key.id
-            with self._turns.of(key.id):
-                response = await self._answered(request, Reader(key.scopes))
+            with self._turns.of(key.id) as turn:
+                response = await self._answered(request, Reader(key.scopes), turn)
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)
@@ -124,10 +126,10 @@ class S3App:
 
         return found[sigv4.verify(request, secret_of, time.time())]
 
-    async def _answered(self, request: SignedRequest, reader: Reader) -> Response:
+    async def _answered(self, request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
-        asked = _asked(request, reader)
+        asked = _asked(request, reader, turn)
         if not asked.bucket:
             return _xml(xml.buckets(self._view.namespace))
         if asked.bucket != self._view.namespace:
@@ -142,11 +144,11 @@ class S3App:
         if "versioning" in asked.query:
             return _xml(xml.versioning())
         _check_part(asked, _OF_BUCKETS)
-        return _xml(await self._in_thread(partial(listings.listing, self._view, asked.reader, asked.query)))
+        return _xml(await self._in_turn(asked.turn, partial(listings.listing, self._view, asked.reader, asked.query)))
 
     async def _object(self, asked: _Asked) -> Response:
         _check_part(asked, _OF_OBJECTS)
-        found = await self._in_thread(partial(self._view.find, asked.reader, asked.key))
+        found = await self._in_turn(asked.turn, partial(self._view.find, asked.reader, asked.key))
         if found is None:
             raise S3Refused("NoSuchKey", 404, "there is no such object")
         headers = {"ETag": f'"{found.etag}"', "Last-Modified": formatdate(found.at, usegmt=True)}
@@ -186,8 +188,10 @@ class S3App:
 
         return StreamingResponse(body(), status, headers)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._services.threads.s3)
+    async def _in_turn(self, turn: CapacityLimiter, work: Callable[[], T]) -> T:
+        """One of a key at a time: while a long listing of one is made, there is a thread for those of others."""
+        async with turn:
+            return await to_thread.run_sync(work, limiter=self._services.threads.s3)
 
 
 class _Answer:
@@ -238,18 +242,20 @@ class _Turns:
     def __init__(self, most: int) -> None:
         self._most = most
         self._running: Counter[str] = Counter()  # on one event loop, so it needs no lock
+        self._turns: dict[str, CapacityLimiter] = {}
 
     @contextmanager
-    def of(self, key: str) -> Iterator[None]:
+    def of(self, key: str) -> Iterator[CapacityLimiter]:
+        """What its requests take to read metadata, one after the other."""
         if self._running[key] >= self._most:
             raise S3Refused("SlowDown", 503, f"this key has {self._most} requests under way: try again")
         self._running[key] += 1
         try:
-            yield
+            yield self._turns.setdefault(key, CapacityLimiter(1))
         finally:
             self._running[key] -= 1
             if not self._running[key]:
-                del self._running[key]
+                del self._running[key], self._turns[key]
 
 
 def _signed_request(scope: Scope) -> SignedRequest:
@@ -261,14 +267,14 @@ def _signed_request(scope: Scope) -> SignedRequest:
     return SignedRequest(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
 
 
-def _asked(request: SignedRequest, reader: Reader) -> _Asked:
+def _asked(request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> _Asked:
     try:
         path = sigv4.decoded(request.path).decode()
         query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
     except UnicodeDecodeError:
         raise S3Refused("InvalidURI", 400, "the address is not in UTF-8") from None
     bucket, _, key = path.removeprefix("/").partition("/")
-    return _Asked(reader, request.method, bucket, key, query=query, headers=request.headers)
+    return _Asked(reader, turn, request.method, bucket=bucket, key=key, query=query, headers=request.headers)
 
 
 def _check_part(asked: _Asked, others: frozenset[str]) -> None:

@@ -48,13 +48,26 @@ class Counted(LocalObjects):
             self.is_closed = True
 
 
+class Stuck(LocalObjects):
+    """A lake whose listings take long."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        self.is_asked.set()
+        self.may_go_on.wait()
+        return super().sizes(prefix)
+
+
 class Place:
     """One file, and an app that answers for it."""
 
-    def __init__(self, root: Path, per_key: int = 8, fault: Exception | None = None) -> None:
+    def __init__(self, root: Path, per_key: int = 8, lake: LocalObjects | None = None) -> None:
         self.world = World(root)
         self.world.commit("shop.a", {"x": [{"k": 1, "v": "a"}]})
-        self.lake = Counted(root, fault)
+        self.lake = lake or Counted(root)
         self.services = Services(
             self.world.store, self.lake, TellingWake(), render, lambda driver, lines: "", stopping=threading.Event()
         )
@@ -62,7 +75,7 @@ class Place:
         self.key = s3_keys.create(Context(self.world.store), "one", ["main"]).id
         (self.name,) = self.world.names("main/shop/a/")
 
-    def scope(self, key: str = "") -> dict[str, Any]:
+    def scope(self, key: str = "", name: str = "") -> dict[str, Any]:
         access_key = key or self.key
         store = S3Store(
             "default",
@@ -72,7 +85,7 @@ class Place:
             region="headgate",
             client_options={"allow_http": True},
         )
-        url = urlsplit(sign(store, "GET", self.name, timedelta(seconds=600)))
+        url = urlsplit(sign(store, "GET", name or self.name, timedelta(seconds=600)))
         return {
             "type": "http",
             "method": "GET",
@@ -95,23 +108,25 @@ async def _nothing() -> dict[str, Any]:
 
 
 def test_the_next_piece_is_read_when_the_one_before_was_taken(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    lake = Counted(tmp_path)
+    place = Place(tmp_path, lake=lake)
     taken, ahead = 0, 0
 
     async def send(message: dict[str, Any]) -> None:
         nonlocal taken, ahead
         if message.get("body"):
-            ahead = max(ahead, place.lake.read_pieces - taken)
+            ahead = max(ahead, lake.read_pieces - taken)
             taken += 1
 
     place.ask(send)
     assert taken >= PIECES
     assert ahead == 1
-    assert place.lake.is_closed
+    assert lake.is_closed
 
 
 def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    lake = Counted(tmp_path)
+    place = Place(tmp_path, lake=lake)
 
     async def send(message: dict[str, Any]) -> None:
         if message.get("body"):
@@ -119,13 +134,13 @@ def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
 
     with pytest.raises(Exception, match=r"^$"):  # ClientDisconnect, which the gateway takes
         place.ask(send)
-    assert place.lake.read_pieces == 1
-    assert place.lake.is_closed
+    assert lake.read_pieces == 1
+    assert lake.is_closed
 
 
 def test_a_fault_in_the_middle_is_no_end_of_the_body(tmp_path: Path) -> None:
     """The length that was announced is not reached, and the server cuts the connection."""
-    place = Place(tmp_path, fault=OSError("the disk"))
+    place = Place(tmp_path, lake=Counted(tmp_path, OSError("the disk")))
     messages: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -154,3 +169,31 @@ def test_a_key_with_many_requests_under_way_leaves_room_for_others(tmp_path: Pat
     assert statuses == {place.key: 503, other: 200}
     place.ask(first)  # there is room again
     assert place.services.counters.snapshot()["s3_answers", "SlowDown"] == 1
+
+
+def test_a_long_look_up_of_one_key_stops_no_other(tmp_path: Path) -> None:
+    lake = Stuck(tmp_path)
+    place = Place(tmp_path, lake=lake)
+    other = s3_keys.create(Context(place.world.store), "two", ["main"]).id
+    statuses: list[int] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        if "status" in message:
+            statuses.append(message["status"])
+
+    async def run() -> None:
+        stuck = place.scope(name="main/shop/a/_delta_log/0.json")
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(place.app, stuck, _nothing, send)  # type: ignore[arg-type]  # as above
+            await anyio.to_thread.run_sync(lake.is_asked.wait)
+            with anyio.move_on_after(30):  # where it is stopped, or the test would not end
+                await place.app(place.scope(other), _nothing, send)  # type: ignore[arg-type]  # as above
+            assert statuses == [200]
+            lake.may_go_on.set()
+
+    try:
+        anyio.run(run)
+    finally:
+        lake.may_go_on.set()
+    assert statuses == [200, 404, 404, 404, 404]
