@@ -69,7 +69,7 @@ log = logs.get("s3")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One request, whose signature is good. `path` is the bucket and the key in it."""
+    """One request, whose signature is good."""
 
     reader: Reader
     turn: CapacityLimiter  # of the key
@@ -206,8 +206,8 @@ class _Answer:
         self.code = refused.code
         body = xml.error(refused.code, str(refused), self._request.path, self.request_id)
         headers = {"Content-Type": xml.MEDIA_TYPE}
-        if self._request.method not in ("GET", "HEAD"):
-            headers["Connection"] = "close"  # the body is not read, and what follows in the connection is the body
+        if _has_body(self._request):
+            headers["Connection"] = "close"  # it is not read, and what follows in the connection is the body
         return Response(body if self._request.method != "HEAD" else b"", refused.status, headers)
 
     async def send(self, response: Response, receive: Receive, send: Send) -> None:
@@ -265,6 +265,11 @@ def _signed_request(scope: Scope) -> SignedRequest:
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     path = scope["raw_path"].decode("latin-1")
     return SignedRequest(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
+
+
+def _has_body(request: SignedRequest) -> bool:
+    length = request.headers.get("content-length", "0")
+    return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
 
 
 def _asked(request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> _Asked:
