@@ -343,9 +343,21 @@ class Server:
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
             notify=self.notify,
+            s3_secret=self._s3_secret(),
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
+
+    def _s3_secret(self) -> bytes:
+        """The installation's, from which the secrets of S3 keys are made: the one that was chosen, or that of the first
+        token that was chosen, or the home's."""
+        from controlplane.operations.desired import s3_keys
+
+        text, shared = self.settings.s3_secret, self.settings.admin_token
+        if text is None:
+            text = self.home.s3_secret() if shared is None else s3_keys.installation_secret(shared)
+        remember([text])
+        return text.encode()
 
     def _own_driver(self) -> str:
         """Have one driver, which ends with this process. Why there is none, if it ended by itself."""

@@ -41,6 +41,7 @@ from controlplane.core.model.answers import (
     GenerationsAnswer,
     HistoryAnswer,
     MergeAnswer,
+    NewS3KeyAnswer,
     NewTokenAnswer,
     NotifyAnswer,
     PartitionsAnswer,
@@ -55,6 +56,8 @@ from controlplane.core.model.answers import (
     RollbackAnswer,
     RunBegun,
     RunProgress,
+    S3KeyEntry,
+    S3KeysAnswer,
     StatusAnswer,
     TargetStatus,
     TasksAnswer,
@@ -516,6 +519,22 @@ class Headgate:
     def revoke_token(self, token: str) -> None:
         """End the token with this id, or else the live one with this name."""
         _value(self._http.delete(f"/v1/tokens/{_segment(token)}"))
+
+    def create_s3_key(
+        self, name: str, read: Iterable[str] = ("main",), *, ttl_s: float | None = None
+    ) -> NewS3KeyAnswer:
+        """Make an S3 key that reads these scopes (docs/s3.md); its secret is in this answer only."""
+        body = {"name": name, "read": list(read), "ttl_s": ttl_s}
+        made = cast("NewS3KeyAnswer", self._post("/v1/s3/keys", body))
+        return {**made, "endpoint": str(self._http.base_url).rstrip("/")}  # where the caller found the service
+
+    def s3_keys(self) -> list[S3KeyEntry]:
+        found = cast("S3KeysAnswer", self._get("/v1/s3/keys"))
+        return found["items"]
+
+    def revoke_s3_key(self, key: str) -> None:
+        """End the S3 key with this access key, or else the live one with this name."""
+        _value(self._http.delete(f"/v1/s3/keys/{_segment(key)}"))
 
     def tasks(self, name: str, *, branch: str = "main", after: int = 0, limit: int = 100) -> TasksAnswer:
         return cast("TasksAnswer", self._get(f"{_dataset(branch, name)}/tasks", {"after": after, "limit": limit}))

@@ -13,7 +13,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -68,7 +68,13 @@ class Home:
     def tighten(self) -> tuple[Path, ...]:
         """Close what earlier versions, copies or backups left open to other users; those that were. The lake is the
         operator's to open, and so is the way to it: others may look into the home, but change nothing."""
-        files = [self.token_file, self.server_file, *(self.path / name for name in DATABASE), *self.run.glob("*")]
+        files = [
+            self.token_file,
+            self.server_file,
+            self.path / "s3-secret",
+            *(self.path / name for name in DATABASE),
+            *self.run.glob("*"),
+        ]
         wanted = {**dict.fromkeys(files, 0o600), **dict.fromkeys((self.logs, self.run), 0o700), self.path: 0o755}
         return tuple(path for path, mode in wanted.items() if _is_tightened(path, mode))
 
@@ -129,6 +135,15 @@ class Home:
         with _told(path, "a file with a name in it"):
             return path.read_text("ascii").strip()
 
+    def s3_secret(self) -> str:
+        """From which the secrets of S3 keys are made; made by the first one that asks, and never again: another would
+        end all keys."""
+        path = self.path / "s3-secret"
+        if not path.exists():
+            _put_first(path, f"{secrets.token_hex(32)}\n")
+        with _told(path, "a file with a secret in it"):
+            return path.read_text("ascii").strip()
+
     def token(self) -> str | None:
         try:
             return self.token_file.read_text("ascii").strip() or None
@@ -167,6 +182,15 @@ def _replace(path: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(text)
         draft.replace(path)
+
+
+def _put_first(path: Path, text: str) -> None:
+    """As `_replace`, but what is there already stays. Raises BadHome."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.first")
+    _replace(draft, text)
+    with _told(path, "a file"), suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink(missing_ok=True)
 
 
 @contextmanager

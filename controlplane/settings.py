@@ -18,6 +18,7 @@ SILENT_S, SHORTEST_SILENT_S = (
 DRIVER_IDLE_S = 300.0  # a local driver without work ends after this time: Spark takes some 1.5 GB
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
+SHORTEST_S3_SECRET = 32
 
 
 class BadSetting(ValueError):
@@ -44,6 +45,7 @@ class Settings:
     driver_idle_s: float = DRIVER_IDLE_S
     driver_user: str | None = None
     admin_token: str | None = None
+    s3_secret: str | None = None
     url: str | None = None
     token: str | None = None
 
@@ -73,6 +75,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         driver_idle_s=_duration(given, "DRIVER_IDLE", DRIVER_IDLE_S),
         driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
+        s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
@@ -122,7 +125,14 @@ def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
         password = urlsplit(settings.database_url).password or ""
     except ValueError:  # opening it tells what is wrong
         password = ""
-    return [*found, password, unquote(password), settings.admin_token or "", settings.token or ""]
+    return [
+        *found,
+        password,
+        unquote(password),
+        settings.admin_token or "",
+        settings.token or "",
+        settings.s3_secret or "",
+    ]
 
 
 def mounted(environ: Mapping[str, str]) -> dict[str, str]:
@@ -171,6 +181,20 @@ def _chosen(path: Path) -> str:
         raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}") from e
     if not CHOSEN_TOKEN.fullmatch(text):
         raise BadSetting(f"HEADGATE_ADMIN_TOKEN_FILE: {path} must hold `hg_` and 32 or more letters, digits, - or _")
+    return text
+
+
+def _s3_secret(path: Path) -> str:
+    """From which the secrets of S3 keys are made; never told in the error."""
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise BadSetting(f"HEADGATE_S3_SECRET_FILE is {str(path)!r}, which cannot be read: {e}") from e
+    if len(text) < SHORTEST_S3_SECRET or not text.isprintable():
+        raise BadSetting(
+            f"HEADGATE_S3_SECRET_FILE: {path} must hold {SHORTEST_S3_SECRET} or more characters that nobody can guess, "
+            "such as those that `openssl rand -hex 32` prints"
+        )
     return text
 
 

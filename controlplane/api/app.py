@@ -24,6 +24,7 @@ from controlplane.api.routes import (
     public,
     rollback,
     runs,
+    s3_keys,
     tokens,
     upkeep,
 )
@@ -41,6 +42,7 @@ ROUTERS = (
     rollback,
     runs,
     tokens,
+    s3_keys,
     upkeep,
     events,
     alerts,

@@ -37,7 +37,9 @@ PROBLEM: Json = {
         "errors": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemDetail"}},
     },
 }
-WITHOUT_REPEAT = frozenset({"/v1/tokens", "/v1/validate", "/v1/connections"})  # an Idempotency-Key does nothing
+WITHOUT_REPEAT = frozenset(
+    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections"}
+)  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
     401: "There is no live token.",

@@ -15,11 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane import logs
 from controlplane.api import problems
 from controlplane.api.driver import PREFIX, DriverApp
+from controlplane.api.s3.recognition import is_for_s3
 from controlplane.api.services import Services
 
 BODY_LIMIT_BYTES = 5_000_000
@@ -33,10 +34,11 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All of the API: drivers' routes at once, the application once it is there."""
+    """All of the API: drivers' routes at once, the application and the S3 view once somebody asks."""
 
     def __init__(self, services: Services) -> None:
         self._drivers, self._app, self._counters = DriverApp(services), LazyApp(services), services.counters
+        self._s3 = LazyS3(services)
 
     def load(self) -> None:
         """Build the application now, where requests for it are expected."""
@@ -48,9 +50,13 @@ class Gateway:
             return
         scope["headgate.request_id"] = _request_id(scope)
         exchange = HttpExchange(scope, receive, send, self._count)
-        if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
-            scope = {**scope, "method": "GET", "headgate.head": True}
-        app = self._drivers if scope["path"].startswith(PREFIX) else self._app
+        app: ASGIApp
+        if is_for_s3(scope):
+            app = self._s3
+        else:
+            if scope["method"] == "HEAD":  # what GET would answer; the server below leaves out the body
+                scope = {**scope, "method": "GET", "headgate.head": True}
+            app = self._drivers if scope["path"].startswith(PREFIX) else self._app
         try:
             await app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
@@ -82,6 +88,21 @@ class LazyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = await run_in_threadpool(self.load) if self._app is None else self._app
         await app(scope, receive, send)
+
+
+class LazyS3:
+    """The S3 view, loaded when it is first asked for."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._app: ASGIApp | None = None  # made and used on the event loop alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            from controlplane.api.s3.app import S3App
+
+            self._app = S3App(self._services)
+        await self._app(scope, receive, send)
 
 
 class HttpExchange:

@@ -21,6 +21,8 @@ COUNTED = {  # name -> words, label
     "http_answers": ("Answers by status.", "status"),
     "token_failures": ("Requests without a valid token, or with one that may not.", ""),
     "claims": ("Claims by outcome.", "outcome"),
+    "s3_answers": ("Answers of the S3 view by status, refusals by code.", "code"),
+    "s3_sent_bytes": ("Bytes that the S3 view sent.", ""),
     "ticks": ("Passes of the loop.", ""),
 }
 

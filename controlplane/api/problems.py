@@ -21,6 +21,7 @@ STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
     "bad-redirect": 422,
+    "bad-scope": 422,
     "branch-exists": 409,
     "branch-follows": 409,
     "branch-protected": 403,

@@ -1,7 +1,7 @@
 """How many threads requests may hold at a time, by kind of request, so that no kind waits for another.
 
-A reading thread holds one of the store's connections (24 on PostgreSQL, 32 on SQLite). Users, events and probes
-together hold fewer, so that a heartbeat always finds one. Does not belong here: limits on bodies and streams.
+A reading thread holds one of the store's connections (24 on PostgreSQL, 32 on SQLite). Users, events, probes and the
+S3 view together hold fewer, so that a heartbeat always finds one. Does not belong here: limits on bodies and streams.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ CLAIMS = 256  # each holds a thread while it waits, and no transaction
 CONNECTIONS = 32  # each waits for a worker to try places
 EVENTS = 2  # tokens and pages of streams of events; a stream that waits holds none
 PROBES = 2
+S3_KEYS = 1  # signatures of the S3 view: one look-up each
+S3 = 2  # its listings and look-ups, one at a time of each key (`s3.app`)
+S3_BODIES = 16  # pieces of objects, for which no transaction is held
 
 
 class Threads:
@@ -26,6 +29,9 @@ class Threads:
         self.connections = CapacityLimiter(CONNECTIONS)
         self.events = CapacityLimiter(EVENTS)
         self.probes = CapacityLimiter(PROBES)
+        self.s3_keys = CapacityLimiter(S3_KEYS)
+        self.s3 = CapacityLimiter(S3)
+        self.s3_bodies = CapacityLimiter(S3_BODIES)
 
     def of(self, path: str) -> CapacityLimiter:
         """For the token of a request to a route of users."""

@@ -23,6 +23,7 @@ from controlplane.cli import (
     look,
     operate,
     rollback,
+    s3,
     time_travel,
     upkeep,
 )
@@ -43,6 +44,7 @@ GROUPS = (
     upkeep,
     branches,
     alerts,
+    s3,
 )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         PlanAnswer,
         PlanItem,
         RunAnswer,
+        S3KeyEntry,
         StatusAnswer,
         TargetStatus,
         TokenEntry,
@@ -145,7 +146,7 @@ def held(value: PlanAnswer) -> Iterator[str]:
     """Datasets for which nothing is planned, since they were rolled back."""
     for one in value.get("held") or ():
         why = f": {one['reason']}" if one["reason"] else ""
-        since = _time(datetime.fromisoformat(one["since"]).timestamp())
+        since = time_of(one["since"])
         yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
 
 
@@ -186,7 +187,7 @@ def failure(error: Row | None, subject: str | None = None) -> list[str]:
 def history(value: HistoryAnswer) -> View:
     columns = ("at", "generation", "cause", "partitions", "rows", "revision")
     rows = tuple(
-        (_time(i.get("at")), *(i.get(c) for c in columns[1:]), *work_views.history_row(i.get("work")))
+        (time_of(i.get("at")), *(i.get(c) for c in columns[1:]), *work_views.history_row(i.get("work")))
         for i in value["items"]
     )
     return [Table("", (*columns, *work_views.HISTORY_COLUMNS), rows)]
@@ -216,7 +217,7 @@ def _example(item: CheckResult) -> str:
 def tokens(items: Sequence[TokenEntry]) -> View:
     columns = ("id", "name", "scopes", "made", "expires", "state")
     rows = tuple(
-        (i["id"], i["name"], ", ".join(i["scopes"]), _time(i["at"]), _time(i["expires"]), _token_state(i))
+        (i["id"], i["name"], ", ".join(i["scopes"]), time_of(i["at"]), time_of(i["expires"]), token_state(i))
         for i in items
     )
     return [Table("", columns, rows)]
@@ -224,12 +225,12 @@ def tokens(items: Sequence[TokenEntry]) -> View:
 
 def token(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
-    expires = f", ends {_time(value['expires'])}" if value.get("expires") else ""
+    expires = f", ends {time_of(value['expires'])}" if value.get("expires") else ""
     words = f"{value['id']} {value['name']} ({', '.join(value['scopes'])}){expires}; the token is shown only now"
     return [Lines((value["token"], words))]
 
 
-def _token_state(item: TokenEntry) -> str:
+def token_state(item: TokenEntry | S3KeyEntry) -> str:
     return "revoked" if item.get("revoked") else "expired" if item.get("expired") else "live"
 
 
@@ -262,7 +263,7 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _time(at: float | str | None) -> str:
+def time_of(at: float | str | None) -> str:
     if isinstance(at, int | float):
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     return at or ""

@@ -72,6 +72,12 @@ class BadAddress(HeadgateError):
     code = "bad-address"
 
 
+class BadScope(HeadgateError):
+    """What an S3 key is to read is not written as a scope. The message shows the form."""
+
+    code = "bad-scope"
+
+
 class GenerationGone(HeadgateError):
     """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
 

@@ -47,6 +47,10 @@ class LakeObjects:
         with _not_found(path):
             yield from self._files.stream(path)
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        with _not_found(path):
+            yield from self._files.stream_range(path, start, end)
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         return self._files.put_if_absent(path, body)
 

@@ -23,6 +23,10 @@ class ObjectStore(Protocol):
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of an object piece by piece. NotFound if there is none, before the first piece."""
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        """Bytes `start` to `end`, which is not among them, piece by piece; fewer where the object ends before.
+        NotFound if there is none, before the first piece."""
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         """False, and nothing is changed, if there is another one already. Atomic among any number of writers."""
 

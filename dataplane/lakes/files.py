@@ -39,6 +39,10 @@ class LakeFiles(Protocol):
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of a file piece by piece. NotInLake if there is none, before the first piece."""
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        """Bytes `start` to `end`, which is not among them, piece by piece; fewer where the file ends before.
+        NotInLake if there is none, before the first piece."""
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         """False, and nothing is changed, if there is another one already. Atomic among any number of writers.
 

@@ -51,6 +51,13 @@ class HdfsFiles:
             for start in range(0, file.size, PIECE_BYTES):
                 yield file.read_range(start, min(PIECE_BYTES, file.size - start))
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        with _faults(path):
+            file = self._client.read(self._at(path))
+            last = min(end, file.size)
+            for at in range(start, last, PIECE_BYTES):
+                yield file.read_range(at, min(PIECE_BYTES, last - at))
+
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """The file, to be read in ranges. `size` is taken for its size."""
         with _faults(path):

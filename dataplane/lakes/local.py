@@ -34,6 +34,14 @@ class LocalFiles:
             while piece := file.read(PIECE_BYTES):
                 yield piece
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        with _opened(self._at(path)) as file:
+            file.seek(start)
+            left = end - start
+            while left > 0 and (piece := file.read(min(PIECE_BYTES, left))):
+                left -= len(piece)
+                yield piece
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         target = self._at(path)
         target.parent.mkdir(parents=True, exist_ok=True)

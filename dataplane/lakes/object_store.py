@@ -75,6 +75,12 @@ class ObjectStoreFiles:
             for piece in obstore.get(self._backend, safe(path)).stream(min_chunk_size=PIECE_BYTES):
                 yield bytes(piece)
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        with faults(path):
+            found = obstore.get(self._backend, safe(path), options={"range": (start, end)})
+            for piece in found.stream(min_chunk_size=PIECE_BYTES):
+                yield bytes(piece)
+
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """The file, to be read in ranges. A `size` that is known saves a request."""
         found = self.size(path) if size is None else size

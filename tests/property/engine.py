@@ -104,6 +104,9 @@ class MemoryLake:
     def stream(self, path: str) -> Iterator[bytes]:
         return iter([self.read(path)])
 
+    def stream_range(self, path: str, start: int, end: int) -> Iterator[bytes]:
+        return iter([self.read(path)[start:end]])
+
     def put_if_absent(self, path: str, body: bytes) -> bool:
         return self.objects.setdefault(path, body) is body
 

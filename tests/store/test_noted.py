@@ -103,5 +103,6 @@ def test_tokens(world: World) -> None:
         tx.put_token(token("a", expires=None))
         tx.put_token(token("b", revoked=True))
         assert tx.tokens() == (token("a", expires=None), token("b", revoked=True))
+        assert (tx.token_by_id("a"), tx.token_by_id("c")) == (token("a", expires=None), None)
         assert tx.token(token("b").hash) == token("b", revoked=True)
         assert tx.token(d(1)) is None

@@ -15,7 +15,7 @@ class Token:
     id: str
     hash: bytes
     name: str
-    scopes: tuple[str, ...]  # admin | driver
+    scopes: tuple[str, ...]  # admin | driver; of an S3 key, s3:<scope> (core.s3.scopes)
     subject: str
     at: float
     expires: float | None = None

@@ -434,6 +434,9 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     def token(self, hashed: bytes) -> Token | None:
         return next((token for token in self._space.tokens.values() if token.hash == hashed), None)
 
+    def token_by_id(self, id: str) -> Token | None:
+        return self._space.tokens.get(id)
+
     def tokens(self) -> tuple[Token, ...]:
         return tuple(sorted(self._space.tokens.values(), key=lambda t: (t.at, t.id)))
 

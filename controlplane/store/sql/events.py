@@ -102,6 +102,10 @@ class SqlEvents(Part):
         row = self._row(self._select(db.tokens, hash=hashed))
         return row and _token(row)
 
+    def token_by_id(self, id: str) -> Token | None:
+        row = self._row(self._select(db.tokens, id=id))
+        return row and _token(row)
+
     def tokens(self) -> tuple[Token, ...]:
         return tuple(sorted((_token(row) for row in self._rows(self._select(db.tokens))), key=lambda t: (t.at, t.id)))
 

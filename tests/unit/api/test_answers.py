@@ -34,6 +34,7 @@ WITHOUT_JSON = {
     ("get", "/v1/drivers/{driver}/log"): "a text",
     ("get", DATASET + "/log"): "a text",
     ("delete", "/v1/tokens/{id}"): "nothing",
+    ("delete", "/v1/s3/keys/{key}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -206,6 +207,8 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("POST", "/v1/tokens", {"name": "one"})["token"]
     assert called("GET", "/v1/tokens")["items"]
+    assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
+    assert called("GET", "/v1/s3/keys")["items"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()

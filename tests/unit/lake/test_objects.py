@@ -14,6 +14,7 @@ from obstore.store import LocalStore, MemoryStore
 from controlplane.core.errors import NotFound
 from controlplane.lake.objects import LakeObjects, LakeRefused, LocalObjects, check_lake, open_lake
 from controlplane.ports.lake import ObjectStore
+from dataplane.lakes.files import PIECE_BYTES
 from dataplane.lakes.object_store import ObjectStoreFiles
 
 
@@ -37,8 +38,12 @@ def test_what_is_large_is_read_in_pieces(lake: ObjectStore) -> None:
     body = bytes(range(256)) * 4000
     lake.put_if_absent("a/b", body)
     assert b"".join(lake.stream("a/b")) == body
+    for start, end in ((0, len(body)), (1, len(body) - 1), (PIECE_BYTES - 1, PIECE_BYTES + 1), (2, 2 * len(body))):
+        assert b"".join(lake.stream_range("a/b", start, end)) == body[start:end]
     with pytest.raises(NotFound):
         next(lake.stream("a/c"))
+    with pytest.raises(NotFound):
+        next(lake.stream_range("a/c", 0, 1))
 
 
 def test_a_second_put_changes_nothing(lake: ObjectStore) -> None:

@@ -37,6 +37,38 @@ class NewTokenAnswer(TypedDict):
     expires: float | None
 
 
+class S3KeyEntry(TypedDict):
+    """An S3 key, without its secret. `read`: scopes (docs/s3.md)."""
+
+    access_key: str
+    name: str
+    read: list[str]
+    at: float
+    expires: float | None
+    expired: bool
+    revoked: bool
+
+
+class S3KeysAnswer(TypedDict):
+    """All S3 keys."""
+
+    items: list[S3KeyEntry]
+    next: None
+
+
+class NewS3KeyAnswer(TypedDict):
+    """A new S3 key, with all that a client is told; the secret is never shown again."""
+
+    access_key: str
+    secret_key: str
+    endpoint: str
+    region: str
+    name: str
+    read: list[str]
+    at: float
+    expires: float | None
+
+
 class CollectAnswer(TypedDict):
     """How many rows of each kind went, and how many tree nodes are in use. `packs`: how many were given up."""
 

@@ -1,0 +1,63 @@
+"""Making, listing and revoking S3 keys. A secret key is in one answer, and never again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane.api import auth
+from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.problems import RequestRefused
+from controlplane.api.s3.recognition import REGION
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
+from controlplane.operations.desired import s3_keys
+
+router = auth.router()
+
+
+class NewS3Key(BaseModel):
+    """What a key may read, and for how long."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+    read: list[str] = Field(["main"], min_length=1, max_length=100)
+    ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
+
+
+@router.post("/v1/s3/keys", status_code=201)
+def create(call: Called, new: NewS3Key) -> Answer[NewS3KeyAnswer]:
+    """Make a key; keep its secret, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    if call.repeat is not None:
+        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a key: its secret is shown once")
+    key = s3_keys.create(call.context, new.name, new.read, ttl_s=new.ttl_s)
+    secret = s3_keys.secret_key(call.services.s3_secret, call.context.namespace, key.id)
+    return answer(_shown(key, secret, str(call.request.base_url).rstrip("/")), 201)
+
+
+def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
+    return {
+        "access_key": key.id,
+        "secret_key": secret,
+        "endpoint": endpoint,
+        "region": REGION,
+        "name": key.name,
+        "read": s3_keys.read_scopes(key),
+        "at": key.at,
+        "expires": key.expires,
+    }
+
+
+@router.get("/v1/s3/keys")
+def listing(call: Called) -> Answer[S3KeysAnswer]:
+    """All keys, without their secrets."""
+    return answer({"items": s3_keys.listing(call.context), "next": None})
+
+
+@router.delete("/v1/s3/keys/{key}", status_code=204)
+def revoke(call: Called, key: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
+    """End a key now: that with this access key, or else the live one with this name."""
+    s3_keys.revoke(call.context, key)
+    return Response(status_code=204)

@@ -1,0 +1,4 @@
+"""The S3 view: a read-only endpoint in the protocol of S3, for whatever reads Parquet and Delta from there.
+
+Does not belong here: what is in the view (`operations.inspect.s3_view`).
+"""

@@ -1,0 +1,296 @@
+"""The endpoint: signed requests in the protocol of S3, answered from the view. Read-only.
+
+It answers on the port of the API, and knows its requests by their signatures: many clients take no path in an endpoint.
+Addresses have path style. Each answer is counted, and told in a line of the log with the access key.
+Does not belong here: what is in the view (`operations.s3`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from email.utils import formatdate
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from controlplane import logs
+from controlplane.api.s3 import conditions, listings, sigv4, xml
+from controlplane.api.s3.recognition import REGION
+from controlplane.api.s3.refusals import S3Refused
+from controlplane.api.s3.sigv4 import SignedRequest
+from controlplane.api.services import Services
+from controlplane.core.errors import NotFound
+from controlplane.operations.desired import s3_keys
+from controlplane.operations.s3.access import OutOfScope, Reader
+from controlplane.operations.s3.objects import S3Object
+from controlplane.operations.s3.view import S3View
+
+PER_KEY = 64  # requests at a time, bodies under way among them
+BINARY = "binary/octet-stream"
+_OF_BUCKETS = frozenset(
+    [
+        "accelerate",
+        "acl",
+        "analytics",
+        "cors",
+        "encryption",
+        "intelligent-tiering",
+        "inventory",
+        "lifecycle",
+        "logging",
+        "metrics",
+        "notification",
+        "object-lock",
+        "ownershipControls",
+        "policy",
+        "policyStatus",
+        "publicAccessBlock",
+        "replication",
+        "requestPayment",
+        "tagging",
+        "uploads",
+        "versions",
+        "website",
+    ]
+)
+_OF_OBJECTS = frozenset(
+    ["acl", "attributes", "legal-hold", "retention", "select", "tagging", "torrent", "uploadId", "uploads"]
+)
+T = TypeVar("T")
+log = logs.get("s3")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request, whose signature is good."""
+
+    reader: Reader
+    turn: CapacityLimiter  # of the key
+    method: str
+    bucket: str
+    key: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+
+
+class BodyCut(Exception):
+    """The lake failed in the middle of a body. The connection ends before the length that was announced."""
+
+
+class S3App:
+    """Plain ASGI. It never reads a body: a refused one is left in the connection, which is then closed."""
+
+    def __init__(self, services: Services, per_key: int = PER_KEY) -> None:
+        self._services = services
+        self._view = S3View(services.store, services.lake)
+        self._turns = _Turns(per_key)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = _signed_request(scope)
+        answer = _Answer(self._services, scope, request)
+        try:
+            limiter = self._services.threads.s3_keys
+            key = await to_thread.run_sync(self._key, request, limiter=limiter)
+            answer.access_key = key.id
+            with self._turns.of(key.id) as turn:
+                response = await self._answered(request, Reader(key.scopes), turn)
+                await answer.send(response, receive, send)
+        except S3Refused as refused:
+            await answer.send(answer.refusal(refused), receive, send)
+        except OutOfScope as e:
+            await answer.send(answer.refusal(S3Refused("AccessDenied", 403, str(e))), receive, send)
+        except OSError as e:
+            if answer.is_begun:
+                raise
+            log.warning("request failed", path=request.path, request_id=answer.request_id, reason=str(e))
+            words = "the database or the lake does not answer; the log has the reason under this request id"
+            await answer.send(answer.refusal(S3Refused("ServiceUnavailable", 503, words)), receive, send)
+
+    def _key(self, request: SignedRequest) -> s3_keys.S3Key:
+        """The live key that signed a request."""
+        found: dict[str, s3_keys.S3Key] = {}
+
+        def secret_of(access_key: str) -> str | None:
+            key = s3_keys.find(self._services.store, access_key)
+            if key is None:
+                return None
+            found[access_key] = key
+            return s3_keys.secret_key(self._services.s3_secret, key.namespace, access_key)
+
+        return found[sigv4.verify(request, secret_of, time.time())]
+
+    async def _answered(self, request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise S3Refused("AccessDenied", 403, "this is a view of what Headgate computed: nothing can be written")
+        asked = _asked(request, reader, turn)
+        if not asked.bucket:
+            return _xml(xml.buckets(self._view.namespace))
+        if asked.bucket != self._view.namespace:
+            raise S3Refused("NoSuchBucket", 404, f"there is no such bucket; the only one is {self._view.namespace}")
+        return await (self._object(asked) if asked.key else self._bucket(asked))
+
+    async def _bucket(self, asked: _Asked) -> Response:
+        if asked.method == "HEAD":
+            return Response(headers={"x-amz-bucket-region": REGION})
+        if "location" in asked.query:
+            return _xml(xml.location(REGION))
+        if "versioning" in asked.query:
+            return _xml(xml.versioning())
+        _check_part(asked, _OF_BUCKETS)
+        return _xml(await self._in_turn(asked.turn, partial(listings.listing, self._view, asked.reader, asked.query)))
+
+    async def _object(self, asked: _Asked) -> Response:
+        _check_part(asked, _OF_OBJECTS)
+        found = await self._in_turn(asked.turn, partial(self._view.find, asked.reader, asked.key))
+        if found is None:
+            raise S3Refused("NoSuchKey", 404, "there is no such object")
+        headers = {"ETag": f'"{found.etag}"', "Last-Modified": formatdate(found.at, usegmt=True)}
+        if conditions.is_unchanged(asked.headers, found.etag):
+            return Response(status_code=304, headers=headers)
+        part = conditions.part(asked.headers, found.size)
+        start, end = part or (0, found.size)
+        headers |= {"Accept-Ranges": "bytes", "Content-Type": BINARY, "Content-Length": str(end - start)}
+        if part is not None:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
+        status = 200 if part is None else 206
+        if asked.method == "HEAD" or start == end:
+            return Response(status_code=status, headers=headers)
+        return await self._body(found, start, end, status, headers)
+
+    async def _body(self, found: S3Object, start: int, end: int, status: int, headers: Mapping[str, str]) -> Response:
+        """The next piece is read when the client has taken the one before."""
+        if isinstance(found.source, bytes):
+            return Response(found.source[start:end], status, headers)
+        pieces = self._services.lake.stream_range(found.source, start, end)
+        limiter = self._services.threads.s3_bodies
+        try:
+            first = await to_thread.run_sync(next, pieces, b"", limiter=limiter)
+        except NotFound as e:
+            raise S3Refused("NoSuchKey", 404, "there is no such object any more") from e
+
+        async def body() -> AsyncIterator[bytes]:
+            piece = first
+            try:
+                while piece:
+                    yield piece
+                    piece = await to_thread.run_sync(next, pieces, b"", limiter=limiter)
+            except OSError as e:  # an OSError would be taken for a client that has left
+                raise BodyCut(f"{found.name}: {e}") from e
+            finally:
+                _close(pieces)
+
+        return StreamingResponse(body(), status, headers)
+
+    async def _in_turn(self, turn: CapacityLimiter, work: Callable[[], T]) -> T:
+        """One of a key at a time: while a long listing of one is made, there is a thread for those of others."""
+        async with turn:
+            return await to_thread.run_sync(work, limiter=self._services.threads.s3)
+
+
+class _Answer:
+    """The answer to one request, as it is counted and told."""
+
+    def __init__(self, services: Services, scope: Scope, request: SignedRequest) -> None:
+        self._services, self._scope, self._request = services, scope, request
+        self.request_id = str(scope["headgate.request_id"])
+        self.access_key, self.code, self.is_begun = "", "", False
+
+    def refusal(self, refused: S3Refused) -> Response:
+        self.code = refused.code
+        body = xml.error(refused.code, str(refused), self._request.path, self.request_id)
+        headers = {"Content-Type": xml.MEDIA_TYPE}
+        if _has_body(self._request):
+            headers["Connection"] = "close"  # it is not read, and what follows in the connection is the body
+        return Response(body if self._request.method != "HEAD" else b"", refused.status, headers)
+
+    async def send(self, response: Response, receive: Receive, send: Send) -> None:
+        self.is_begun = True
+        sent = 0
+
+        async def counted(message: Message) -> None:
+            nonlocal sent
+            await send(message)
+            sent += len(message.get("body", b""))
+
+        try:
+            await response(self._scope, receive, counted)
+        finally:
+            self._services.counters.add("s3_answers", self.code or str(response.status_code))
+            self._services.counters.add("s3_sent_bytes", n=sent)
+            log.info(
+                "answered",
+                access_key=self.access_key,
+                method=self._request.method,
+                path=self._request.path,
+                status=response.status_code,
+                code=self.code,
+                sent=sent,
+                request_id=self.request_id,
+            )
+
+
+class _Turns:
+    """How many requests of one key are answered at a time, so that none takes all from others."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._running: Counter[str] = Counter()  # on one event loop, so it needs no lock
+        self._turns: dict[str, CapacityLimiter] = {}
+
+    @contextmanager
+    def of(self, key: str) -> Iterator[CapacityLimiter]:
+        """What its requests take to read metadata, one after the other."""
+        if self._running[key] >= self._most:
+            raise S3Refused("SlowDown", 503, f"this key has {self._most} requests under way: try again")
+        self._running[key] += 1
+        try:
+            yield self._turns.setdefault(key, CapacityLimiter(1))
+        finally:
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key], self._turns[key]
+
+
+def _signed_request(scope: Scope) -> SignedRequest:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    path = scope["raw_path"].decode("latin-1")
+    return SignedRequest(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
+
+
+def _has_body(request: SignedRequest) -> bool:
+    length = request.headers.get("content-length", "0")
+    return request.method not in ("GET", "HEAD") or length != "0" or "transfer-encoding" in request.headers
+
+
+def _asked(request: SignedRequest, reader: Reader, turn: CapacityLimiter) -> _Asked:
+    try:
+        path = sigv4.decoded(request.path).decode()
+        query = {name.decode(): value.decode() for name, value in sigv4.pairs_of(request.query)}
+    except UnicodeDecodeError:
+        raise S3Refused("InvalidURI", 400, "the address is not in UTF-8") from None
+    bucket, _, key = path.removeprefix("/").partition("/")
+    return _Asked(reader, turn, request.method, bucket=bucket, key=key, query=query, headers=request.headers)
+
+
+def _check_part(asked: _Asked, others: frozenset[str]) -> None:
+    for name in sorted(others.intersection(asked.query)):
+        raise S3Refused("NotImplemented", 501, f"the view has no {name}")
+
+
+def _xml(text: str) -> Response:
+    return Response(text, media_type=xml.MEDIA_TYPE)
+
+
+def _close(pieces: Iterator[bytes]) -> None:
+    with suppress(AttributeError, ValueError):  # no generator; it is at work in a thread that was left
+        pieces.close()  # type: ignore[attr-defined]

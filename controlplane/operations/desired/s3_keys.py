@@ -1,0 +1,158 @@
+"""Keys of the S3 view: an access key and a secret key, which read what their scopes say.
+
+A signature can only be verified by who knows the secret. So it is derived from the installation's secret and the access
+key each time, and not stored: who has the database cannot sign. Keys lie among the tokens, under a hash that no text
+has. Does not belong here: signatures.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers import S3KeyEntry
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.revisions import Change
+from controlplane.core.s3 import scopes
+from controlplane.core.s3.scopes import Scope
+from controlplane.operations.context import Context
+from controlplane.ports.store import Store, Tx
+
+_SCOPE = "s3:"  # starts the scopes of such a token
+_SUBJECT = "s3"
+_TAG = b"headgate/s3-key/1\n"
+_SECRET_BYTES = 30  # 40 characters, as AWS has them
+
+
+@dataclass(frozen=True, slots=True)
+class S3Key:
+    """A live key. Its access key is `id`."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    namespace: str
+
+
+def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None = None) -> Token:
+    """A new key for these scopes, as the token whose id is its access key. Raises BadScope, and NameTaken where a live
+    key has the name."""
+    meant = tuple(dict.fromkeys(f"{_SCOPE}{scopes.parse(text)}" for text in read))
+    with ctx.store.begin(ctx.namespace) as tx:
+        now = tx.now()
+        if any(key.name == name and _is_live(key, now) for key in _keys(tx)):
+            raise NameTaken(f"a live S3 key has the name {name}; choose another, or revoke that one")
+        expires = None if ttl_s is None else now + ttl_s
+        key = Token(
+            uuid.uuid4().hex[:20],
+            secrets.token_bytes(32),
+            name,
+            scopes=meant,
+            subject=_SUBJECT,
+            at=now,
+            expires=expires,
+        )
+        tx.put_token(key)
+        after = {"name": name, "read": read_scopes(key), "expires": expires}
+        _note(ctx, tx, "s3-key.create", key, before=None, after=after)
+    return key
+
+
+def secret_key(installation: bytes, namespace: str, access_key: str) -> str:
+    """What belongs to an access key. `installation`: the secret of the installation."""
+    derived = hmac.digest(installation, _TAG + f"{namespace}/{access_key}".encode(), "sha256")
+    return urlsafe_b64encode(derived[:_SECRET_BYTES]).decode("ascii")
+
+
+def installation_secret(admin_token: str) -> str:
+    """The installation's secret where its first token was chosen, and no other: services that share a database share
+    that token."""
+    return hmac.digest(admin_token.encode(), b"headgate/s3-installation/1\n", "sha256").hex()
+
+
+def find(store: Store, access_key: str, *, namespace: str = "default") -> S3Key | None:
+    """The live key with this access key, or None."""
+    if not access_key.isalnum() or len(access_key) > 100:
+        return None
+    with store.read(namespace) as tx:
+        key = tx.token_by_id(access_key)
+        if key is None or not _is_s3(key) or not _is_live(key, tx.now()):
+            return None
+    return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace)
+
+
+def revoke(ctx: Context, key: str) -> None:
+    """End the key with this access key, or else the live one with this name. Raises NotFound, AmbiguousName."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        found = _meant(tx, key)
+        tx.put_token(replace(found, revoked=True))
+        before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
+        _note(ctx, tx, "s3-key.revoke", found, before=before, after=after)
+
+
+def listing(ctx: Context) -> list[S3KeyEntry]:
+    """All keys, without their secrets."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [
+            {
+                "access_key": key.id,
+                "name": key.name,
+                "read": read_scopes(key),
+                "at": key.at,
+                "expires": key.expires,
+                "expired": key.expires is not None and key.expires <= tx.now(),
+                "revoked": key.revoked,
+            }
+            for key in _keys(tx)
+        ]
+
+
+def _meant(tx: Tx, text: str) -> Token:
+    keys, now = _keys(tx), tx.now()
+    for key in keys:
+        if key.id == text:
+            return key
+    named = [key for key in keys if key.name == text and _is_live(key, now)]
+    if not named:
+        raise NotFound(f"there is no live S3 key with the access key or name {text}; `headgate s3 keys list` has them")
+    if len(named) > 1:
+        ids = ", ".join(key.id for key in named)
+        raise AmbiguousName(f"{len(named)} live S3 keys have the name {text}; revoke one by its access key: {ids}")
+    return named[0]
+
+
+def _keys(tx: Tx) -> list[Token]:
+    return [token for token in tx.tokens() if _is_s3(token)]
+
+
+def _is_s3(token: Token) -> bool:
+    return bool(token.scopes) and all(scope.startswith(_SCOPE) for scope in token.scopes)
+
+
+def _is_live(token: Token, now: float) -> bool:
+    return not token.revoked and (token.expires is None or token.expires > now)
+
+
+def read_scopes(key: Token) -> list[str]:
+    """What it may read, as texts."""
+    return [scope.removeprefix(_SCOPE) for scope in key.scopes]
+
+
+def _note(ctx: Context, tx: Tx, action: str, key: Token, *, before: object, after: object) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=key.id,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)

@@ -1,0 +1,91 @@
+"""Which files below a dataset's folder are the dataset's own, as the log of its published table names them.
+
+The folder also holds what branches computed for datasets of the same name, what attempts left that never counted, and
+rows that were taken out: a key for main reads none of that. So what is served is what the kept states of main hold.
+Does not belong here: what the log says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import islice
+from posixpath import basename
+from threading import Lock
+
+from controlplane.core import tree
+from controlplane.core.model.branches import MAIN
+from controlplane.core.model.states import State
+from controlplane.core.model.table_paths import table_path
+from controlplane.core.tree import EMPTY_ROOT, NodeStore
+from controlplane.operations.inspect.datasets import kept_states
+from controlplane.ports.store import Tx
+
+TABLES = 8  # that are remembered
+BATCH = 1000
+MOST = 1_000_000  # names that are remembered of a dataset, before it is read anew
+_LINK = re.compile(r"_frags/links/[0-9a-f]{2}/([0-9a-f]{32})-[0-9]+/([^/]+)")
+
+
+class OwnFiles:
+    """Of any dataset. Safe to use from many threads; each dataset's files are read by one at a time."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._lock = Lock()
+        self._tables: OrderedDict[str, _Files] = OrderedDict()
+
+    def size(self, tx: Tx, nodes: NodeStore, dataset: str, path: str) -> int | None:
+        """Of the file at a path relative to the dataset's folder. None: it is no file of the dataset."""
+        files = self._of(dataset)
+        link = _LINK.fullmatch(path)
+        name = f"{link[1]}/{link[2]}" if link else path
+        if name not in files.sizes:
+            with files.lock:
+                files.go_on(tx, nodes, dataset)
+        return files.sizes.get(name)
+
+    def _of(self, dataset: str) -> _Files:
+        with self._lock:
+            found = self._tables.pop(dataset, None) or _Files(table_path(self._namespace, MAIN, dataset))
+            self._tables[dataset] = found
+            if len(self._tables) > TABLES:
+                self._tables.popitem(last=False)
+            return found
+
+
+class _Files:
+    """Of one dataset: sizes by path, and by what links are called after."""
+
+    def __init__(self, folder: str) -> None:
+        self.sizes: dict[str, int] = {}
+        self.lock = Lock()
+        self._folder = f"{folder}/"
+        self._root, self._seq = EMPTY_ROOT, 0  # of the newest state that was read
+
+    def go_on(self, tx: Tx, nodes: NodeStore, dataset: str) -> None:
+        """Read what newer states have that those before have not."""
+        if len(self.sizes) > MOST:  # many are collected by now
+            self.sizes, self._root, self._seq = {}, EMPTY_ROOT, 0
+        states = list(_newer(tx, dataset, self._seq))
+        for state in reversed(states):
+            changes = tree.diff(nodes, self._root, state.root)
+            added = (change.after.fragment for change in changes if change.after is not None)
+            while batch := set(islice(added, BATCH)):
+                self._add(tx, batch)
+            self._root, self._seq = state.root, state.seq
+
+    def _add(self, tx: Tx, ids: set[bytes]) -> None:
+        for id, fragment in tx.fragments(ids).items():
+            for file in fragment.files:
+                self.sizes[f"{id.hex()[:32]}/{basename(file['path'])}"] = file["size"]
+                if file["path"].startswith(self._folder):
+                    self.sizes[file["path"].removeprefix(self._folder)] = file["size"]
+
+
+def _newer(tx: Tx, dataset: str, seq: int) -> Iterator[State]:
+    for state in kept_states(tx, MAIN, dataset):
+        if state.seq <= seq:
+            return
+        yield state

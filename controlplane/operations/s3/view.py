@@ -1,0 +1,185 @@
+"""The S3 view of one namespace: which objects a key finds, by path and in pages.
+
+All datasets of a listing are as of the time of its first page. Of the dataset in whose middle a page ended, the next
+page knows the generation: a transaction that began before the first page may be committed after it, and its time does
+not tell. Does not belong here: objects of one dataset (`objects`), names of levels (`levels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from controlplane.core.model.addresses import Generation, Moment, Point
+from controlplane.core.s3 import addresses
+from controlplane.core.s3.addresses import Table
+from controlplane.operations.s3 import levels
+from controlplane.operations.s3.access import OutOfScope, Reader
+from controlplane.operations.s3.objects import S3Object, TableObjects
+from controlplane.ports.lake import ObjectStore
+from controlplane.ports.store import Store, Tx
+
+LAST = "\U0010ffff"  # behind all that begins with what stands before it
+STEPS = 4  # through what has one common prefix, before it is skipped
+
+
+class NoSuchListing(Exception):
+    """What a listing began with is not kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the next page of a listing begins. `milliseconds`: the time of the first page. `generation`: of the dataset
+    that `after` lies in; 0 if nothing of it was shown."""
+
+    milliseconds: int
+    after: str
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A page of a listing. `after`: behind this key; a position goes before it."""
+
+    prefix: str = ""
+    delimiter: str = ""
+    after: str = ""
+    limit: int = 1000
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Objects by their whole keys, and common prefixes. `next`: None on the last page."""
+
+    objects: tuple[S3Object, ...]
+    prefixes: tuple[str, ...]
+    next: Position | None
+
+
+class S3View:
+    """Safe to use from many threads."""
+
+    def __init__(self, store: Store, lake: ObjectStore, namespace: str = "default") -> None:
+        self.namespace = namespace
+        self._store = store
+        self._objects = TableObjects(lake, namespace)
+
+    def find(self, reader: Reader, path: str) -> S3Object | None:
+        """Raises OutOfScope, whether there is such an object or not."""
+        split = addresses.split(path)
+        if split is None:
+            return None
+        table, name = split
+        if not reader.may_read(table):
+            raise OutOfScope("the scopes of this key do not cover this object")
+        with self._store.read(self.namespace) as tx:
+            state = tx.state_of(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
+            found = None if state is None else self._objects.find(tx, table, state, name)
+        return None if found is None else replace(found, name=path)
+
+    def page(self, reader: Reader, asked: Asked) -> Page:
+        """Raises OutOfScope for a prefix below which the key reads nothing, and NoSuchListing."""
+        reader.check_prefix(asked.prefix)
+        with self._store.read(self.namespace) as tx:
+            position = asked.position or Position(int(tx.now() * 1000), asked.after)
+            if asked.limit < 1:
+                return Page((), (), None)
+            if asked.delimiter == "/" and levels.is_above_tables(asked.prefix):
+                return _level(tx, reader, asked, position)
+            return _Listing(tx, reader, self._objects, asked, position).page()
+
+
+def _is_there(tx: Tx, table: Table) -> bool:
+    return levels.is_there(tx, table.ref)
+
+
+def _level(tx: Tx, reader: Reader, asked: Asked, position: Position) -> Page:
+    names = levels.names(tx, reader, asked.prefix)
+    found = [name for name in names if name > position.after]
+    shown = found[: asked.limit]
+    more = replace(position, after=shown[-1], generation=0) if len(found) > asked.limit else None
+    return Page((), tuple(shown), more)
+
+
+class _Listing:
+    """One page at work."""
+
+    def __init__(self, tx: Tx, reader: Reader, objects: TableObjects, asked: Asked, position: Position) -> None:
+        self._tx, self._reader, self._objects = tx, reader, objects
+        self._asked, self._begin = asked, position
+        self._moment = Moment(position.milliseconds)
+        self._shown: dict[str, int] = {}  # folder of the dataset that is shown -> its generation
+
+    def page(self) -> Page:
+        objects: list[S3Object] = []
+        prefixes: list[str] = []
+        last, steps = "", 0
+        found = self._walk(self._behind(self._begin.after))
+        while (one := next(found, None)) is not None:
+            common = self._common(one.name)
+            if common and prefixes and prefixes[-1] == common:
+                steps += 1
+                if steps == STEPS:
+                    found = self._walk(common + LAST)
+                continue
+            if len(objects) + len(prefixes) == self._asked.limit:
+                return Page(tuple(objects), tuple(prefixes), self._next(last))
+            if common:
+                prefixes.append(common)
+            else:
+                objects.append(one)
+            last, steps = common or one.name, 0
+        return Page(tuple(objects), tuple(prefixes), None)
+
+    def _next(self, last: str) -> Position:
+        split = addresses.split(last)
+        generation = self._shown.get(split[0].folder, 0) if split else 0
+        return Position(self._begin.milliseconds, last, generation)
+
+    def _common(self, name: str) -> str:
+        """The common prefix that a key is shown by; empty if it is shown itself."""
+        delimiter, prefix = self._asked.delimiter, self._asked.prefix
+        cut = name.find(delimiter, len(prefix)) if delimiter else -1
+        return name[: cut + len(delimiter)] if cut >= 0 else ""
+
+    def _behind(self, after: str) -> str:
+        """A page that ended with a common prefix goes on behind all that it stands for."""
+        is_common = after != "" and self._common(after) == after
+        return after + LAST if is_common else after
+
+    def _walk(self, after: str) -> Iterator[S3Object]:
+        """Objects with the prefix, by their whole keys, behind `after`."""
+        prefix = self._asked.prefix
+        for table in levels.tables(self._tx, self._reader, prefix, after):
+            yield from self._of_table(table, prefix, after)
+
+    def _of_table(self, table: Table, prefix: str, after: str) -> Iterator[S3Object]:
+        folder = table.folder
+        state = self._tx.state_of(table.ref.branch, table.name, self._point(table))
+        if state is None:
+            self._check_there(table)
+            return
+        self._shown[folder] = state.generation
+        inner = prefix.removeprefix(folder) if prefix.startswith(folder) else ""
+        start = after.removeprefix(folder) if after.startswith(folder) else ""
+        for found in self._objects.since(self._tx, table, state, max(start, inner)):
+            if not found.name.startswith(inner):
+                return
+            if folder + found.name > after:
+                yield replace(found, name=folder + found.name)
+
+    def _point(self, table: Table) -> Point:
+        if self._is_begun(table):
+            return Generation(self._begin.generation)
+        if table.generation is not None:
+            return table.generation
+        time = table.ref.time
+        return self._moment if time is None or time.milliseconds > self._moment.milliseconds else time
+
+    def _is_begun(self, table: Table) -> bool:
+        return self._begin.generation > 0 and self._begin.after.startswith(table.folder)
+
+    def _check_there(self, table: Table) -> None:
+        if self._is_begun(table):
+            raise NoSuchListing(f"{table.folder} of the time when this listing began is not kept any more; list again")
