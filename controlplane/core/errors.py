@@ -124,14 +124,47 @@ class BranchProtected(HeadgateError):
         super().__init__(f"branch {branch} is protected: make a branch of it, edit that, and merge it")
 
 
+class BranchEnded(HeadgateError):
+    """A branch was deleted while it was merged, or merged into."""
+
+    code = "branch-ended"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} was deleted meanwhile: nothing was merged")
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSide:
+    """What one side of a merge says, and where: lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConflict:
+    """What both branches changed: a component, a Python file by its path, or a dataflow where `component` is empty. A
+    side is None where it has none."""
+
+    dataflow: str
+    component: str
+    kind: str
+    base: ConflictSide | None
+    ours: ConflictSide | None
+    theirs: ConflictSide | None
+
+
 class MergeConflict(HeadgateError):
-    """Both branches changed the same component, or what is around the components. The problems say which."""
+    """Both branches changed the same component, or what is around the components. There is a problem for each of the
+    conflicts."""
 
     code = "merge-conflict"
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], conflicts: Sequence[FoundConflict]) -> None:
         super().__init__(f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts")
-        self.problems = tuple(problems)
+        self.problems, self.conflicts = tuple(problems), tuple(conflicts)
 
 
 class NameTaken(HeadgateError):

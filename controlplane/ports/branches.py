@@ -28,6 +28,9 @@ class Branches(Protocol):
     def put_branch(self, branch: Branch) -> None:
         """Replace what is said of one that is there."""
 
+    def hold_branch(self, name: str) -> None:
+        """Nobody drops it before this transaction ends. NotFound if somebody has."""
+
     def drop_branch(self, name: str) -> None:
         """It and all its own rows go. Queued or failed tasks that nobody else demands go with it. NotFound."""
 

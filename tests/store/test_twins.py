@@ -93,6 +93,7 @@ DESIRED = [
     call(lambda b, f: lambda tx: tx.delete_dataflow(b, f), branches, flows),
     call(lambda b, n, p: lambda tx: tx.set_paused(b, n, p), branches, names, st.booleans()),
     call(lambda b, ns: lambda tx: tx.force(b, ns), branches, st.lists(names, max_size=2)),
+    call(lambda b, n, k: lambda tx: tx.bring_forces(b, {n: k}), branches, names, st.integers(1, 4)),
     call(lambda n, b: lambda tx: tx.put_change(change(str(n), b)), small, told_in),
     call(lambda n, s: lambda tx: tx.create_branch(branch(n, source=s)), others, branches),
     call(lambda n, p: lambda tx: tx.put_branch(branch(n, protected=p)), others, st.booleans()),

@@ -60,6 +60,10 @@ class MemoryBranches(MemoryQueue):
         self._space.branches[branch.name] = branch
         self._mark(MAIN, change_marks.BRANCHES)
 
+    def hold_branch(self, name: str) -> None:
+        if name not in self._space.branches:
+            raise NotFound(f"there is no branch {name}")
+
     def drop_branch(self, name: str) -> None:
         if self._space.branches.pop(name, None) is None:
             raise NotFound(f"there is no branch {name}")

@@ -121,6 +121,13 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     def forces(self, branch: str) -> dict[str, int]:
         return _over_main(self._space.forces, branch)
 
+    def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
+        known = self.forces(branch)
+        newer = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
+        if newer:
+            self._space.forces.update({(branch, name): number for name, number in newer.items()})
+            self._mark(branch, change_marks.FORCED, *newer)
+
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
         self._space.forces.update({(branch, name): number for name in names})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Row, Table, delete, exists, literal, or_, select
+from sqlalchemy import Row, Table, delete, exists, literal, or_, select, update
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
@@ -57,6 +57,11 @@ class SqlBranches(SqlQueue):
     def put_branch(self, branch: Branch) -> None:
         self._upsert(db.branches, [_branch_row(branch)])
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def hold_branch(self, name: str) -> None:
+        held = update(db.branches).where(self._mine(db.branches, name=name)).values(name=name)
+        if not self._change(held):
+            raise NotFound(f"there is no branch {name}")
 
     def drop_branch(self, name: str) -> None:
         if not self._delete(db.branches, name=name):
