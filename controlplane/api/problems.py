@@ -17,6 +17,7 @@ from controlplane.core.errors import (
     HeadgateError,
     InvalidBlueprint,
     MergeConflict,
+    MergeNotReady,
     Problem,
 )
 from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
@@ -36,6 +37,7 @@ STATUS = {
     "invalid-request": 422,
     "log-gone": 404,
     "merge-conflict": 409,
+    "merge-not-ready": 409,
     "name-taken": 409,
     "not-found": 404,
     "nothing-pinned": 409,
@@ -101,7 +103,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
-    if isinstance(error, MergeConflict):
+    if isinstance(error, MergeConflict | MergeNotReady):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems

@@ -167,6 +167,17 @@ class MergeConflict(HeadgateError):
         self.problems, self.conflicts = tuple(problems), tuple(conflicts)
 
 
+class MergeNotReady(HeadgateError):
+    """A merge was to wait until it leaves nothing to compute. The problems name the datasets that are not there yet."""
+
+    code = "merge-not-ready"
+
+    def __init__(self, source: str, into: str, problems: Sequence[Problem]) -> None:
+        names = "; ".join(problem.message for problem in problems[:MOVED_SHOWN])
+        super().__init__(f"{source} was not merged into {into}: {names}")
+        self.problems = tuple(problems)
+
+
 class NameTaken(HeadgateError):
     """A token was to be made under the name of another that is live."""
 

@@ -26,7 +26,10 @@ class Branches(Protocol):
         main. BranchExists if the name is taken or is that of the source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
-        """Replace what is said of one that is there."""
+        """Replace what is said of one that is there. Of main, whether it is protected is all that is kept."""
+
+    def is_protected(self, name: str) -> bool:
+        """Whether a branch, or main, changes by merges alone."""
 
     def hold_branch(self, name: str) -> None:
         """Nobody drops it before this transaction ends. NotFound if somebody has."""

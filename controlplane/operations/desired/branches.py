@@ -53,9 +53,9 @@ def one(ctx: Context, name: str) -> BranchAnswer:
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
-    """Whether a branch changes by merges alone. Raises NotFound."""
+    """Whether a branch, or main, changes by merges alone. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        before = _one(tx, name)
+        before = _main(tx) if name == MAIN else _one(tx, name)
         after = replace(before, protected=protected)
         tx.put_branch(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
@@ -86,6 +86,8 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
 def require_editable(tx: Tx, name: str) -> None:
     """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
     if name == MAIN:
+        if tx.is_protected(MAIN):
+            raise BranchProtected(MAIN)
         return
     branch = _one(tx, name)
     if branch.protected:
@@ -100,6 +102,11 @@ def require_there(tx: Tx, *names: str) -> None:
     for name in names:
         if name != MAIN:
             _one(tx, name)
+
+
+def _main(tx: Tx) -> Branch:
+    """Main as a branch of itself, that nobody made."""
+    return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.is_protected(MAIN))
 
 
 def _one(tx: Tx, name: str) -> Branch:

@@ -19,7 +19,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches, conflicts, drafts
+from controlplane.operations.desired import blueprints, branches, conflicts, drafts, readiness
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
@@ -39,12 +39,19 @@ class _Brought:
 
 
 def merge_branch(
-    ctx: Context, source: str, into: str = MAIN, *, dry_run: bool = False, take: Mapping[str, Side] | None = None
+    ctx: Context,
+    source: str,
+    into: str = MAIN,
+    *,
+    dry_run: bool = False,
+    take: Mapping[str, Side] | None = None,
+    when_ready: bool = False,
 ) -> MergeAnswer:
-    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`.
+    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`:
+    only if that leaves nothing to compute, as it has to be where `into` is protected.
 
-    Raises MergeConflict with every conflict, InvalidBlueprint where the whole does not compile, BranchEnded if one of
-    the two is deleted meanwhile, StaleRevision if somebody else was first, and NotFound.
+    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the whole does not compile,
+    BranchEnded if one of the two is deleted meanwhile, StaleRevision if somebody else was first, and NotFound.
     """
     if source in (into, MAIN):
         raise NotFound(f"{source} cannot be merged into {into}: name a branch beside main, and another one")
@@ -59,6 +66,11 @@ def merge_branch(
         _hold(tx, source, into)
         if _texts(tx, source, into) != seen:  # somebody else has edited one of them meanwhile
             brought, edit = _edit(ctx, tx, source, into, take or {})
+        forces = tx.forces(into)
+        _bring_pins(tx, source, into, edit)
+        _bring_forces(tx, source, into, edit)
+        if when_ready or tx.is_protected(into):
+            readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
     with ctx.looking(into, edit.flows) as found:
         answer = _answer(source, into, brought, edit, found, dry_run=False)
@@ -165,8 +177,6 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
     blueprints.commit(ctx, tx, edit, None)
     for flow in brought.ended:
         tx.delete_dataflow(into, flow)
-    _bring_pins(tx, source, into, edit)
-    _bring_forces(tx, source, into, edit)
     flows = sorted(tx.own_dataflows(source))
     if into == MAIN:
         tx.share_dataflows(source, flows)

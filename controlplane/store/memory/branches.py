@@ -20,7 +20,7 @@ class MemoryBranches(MemoryQueue):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
-        return dict(self._space.branches)
+        return {name: branch for name, branch in self._space.branches.items() if name != MAIN}
 
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
@@ -59,6 +59,10 @@ class MemoryBranches(MemoryQueue):
     def put_branch(self, branch: Branch) -> None:
         self._space.branches[branch.name] = branch
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def is_protected(self, name: str) -> bool:
+        branch = self._space.branches.get(name)
+        return branch is not None and branch.protected
 
     def hold_branch(self, name: str) -> None:
         if name not in self._space.branches:

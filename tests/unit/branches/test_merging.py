@@ -240,6 +240,7 @@ def test_a_protected_branch_changes_by_merges_alone(world: BranchWorld) -> None:
     with pytest.raises(BranchProtected):
         branches.delete(world.ctx, "safe")
     world.apply_in("dev", EDITED)
+    world.ran()
     merging.merge_branch(world.ctx, "dev", "safe")
     assert text(world, "safe") == text(world, "dev")
 
