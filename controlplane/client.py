@@ -220,10 +220,17 @@ class Headgate:
         return cast("DropBranchAnswer", _value(self._http.delete(f"/v1/branches/{_segment(name)}")))
 
     def merge_branch(
-        self, name: str, *, into: str = "main", dry_run: bool = False, take: Mapping[str, str] = MappingProxyType({})
+        self,
+        name: str,
+        *,
+        into: str = "main",
+        dry_run: bool = False,
+        take: Mapping[str, str] = MappingProxyType({}),
+        when_ready: bool = False,
     ) -> MergeAnswer:
-        """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`."""
-        body: JsonObject = {"into": into, "dry_run": dry_run, "take": dict(take)}
+        """`take` settles conflicts: `dataflow.component` to `ours` or `theirs`. `when_ready`: only if nothing is left
+        to compute."""
+        body: JsonObject = {"into": into, "dry_run": dry_run, "take": dict(take), "when_ready": when_ready}
         return cast("MergeAnswer", self._post(f"/v1/branches/{_segment(name)}/merge", body))
 
     def diff_branches(self, one: str, other: str) -> BranchDifference:

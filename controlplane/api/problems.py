@@ -11,8 +11,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from controlplane import logs
-from controlplane.core.errors import HeadgateError, InvalidBlueprint, MergeConflict, Problem
-from controlplane.core.model.answers import ProblemDetail, ProblemDocument
+from controlplane.core.errors import (
+    ConflictSide,
+    FoundConflict,
+    HeadgateError,
+    InvalidBlueprint,
+    MergeConflict,
+    MergeNotReady,
+    Problem,
+)
+from controlplane.core.model.answers import ConflictDetail, ConflictVersion, ProblemDetail, ProblemDocument
 from controlplane.core.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
@@ -22,6 +30,7 @@ STATUS = {
     "bad-address": 422,
     "bad-redirect": 422,
     "bad-scope": 422,
+    "branch-ended": 409,
     "branch-exists": 409,
     "branch-follows": 409,
     "branch-protected": 403,
@@ -36,6 +45,7 @@ STATUS = {
     "log-gone": 404,
     "main-stays": 409,
     "merge-conflict": 409,
+    "merge-not-ready": 409,
     "name-taken": 409,
     "not-compared": 422,
     "not-found": 404,
@@ -104,15 +114,33 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
-    if isinstance(error, MergeConflict):
+    if isinstance(error, MergeConflict | MergeNotReady):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems
         detail = f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}; nothing was stored"
     headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
-    return JSONResponse(
-        body(status, error.code, detail, request_id(request), problems), status, headers, media_type=MEDIA_TYPE
-    )
+    value = body(status, error.code, detail, request_id(request), problems)
+    if isinstance(error, MergeConflict):
+        value["conflicts"] = [_conflict(one) for one in error.conflicts]
+    return JSONResponse(value, status, headers, media_type=MEDIA_TYPE)
+
+
+def _conflict(found: FoundConflict) -> ConflictDetail:
+    return {
+        "dataflow": found.dataflow,
+        "component": found.component,
+        "kind": found.kind,
+        "base": _version(found.base),
+        "ours": _version(found.ours),
+        "theirs": _version(found.theirs),
+    }
+
+
+def _version(side: ConflictSide | None) -> ConflictVersion | None:
+    if side is None:
+        return None
+    return {"file": side.file, "line": side.line, "column": side.column, "text": redacted(side.text)}
 
 
 def of_http(error: HTTPException, request: Request) -> JSONResponse:

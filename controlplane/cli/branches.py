@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import diff, options, views
+from controlplane.cli import diff, operate, options, views
 from controlplane.cli.output import Lines, Table, View, show
 
 if TYPE_CHECKING:
+    from controlplane.cli.session import Session
+    from controlplane.client import Headgate
     from controlplane.core.model.answers import BranchAnswer, MergeAnswer
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
@@ -110,6 +112,9 @@ def merge(
     take: Annotated[
         list[str] | None, typer.Option(metavar="SIDE=FLOW.COMPONENT", help="Settle a conflict: ours=... or theirs=...")
     ] = None,
+    when_ready: Annotated[
+        bool, typer.Option("--when-ready", help="Wait until it leaves nothing to compute; always so if protected.")
+    ] = False,
     home: options.Home = None,
     output: options.As = options.Form.table,
 ) -> None:
@@ -117,8 +122,30 @@ def merge(
     session = options.session(ctx, output)
     sides = dict(_side(text) for text in take or ())
     with session.connect(home) as client:
-        value = client.merge_branch(name, into=into, dry_run=dry_run, take=sides)
+
+        def attempt() -> MergeAnswer:
+            return client.merge_branch(name, into=into, dry_run=dry_run, take=sides, when_ready=when_ready)
+
+        value = _when_ready(session, client, (name, into), attempt)
     show(value, _merged(value), session.output)
+
+
+def _when_ready(
+    session: Session, client: Headgate, names: Sequence[str], attempt: Callable[[], MergeAnswer]
+) -> MergeAnswer:
+    """Tried again each time that both branches have come to rest, unless they rested before: then nobody would do what
+    is missing. Raises ApiError."""
+    from controlplane.client import ApiError
+
+    while True:
+        is_moving = any(operate.moves(client.status(branch=name)) for name in names)
+        try:
+            return attempt()
+        except ApiError as error:
+            if error.code != "merge-not-ready" or not is_moving:
+                raise
+        for name in names:
+            operate.settled(session, client, None, name)
 
 
 def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:

@@ -111,15 +111,15 @@ def wait(
     """Wait until all is made, or nothing can go on. Exits with 0 if all is up to date, paused or held."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = _settled(session, client, target, branch)
+        value = settled(session, client, target, branch)
     show(value, views.status(value), session.output)
     raise typer.Exit(0 if value["state"] in failures.FINE else failures.ERROR)
 
 
-def _settled(session: Session, client: Headgate, target: str | None, branch: str) -> StatusAnswer:
+def settled(session: Session, client: Headgate, target: str | None, branch: str) -> StatusAnswer:
     """The status once nothing of it moves any more; looked at again at each event."""
     value = client.status(target, branch=branch)
-    if not _moves(value):
+    if not moves(value):
         return value
     service = session.require_service()
     from httpx2 import TransportError
@@ -129,12 +129,12 @@ def _settled(session: Session, client: Headgate, target: str | None, branch: str
     with suppress(TransportError):
         for _ in client.events(branch=branch):
             value = client.status(target, branch=branch)
-            if not _moves(value):
+            if not moves(value):
                 return value
     raise ended(service)
 
 
-def _moves(value: StatusAnswer) -> bool:
+def moves(value: StatusAnswer) -> bool:
     things = [t for flow in value["dataflows"] for t in (*flow["datasets"], *flow["targets"])]
     held = [d for flow in value["dataflows"] for d in flow["datasets"] if d["state"] == "held" and d["table"]]
     is_following = any(d["published_generation"] < d["generation"] for d in held)

@@ -183,7 +183,7 @@ class MainStays(HeadgateError):
     code = "main-stays"
 
     def __init__(self) -> None:
-        super().__init__("main is always there and has no end: it is not protected, updated or deleted")
+        super().__init__("main is always there and has no end: it is not updated or deleted")
 
 
 class CannotMerge(HeadgateError):
@@ -210,13 +210,57 @@ class BadRedirect(HeadgateError):
         super().__init__(f"{component} cannot be redirected: {reason}")
 
 
+class BranchEnded(HeadgateError):
+    """A branch was deleted while it was merged, or merged into."""
+
+    code = "branch-ended"
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"branch {branch} was deleted meanwhile: nothing was merged")
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSide:
+    """What one side of a merge says, and where: lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConflict:
+    """What both branches changed: a component, a Python file by its path, or a dataflow where `component` is empty. A
+    side is None where it has none."""
+
+    dataflow: str
+    component: str
+    kind: str
+    base: ConflictSide | None
+    ours: ConflictSide | None
+    theirs: ConflictSide | None
+
+
 class MergeConflict(HeadgateError):
-    """Both branches changed the same component, or what is around the components. The problems say which."""
+    """Both branches changed the same component, or what is around the components. There is a problem for each of the
+    conflicts."""
 
     code = "merge-conflict"
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], conflicts: Sequence[FoundConflict]) -> None:
         super().__init__(f"{len(problems)} conflicts: {problems[0].message}" if problems else "conflicts")
+        self.problems, self.conflicts = tuple(problems), tuple(conflicts)
+
+
+class MergeNotReady(HeadgateError):
+    """A merge was to wait until it leaves nothing to compute. The problems name the datasets that are not there yet."""
+
+    code = "merge-not-ready"
+
+    def __init__(self, source: str, into: str, problems: Sequence[Problem]) -> None:
+        names = "; ".join(problem.message for problem in problems[:MOVED_SHOWN])
+        super().__init__(f"{source} was not merged into {into}: {names}")
         self.problems = tuple(problems)
 
 

@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from controlplane.core.model.access import Answer
@@ -44,6 +44,9 @@ class Blueprints(Protocol):
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         """Give these datasets a number that none in the namespace had before, in any branch; the number."""
+
+    def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
+        """Give each dataset its number, unless it has that one or a newer one."""
 
     def put_change(self, change: Change) -> None: ...
 

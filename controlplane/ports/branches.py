@@ -29,7 +29,8 @@ class Branches(Protocol):
         source, NotFound if the source is not there."""
 
     def put_branch(self, branch: Branch) -> None:
-        """Replace what is said of one that is there, but for whether it is pinned; nothing where it is gone."""
+        """Replace what is said of one that is there, but for whether it is pinned; nothing where it is gone. Of main,
+        whether it is protected is all that is kept."""
 
     def pin_now(self, branch: str) -> None:
         """A branch sees main as it is when this transaction ends. NotFound."""
@@ -39,6 +40,12 @@ class Branches(Protocol):
 
     def mains_forces(self, branch: str) -> dict[str, int]:
         """How often each dataset was forced in main, as this branch sees it."""
+
+    def is_protected(self, name: str) -> bool:
+        """Whether a branch, or main, changes by merges alone."""
+
+    def hold_branch(self, name: str) -> None:
+        """Nobody drops it before this transaction ends. NotFound if somebody has."""
 
     def drop_branch(self, name: str) -> None:
         """It and all its own rows go. Queued or failed tasks that nobody else demands go with it. NotFound."""

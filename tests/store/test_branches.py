@@ -264,6 +264,30 @@ def test_every_table_that_knows_branches_is_emptied_of_one() -> None:
     assert emptied | {"demands"} == KNOWING - TOLD
 
 
+def test_forces_that_come_from_another_branch_only_grow(forked: World) -> None:
+    with forked.begin() as tx:
+        first = tx.force("dev", [DAILY])
+        newer = tx.force("main", ["flights.weekly"])
+    with forked.begin() as tx:
+        tx.bring_forces("main", {DAILY: first, "flights.weekly": first})
+    with forked.read() as tx:
+        assert tx.forces("main") == {DAILY: first, "flights.weekly": newer}
+        seen, marks = tx.marked("main", 0)
+        assert DAILY in marks
+    with forked.begin() as tx:
+        tx.bring_forces("main", {DAILY: first})
+    with forked.read() as tx:
+        assert tx.marked("main", seen) == (seen, frozenset())
+
+
+def test_a_branch_is_held_only_while_it_is_there(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.hold_branch("dev")
+        tx.drop_branch("dev")
+        with pytest.raises(NotFound):
+            tx.hold_branch("dev")
+
+
 def test_making_one_costs_one_row(forked: World) -> None:
     before = forked.store.statements
     with forked.begin() as tx:

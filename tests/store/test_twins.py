@@ -97,6 +97,7 @@ DESIRED = [
     call(lambda b, n, s: lambda tx: tx.put_hold(hold(n, branch=b, seq=s)), branches, names, small),
     call(lambda b, ns: lambda tx: tx.drop_holds(b, ns), branches, st.lists(names, max_size=2)),
     call(lambda b, ns: lambda tx: tx.force(b, ns), branches, st.lists(names, max_size=2)),
+    call(lambda b, n, k: lambda tx: tx.bring_forces(b, {n: k}), branches, names, st.integers(1, 4)),
     call(lambda n, b: lambda tx: tx.put_change(change(str(n), b)), small, told_in),
     call(lambda n, s, p: lambda tx: tx.create_branch(branch(n, source=s, pinned=p)), others, branches, st.booleans()),
     call(lambda n: lambda tx: tx.pin_now(n), others),

@@ -39,12 +39,14 @@ class Protection(BaseModel):
 
 
 class Merge(BaseModel):
-    """`take` settles conflicts: `dataflow.component` to the side that wins."""
+    """`take` settles conflicts: `dataflow.component` to the side that wins. `when_ready`: only if nothing is left to
+    compute."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     into: str = Field(default=MAIN, pattern=f"^{NAME}$")
     dry_run: bool = False
     take: dict[str, Literal["ours", "theirs"]] = {}
+    when_ready: bool = False
 
 
 @router.post("/v1/branches", status_code=201)
@@ -100,6 +102,12 @@ def delete(call: Called, branch: Branch) -> Answer[DropBranchAnswer]:
 def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[MergeAnswer]:
     """Bring what was edited in a branch into another one, all or nothing; its results come along."""
     how = wish or Merge()
-    return call.once(
-        lambda: answer(merging.merge_branch(call.context, branch, how.into, dry_run=how.dry_run, take=how.take))
-    )
+
+    def work() -> Answer[MergeAnswer]:
+        ready = how.when_ready
+        told = merging.merge_branch(
+            call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
+        )
+        return answer(told)
+
+    return call.once(work)

@@ -1,109 +1,223 @@
-"""Three-way merge of one dataflow's text: what one side changed since the base is taken, and what both changed is a
-conflict.
+"""Three-way merge of one dataflow: what one side changed since the base is taken, what both changed is a conflict.
 
-A component is one unit, and so is all that stands before the components or after them: half of two queries is
-nobody's query. Does not belong here: whether the whole compiles.
+Components are told apart by their uids, so that a rename is no deletion. The name and each key of a component merge by
+themselves, but for what makes its rows: that is one unit, since half of two queries is nobody's query. Pure.
+Does not belong here: lines of text (spans), whether the whole compiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from controlplane.core.merging.spans import Parts, split
+from controlplane.core.merging.spans import Part, Unit
 
 Side: TypeAlias = Literal["ours", "theirs"]
-ConflictKind: TypeAlias = Literal["both-edited", "edit-delete", "both-added", "not-mergeable"]
+ConflictKind: TypeAlias = Literal["both_edited", "edit_delete", "both_added", "name_taken", "not_mergeable"]
 WHOLE = ""  # in place of a component's name: the text as a whole, or what is around the components
+LOGIC = "logic"  # in place of a key: all keys but the following
+ALONE = frozenset(
+    {"description", "owner", "tags", "paused", "priority", "retention", "resources", "publish", "freshness", "tests"}
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """What both sides changed: a component, or WHOLE. A side is None where the component is not there."""
+class Clash:
+    """What both sides changed: a component by its uid, or WHOLE. A side is None where the component is not there."""
 
     component: str
     kind: ConflictKind
-    base: str | None
-    ours: str | None
-    theirs: str | None
+    base: Part | None
+    ours: Part | None
+    theirs: Part | None
+
+
+Components: TypeAlias = Mapping[str, Part]  # by uid, in the order of the text
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """The text, if there is no conflict. `taken` are the components that come from theirs."""
+class Outcome:
+    """Components by uid, in order. Without conflicts, all of them; a component with a conflict is that of ours."""
 
-    text: str
-    taken: tuple[str, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-
-
-def merge(base: str, ours: str, theirs: str, take: Mapping[str, Side] | None = None) -> Merged:
-    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by component."""
-    if base == ours:
-        return Merged(theirs, _other_in(theirs, ours))
-    if theirs in (base, ours):
-        return Merged(ours)
-    parts = split(base), split(ours), split(theirs)
-    b, o, t = parts
-    if b is None or o is None or t is None:
-        return Merged(ours, conflicts=(Conflict(WHOLE, "not-mergeable", base, ours, theirs),))
-    return _Merge(b, o, t, take or {}).merged()
+    components: Components
+    conflicts: tuple[Clash, ...] = ()
 
 
-def _other_in(theirs: str, ours: str) -> tuple[str, ...]:
-    """Components of theirs that ours has not, or has otherwise."""
-    new, old = split(theirs), split(ours)
-    if new is None or old is None:
-        return ()
-    return tuple(name for name, text in new.components.items() if not _same(text, old.components.get(name)))
+def merge(base: Components, ours: Components, theirs: Components, take: Mapping[str, Side] | None = None) -> Outcome:
+    """Bring the changes from `base` to `theirs` into `ours`. `take` settles conflicts, by any name of a component."""
+    return _Merge(base, ours, theirs, take or {}).outcome()
 
 
-class _Merge:
-    def __init__(self, base: Parts, ours: Parts, theirs: Parts, take: Mapping[str, Side]) -> None:
-        self._base, self._ours, self._theirs, self._take = base, ours, theirs, take
-        self._conflicts: list[Conflict] = []
-
-    def merged(self) -> Merged:
-        head = self._part(WHOLE, self._base.head, self._ours.head, self._theirs.head)
-        tail = self._part(WHOLE, self._base.tail, self._ours.tail, self._theirs.tail)
-        found: dict[str, str] = {}
-        for name in _order(list(self._ours.components), list(self._theirs.components)):
-            sides = (self._base.components, self._ours.components, self._theirs.components)
-            text = self._part(name, *(side.get(name) for side in sides))
-            if text is not None:
-                found[name] = text
-        taken = tuple(name for name, text in found.items() if not _same(text, self._ours.components.get(name)))
-        return Merged(Parts(head or "", found, tail or "").text, taken, tuple(self._conflicts))
-
-    def _part(self, name: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
-        if _same(ours, theirs) or _same(theirs, base):
-            return ours
-        if _same(ours, base):
-            return theirs
-        side = self._take.get(name)
-        if side is not None:
-            return ours if side == "ours" else theirs
-        self._conflicts.append(Conflict(name, _kind(base, ours, theirs), base, ours, theirs))
-        return ours
+def pick(base: Unit | None, ours: Unit | None, theirs: Unit | None) -> Side | None:
+    """The side that has the merged version; None if both changed it. Comments and layout decide only where what is
+    said does not differ."""
+    if _is_same(ours, theirs) or _is_same(theirs, base):
+        return "ours"
+    if _is_same(ours, base):
+        return "theirs"
+    if _means_same(ours, theirs) or _means_same(theirs, base):
+        return "ours"
+    return "theirs" if _means_same(ours, base) else None
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def _is_same(one: Unit | None, other: Unit | None) -> bool:
     """Trailing blank lines say nothing."""
     if one is None or other is None:
         return one is other
-    return one.rstrip() == other.rstrip()
+    return one.text.rstrip() == other.text.rstrip() and one.meaning == other.meaning
 
 
-def _kind(base: str | None, ours: str | None, theirs: str | None) -> ConflictKind:
-    if base is None:
-        return "both-added"
-    if ours is None or theirs is None:
-        return "edit-delete"
-    return "both-edited"
+def _means_same(one: Unit | None, other: Unit | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.meaning == other.meaning
 
 
-def _order(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+class _Merge:
+    def __init__(self, base: Components, ours: Components, theirs: Components, take: Mapping[str, Side]) -> None:
+        self._base, self._ours, self._theirs = base, ours, theirs
+        self._take = take
+        self._conflicts: list[Clash] = []
+        self._twins = dict(_twins(base, ours, theirs))  # uid of ours -> uid of theirs
+
+    def outcome(self) -> Outcome:
+        found: dict[str, Part] = {}
+        for uid in self._uids():
+            merged = self._component(uid)
+            if merged is not None:
+                found[merged[0]] = merged[1]
+        self._find_taken_names(found)
+        return Outcome(found, tuple(self._conflicts))
+
+    def _uids(self) -> list[str]:
+        twins = {theirs: ours for ours, theirs in self._twins.items()}
+        theirs = [twins.get(uid, uid) for uid in self._theirs]
+        return order([*self._ours], theirs)
+
+    def _component(self, uid: str) -> tuple[str, Part] | None:
+        """The uid and the component that is merged; None if there is none."""
+        if uid in self._twins:
+            return self._of_twins(uid, self._twins[uid])
+        base, ours, theirs = self._base.get(uid), self._ours.get(uid), self._theirs.get(uid)
+        if ours is None or theirs is None:
+            left = self._of_one(uid, base, ours, theirs)
+            return None if left is None else (uid, left)
+        return uid, self._together(uid, base, ours, theirs)
+
+    def _of_one(self, uid: str, base: Part | None, ours: Part | None, theirs: Part | None) -> Part | None:
+        """At least one side has not got it."""
+        left = ours or theirs
+        if base is None or left is None:
+            return left
+        if _says_same(base, left):
+            return None
+        side = self._settled(uid, "edit_delete", base, ours, theirs)
+        return ours if side == "ours" else theirs
+
+    def _of_twins(self, uid: str, other: str) -> tuple[str, Part]:
+        ours, theirs = self._ours[uid], self._theirs[other]
+        if ours.meaning == theirs.meaning:
+            return uid, ours
+        side = self._settled(uid, "both_added", None, ours, theirs)
+        return (uid, ours) if side == "ours" else (other, theirs)
+
+    def _together(self, uid: str, base: Part | None, ours: Part, theirs: Part) -> Part:
+        found = _by_keys(base, ours, theirs)
+        if found is not None:
+            return found
+        side = self._settled(uid, "both_edited" if base else "both_added", base, ours, theirs)
+        return ours if side == "ours" else theirs
+
+    def _settled(self, uid: str, kind: ConflictKind, base: Part | None, ours: Part | None, theirs: Part | None) -> Side:
+        """The side that was told to win. Otherwise there is a conflict, and ours stays for the time being."""
+        names = [part.name for part in (ours, theirs, base) if part is not None]
+        for name in names:
+            if name in self._take:
+                return self._take[name]
+        self._conflicts.append(Clash(uid, kind, base, ours, theirs))
+        return "ours"
+
+    def _find_taken_names(self, found: Components) -> None:
+        """Two components under one name: no side can win, since both stay."""
+        first: dict[str, str] = {}
+        for uid, part in found.items():
+            other = first.setdefault(part.name, uid)
+            if other != uid:
+                pair = self._pair(other, uid, part.name)
+                self._conflicts.append(Clash(uid, "name_taken", self._base.get(uid), *pair))
+
+    def _pair(self, one: str, other: str, name: str) -> tuple[Part | None, Part | None]:
+        """Who has the name in ours, and who in theirs."""
+        mine = [self._ours[uid] for uid in (one, other) if uid in self._ours and self._ours[uid].name == name]
+        their = [self._theirs[uid] for uid in (one, other) if uid in self._theirs and self._theirs[uid].name == name]
+        return (mine[0] if mine else None), (their[0] if their else None)
+
+
+def _twins(base: Components, ours: Components, theirs: Components) -> Iterator[tuple[str, str]]:
+    """Components that both sides added under one name: uids of ours and of theirs."""
+    mine = {part.name: uid for uid, part in ours.items() if uid not in base and uid not in theirs}
+    for uid, part in theirs.items():
+        if part.name in mine and uid not in base and uid not in ours:
+            yield mine[part.name], uid
+
+
+def _says_same(one: Part, other: Part) -> bool:
+    return (one.name, one.meaning) == (other.name, other.meaning)
+
+
+# --- the keys of one component
+
+
+def _by_keys(base: Part | None, ours: Part, theirs: Part) -> Part | None:
+    """None if there is a conflict."""
+    head = pick(base.head if base else None, ours.head, theirs.head)
+    if head is None:
+        return None
+    named = ours if head == "ours" else theirs
+    known = (ours, theirs) if base is None else (base, ours, theirs)
+    if ours.indent < 0 or len({part.indent for part in known}) > 1:
+        side = pick(base.body if base else None, ours.body, theirs.body)
+        body = {None: None, "ours": ours, "theirs": theirs}[side]
+        return None if body is None else replace(body, name=named.name, head=named.head)
+    keys = _keys(base.keys if base else {}, ours.keys, theirs.keys)
+    if keys is None:
+        return None
+    colon = pick(None if base is None else Unit(base.colon, ()), Unit(ours.colon, ()), Unit(theirs.colon, ()))
+    after = theirs.colon if colon == "theirs" else ours.colon
+    return replace(ours, name=named.name, head=named.head, colon=after, keys=keys)
+
+
+def _keys(base: Mapping[str, Unit], ours: Mapping[str, Unit], theirs: Mapping[str, Unit]) -> Mapping[str, Unit] | None:
+    """None if there is a conflict."""
+    wanted: dict[str, Mapping[str, Unit]] = {}
+    for unit in {*map(_unit_of, base), *map(_unit_of, ours), *map(_unit_of, theirs)}:
+        side = pick(_grouped(base, unit), _grouped(ours, unit), _grouped(theirs, unit))
+        if side is None:
+            return None
+        wanted[unit] = ours if side == "ours" else theirs
+    found: dict[str, Unit] = {}
+    for key in order([*ours], [*theirs]):
+        side_keys = wanted[_unit_of(key)]
+        if key in side_keys:
+            found[key] = side_keys[key]
+    return found
+
+
+def _unit_of(key: str) -> str:
+    return key if key in ALONE else LOGIC
+
+
+def _grouped(keys: Mapping[str, Unit], unit: str) -> Unit | None:
+    """The keys of one unit together; None if there are none."""
+    found = {name: key for name, key in sorted(keys.items()) if _unit_of(name) == unit}
+    if not found:
+        return None
+    text = "".join(key.text.rstrip() + "\n" for key in found.values())
+    return Unit(text, tuple((name, key.meaning) for name, key in found.items()))
+
+
+def order(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
     """The names of ours in their order; those of theirs alone come after the one before them there."""
     found = list(ours)
     for i, name in enumerate(theirs):

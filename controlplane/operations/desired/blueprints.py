@@ -15,6 +15,8 @@ from controlplane.core.compile.nodes import Desired, NodeText
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Checked, InvalidBlueprint, NotFound, Problem, StaleRevision
 from controlplane.core.examples.problems import problems as problems_of_tests
+from controlplane.core.merging import identities
+from controlplane.core.merging.spans import definitions
 from controlplane.core.model import packs
 from controlplane.core.model.answers import ApplyAnswer, DataflowAnswer, DataflowEntry, DeleteAnswer, PlanBasis
 from controlplane.core.model.branches import MAIN
@@ -23,7 +25,7 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches, drafts, holds, pins
+from controlplane.operations.desired import branches, drafts, holds, pins, renaming
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
@@ -252,6 +254,7 @@ def commit(ctx: Context, tx: Tx, edit: Edit, expected: int | None, action: Actio
     pins.check(tx, edit.live, edit.revisions, edit.proposed)
     for revision in edit.revisions:
         _store(ctx, tx, revision, edit.live.get(revision.dataflow), expected, action)
+        renaming.carry(tx, edit.live.get(revision.dataflow), revision)
     _end_demands(tx, edit.branch, edit.before, edit.proposed)
     holds.end_edited(tx, edit.branch, edit.before, edit.proposed)
     if not is_pinned(tx, edit.branch):
@@ -308,8 +311,14 @@ def _next(
     if before and (before.text, before.files, before.file) == (source.text, dict(source.files), source.name):
         return before
     components = found.blueprint.components if found.blueprint else ()
-    known = {**brought, **tx.known_uids(branch, found.dataflow)}
-    uids = {c.name: known.get(c.name) or uuid.uuid4().hex for c in components}
+    uids = identities.assigned(
+        [component.name for component in components],
+        before.uids if before else {},
+        tx.known_uids(branch, found.dataflow),
+        renames=_renames(before, source),
+        brought=brought,
+        new=lambda: uuid.uuid4().hex,
+    )
     number = tx.last_number(branch, found.dataflow) + 1
     return _revision(
         found.dataflow,
@@ -321,6 +330,13 @@ def _next(
         request_id=ctx.request_id,
         at=tx.now(),
     )
+
+
+def _renames(before: Revision | None, source: Source) -> dict[str, str]:
+    """New names of components to old ones."""
+    if before is None:
+        return {}
+    return identities.renames(definitions(before.text, before.files), definitions(source.text, source.files))
 
 
 def _store(

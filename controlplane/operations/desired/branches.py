@@ -79,13 +79,13 @@ def listing(ctx: Context) -> BranchesAnswer:
 def one(ctx: Context, name: str) -> BranchAnswer:
     """Also main, which nobody made and which does not end. Raises NotFound."""
     with ctx.store.read(ctx.namespace) as tx:
-        return _main(tx) if name == MAIN else _shown(tx, _one(tx, name))
+        return _shown(tx, _main(tx) if name == MAIN else _one(tx, name))
 
 
 def protect(ctx: Context, name: str, *, protected: bool) -> BranchAnswer:
-    """Whether a branch changes by merges alone. Raises NotFound."""
+    """Whether a branch, or main, changes by merges alone. Raises NotFound."""
     with ctx.store.begin(ctx.namespace) as tx:
-        before = _one(tx, name)
+        before = _main(tx) if name == MAIN else _one(tx, name)
         after = replace(before, protected=protected)
         tx.put_branch(after)
         _note(ctx, tx, "branch.protect", name, before.protected, protected)
@@ -143,6 +143,8 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
 def require_editable(tx: Tx, name: str) -> None:
     """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
     if name == MAIN:
+        if tx.is_protected(MAIN):
+            raise BranchProtected(MAIN)
         return
     branch = _one(tx, name)
     if branch.protected:
@@ -167,6 +169,11 @@ def require_there(tx: Tx, *names: str) -> None:
             _one(tx, name)
 
 
+def _main(tx: Tx) -> Branch:
+    """Main as a branch of itself, that nobody made."""
+    return Branch(name=MAIN, source=MAIN, at=0.0, actor="", protected=tx.is_protected(MAIN))
+
+
 def _one(tx: Tx, name: str) -> Branch:
     if name == MAIN:
         raise MainStays
@@ -181,32 +188,19 @@ def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
     _note(ctx, tx, action, name, name, None)
 
 
-def _main(tx: Tx) -> BranchAnswer:
-    return {
-        "name": MAIN,
-        "source": None,
-        "created_at": None,
-        "actor": None,
-        "expires_at": None,
-        "protected": False,
-        "redirects": {},
-        "pinned": False,
-        "dataflows": sorted(tx.revisions(MAIN)),
-        "datasets": len(tx.own_datasets(MAIN)),
-    }
-
-
 def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
+    is_main = branch.name == MAIN
+    flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
     return {
         "name": branch.name,
-        "source": branch.source,
-        "created_at": instant(branch.at),
-        "actor": branch.actor,
+        "source": None if is_main else branch.source,
+        "created_at": None if is_main else instant(branch.at),
+        "actor": None if is_main else branch.actor,
         "expires_at": None if branch.expires is None else instant(branch.expires),
         "protected": branch.protected,
         "redirects": dict(branch.redirects),
         "pinned": branch.pinned,
-        "dataflows": sorted(tx.own_dataflows(branch.name)),
+        "dataflows": sorted(flows),
         "datasets": len(tx.own_datasets(branch.name)),
     }
 

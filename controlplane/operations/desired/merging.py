@@ -1,7 +1,7 @@
 """Merging one branch into another: texts merge three ways, in one transaction; data follows by the ordinary plan, which
 finds what the branch has computed.
 
-Does not belong here: how texts are merged (`core.merging`).
+Does not belong here: how texts are merged (`core.merging`), how conflicts are told (`conflicts`).
 """
 
 from __future__ import annotations
@@ -10,29 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Source as ReadNode
-from controlplane.core.errors import CannotMerge, MergeConflict, Problem
-from controlplane.core.merging.three_way import WHOLE, Conflict, Side, merge
+from controlplane.core.errors import BranchEnded, CannotMerge, InvalidBlueprint, NotFound
+from controlplane.core.merging.texts import Conflict, Version, merge_dataflow
+from controlplane.core.merging.three_way import WHOLE, Side
 from controlplane.core.model.answers import MergeAnswer
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches, drafts
+from controlplane.operations.desired import blueprints, branches, conflicts, drafts, readiness
 from controlplane.operations.desired.blueprints import Edit
 from controlplane.operations.desired.drafts import Source
 from controlplane.operations.inspect import source_changes, views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, plan_now
 from controlplane.ports.store import Tx
-
-WORDS = {
-    "both-edited": "was edited in both branches",
-    "edit-delete": "was edited in one branch and deleted in the other",
-    "both-added": "was added in both branches",
-    "not-mergeable": "was edited in both branches, and its components do not each begin a line",
-}
-HINT = "--take ours={0} or --take theirs={0}, or edit one of the two so that they agree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +35,24 @@ class _Brought:
     sources: list[Source]
     ended: list[str]
     taken: list[str]
-    uids: Mapping[str, Mapping[str, str]]
+    uids: dict[str, Mapping[str, str]]
+    conflicts: list[conflicts.Found]
 
 
 def merge_branch(
-    ctx: Context, source: str, into: str = MAIN, *, dry_run: bool = False, take: Mapping[str, Side] | None = None
+    ctx: Context,
+    source: str,
+    into: str = MAIN,
+    *,
+    dry_run: bool = False,
+    take: Mapping[str, Side] | None = None,
+    when_ready: bool = False,
 ) -> MergeAnswer:
-    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`.
+    """Bring what was edited in `source` into `into`. `take` settles conflicts, by `dataflow.component`. `when_ready`:
+    only if that leaves nothing to compute, as it has to be where `into` is protected.
 
-    Raises MergeConflict with every conflict, InvalidBlueprint where the whole does not compile, CannotMerge for main
+    Raises MergeConflict with every conflict, MergeNotReady, InvalidBlueprint where the whole does not compile,
+    BranchEnded if one of the two is deleted meanwhile, StaleRevision if somebody else was first, CannotMerge for main
     and for a branch into itself, and NotFound.
     """
     if source == MAIN:
@@ -65,8 +67,14 @@ def merge_branch(
             return _answer(source, into, brought, edit, found, dry_run=True)
         seen = _texts(tx, source, into)
     with ctx.store.begin(ctx.namespace) as tx:
+        _hold(tx, source, into)
         if _texts(tx, source, into) != seen:  # somebody else has edited one of them meanwhile
             brought, edit = _edit(ctx, tx, source, into, take or {})
+        forces = tx.forces(into)
+        _bring_pins(tx, source, into, edit)
+        _bring_forces(tx, source, into, edit)
+        if when_ready or tx.is_protected(into):
+            readiness.require(tx, ctx.namespace, source, edit, forces)
         _store(ctx, tx, source, into, brought, edit)
     with ctx.looking(into, edit.flows) as found:
         answer = _answer(source, into, brought, edit, found, dry_run=False)
@@ -74,10 +82,19 @@ def merge_branch(
     return answer
 
 
+def _hold(tx: Tx, *names: str) -> None:
+    """Raises BranchEnded."""
+    for name in names:
+        try:
+            if name != MAIN:
+                tx.hold_branch(name)
+        except NotFound:
+            raise BranchEnded(name) from None
+
+
 def _texts(tx: Tx, source: str, into: str) -> tuple[object, ...]:
     """All that a merge follows from."""
-    branches.require_there(tx, source, into)
-    return tx.revisions(into), tx.revisions(source), tx.own_dataflows(source)
+    return tx.revisions(into), tx.revisions(source), tx.own_dataflows(source), tx.own_dataflows(into)
 
 
 def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> tuple[_Brought, Edit]:
@@ -89,69 +106,74 @@ def _edit(ctx: Context, tx: Tx, source: str, into: str, take: Mapping[str, Side]
 def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Brought:
     """Raises MergeConflict."""
     ours, theirs = tx.revisions(into), tx.revisions(source)
-    found = _Brought([], [], [], {flow: revision.uids for flow, revision in theirs.items()})
-    problems: list[Problem] = []
-    for flow, fork in sorted(tx.own_dataflows(source).items()):
-        base = tx.revision(MAIN, flow, fork)
+    found = _Brought([], [], [], {}, [])
+    for flow in sorted(tx.own_dataflows(source)):
+        base = _base(tx, source, into, flow)
         mine, other = ours.get(flow), theirs.get(flow)
-        if other is None:
-            problems += _end(found, flow, base, mine, take)
-        elif mine is None:
-            found.sources.append(_source(other))
-            found.taken.append(flow)
-        else:
-            problems += _merge(found, base, mine, other, take)
-    if problems:
-        raise MergeConflict(problems)
+        if mine is not None and other is not None:
+            _merge(found, base, mine, other, take)
+        elif mine is not None or other is not None:
+            _of_one(found, flow, base, mine, other, take)
+    if found.conflicts:
+        raise conflicts.error(found.conflicts)
     return found
 
 
-def _end(
-    found: _Brought, flow: str, base: Revision | None, mine: Revision | None, take: Mapping[str, Side]
-) -> list[Problem]:
-    """A dataflow that was deleted in the source."""
-    if mine is None:
-        return []
-    is_untouched = base is not None and mine.text == base.text
-    if not is_untouched and flow not in take:
-        conflict = Conflict(WHOLE, "edit-delete", base.text if base else None, mine.text, None)
-        return [_problem(mine, conflict)]
-    if is_untouched or take[flow] == "theirs":
+def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
+    """The newest text that both come from; None if they have none in common."""
+    forks = tx.own_dataflows(source)[flow], tx.own_dataflows(into).get(flow)
+    if into == MAIN or forks[1] is None:
+        return tx.revision(MAIN, flow, forks[0])
+    mine = [tx.revision(into, flow, n) for n in range(forks[1] + 1, tx.last_number(into, flow) + 1)]
+    for number in range(tx.last_number(source, flow), forks[0], -1):
+        other = tx.revision(source, flow, number)
+        if other is not None and any(one is not None and _says_same(one, other) for one in mine):
+            return other
+    return tx.revision(MAIN, flow, min(forks[0], forks[1]))
+
+
+def _says_same(one: Revision, other: Revision) -> bool:
+    return (one.text, one.files, one.uids) == (other.text, other.files, other.uids)
+
+
+def _of_one(
+    found: _Brought,
+    flow: str,
+    base: Revision | None,
+    mine: Revision | None,
+    other: Revision | None,
+    take: Mapping[str, Side],
+) -> None:
+    """A dataflow that only one of the two has: it is new, or was deleted in the other one."""
+    left = mine or other
+    assert left is not None
+    is_untouched = base is not None and _says_same(left, base)
+    side = take.get(flow)
+    if base is not None and not is_untouched and side is None:
+        texts = [None if one is None else Version(1, 1, one.text) for one in (base, mine, other)]
+        found.conflicts.append(conflicts.Found(Conflict(WHOLE, "edit_delete", *texts), base, mine, other))
+        return
+    is_theirs = side == "theirs" if base is not None and not is_untouched else mine is None or base is not None
+    if mine is not None and is_theirs:
         found.ended.append(flow)
-    return []
+    if mine is None and is_theirs and other is not None and not is_untouched:
+        found.sources.append(Source(other.file, other.text, other.files))
+        found.uids[flow] = other.uids
+        found.taken.append(flow)
 
 
-def _merge(
-    found: _Brought, base: Revision | None, mine: Revision, other: Revision, take: Mapping[str, Side]
-) -> list[Problem]:
+def _merge(found: _Brought, base: Revision | None, mine: Revision, other: Revision, take: Mapping[str, Side]) -> None:
     flow = mine.dataflow
     of_flow = {name.partition(".")[2]: side for name, side in take.items() if name.partition(".")[0] == flow}
-    merged = merge(base.text if base else "", mine.text, other.text, of_flow)
+    merged = merge_dataflow(base, mine, other, of_flow)
     if merged.conflicts:
-        return [_problem(mine, conflict) for conflict in merged.conflicts]
-    files = {**mine.files, **{p: t for p, t in other.files.items() if base is None or base.files.get(p) != t}}
-    if (merged.text, files) != (mine.text, dict(mine.files)):
+        found.conflicts.extend(conflicts.Found(one, base, mine, other) for one in merged.conflicts)
+        return
+    if (merged.text, dict(merged.files)) != (mine.text, dict(mine.files)):
         name = other.file if merged.text == other.text else mine.file
-        found.sources.append(Source(name, merged.text, files))
+        found.sources.append(Source(name, merged.text, merged.files))
+        found.uids[flow] = merged.uids
         found.taken.extend(f"{flow}.{component}" for component in merged.taken)
-    return []
-
-
-def _problem(mine: Revision, conflict: Conflict) -> Problem:
-    side = f"{mine.dataflow}.{conflict.component}" if conflict.component else mine.dataflow  # as in `take`
-    name = side if conflict.component else f"dataflow {side}"
-    line = _line_of(mine.text, conflict.component)
-    return Problem(mine.file, line, 1, "merge-conflict", f"{name} {WORDS[conflict.kind]}", HINT.format(side))
-
-
-def _line_of(text: str, component: str) -> int:
-    """Where a component stands, for people to look; 1 for the whole."""
-    lines = text.splitlines()
-    return next((n for n, line in enumerate(lines, 1) if component and line.strip() == f"{component}:"), 1)
-
-
-def _source(revision: Revision) -> Source:
-    return Source(revision.file, revision.text, revision.files)
 
 
 def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit: Edit) -> None:
@@ -160,9 +182,10 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
     blueprints.commit(ctx, tx, edit, None)
     for flow in brought.ended:
         tx.delete_dataflow(into, flow)
-    _bring_pins(tx, source, into, edit)
     flows = sorted(tx.own_dataflows(source))
-    if into == MAIN and not is_pinned(tx, source):  # main as that sees it has none of the edits
+    if into != MAIN:
+        _share_texts(ctx, tx, source, into, flows)
+    elif not is_pinned(tx, source):  # main as that sees it has none of the edits
         tx.share_dataflows(source, flows)
     before, after = None, {"from": source, "dataflows": flows}
     tx.put_change(
@@ -171,6 +194,19 @@ def _store(ctx: Context, tx: Tx, source: str, into: str, brought: _Brought, edit
         )
     )
     tx.put_events([Event("branch.merged", into, len(flows), {"from": source, "actor": ctx.actor}, branch=into)])
+
+
+def _share_texts(ctx: Context, tx: Tx, source: str, into: str, flows: list[str]) -> None:
+    """The source gets the merged texts: a next merge compares with these. It keeps its own where they do not compile
+    beside what else it has."""
+    merged = tx.revisions(into, flows)
+    sources = [Source(one.file, one.text, one.files) for one in merged.values()]
+    uids = {flow: one.uids for flow, one in merged.items()}
+    try:
+        edit = blueprints.edit_of(ctx, tx, source, drafts.read(sources), sources, uids=uids)
+    except InvalidBlueprint:
+        return
+    blueprints.commit(ctx, tx, edit, None)
 
 
 def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
@@ -182,6 +218,12 @@ def _bring_pins(tx: Tx, source: str, into: str, edit: Edit) -> None:
     for dataset, pin in theirs.items():
         if dataset not in ours or ours[dataset].settings != pin.settings:
             tx.pin_schema(into, dataset, pin)
+
+
+def _bring_forces(tx: Tx, source: str, into: str, edit: Edit) -> None:
+    """What was made anew in the branch is what it made there."""
+    forced = tx.forces(source)
+    tx.bring_forces(into, {dataset: n for dataset, n in forced.items() if dataset in edit.proposed.nodes})
 
 
 def _answer(

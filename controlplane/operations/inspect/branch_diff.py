@@ -82,7 +82,10 @@ def _parts(revision: Revision | None) -> Mapping[str, str]:
     if revision is None:
         return {}
     parts = split(revision.text)
-    return {"": revision.text} if parts is None else {"": parts.head + parts.tail, **parts.components}
+    if parts is None:
+        return {"": revision.text}
+    components = {name: part.text for name, part in parts.components.items()}
+    return {"": parts.head.text + parts.tail.text, **components}
 
 
 def _dataset(tx: Tx, name: str, one: State | None, other: State | None) -> DatasetDifference:

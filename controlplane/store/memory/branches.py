@@ -21,7 +21,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
-        return dict(self._space.branches)
+        return {name: branch for name, branch in self._space.branches.items() if name != MAIN}
 
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
@@ -64,7 +64,7 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
                 of.states[target, name] = tuple(replace(state, branch=target) for state in states)
 
     def put_branch(self, branch: Branch) -> None:
-        if branch.name in self._space.branches:
+        if branch.name == MAIN or branch.name in self._space.branches:
             self._space.branches[branch.name] = replace(branch, pinned=branch.name in self._space.bases)
         self._mark(MAIN, change_marks.BRANCHES)
 
@@ -74,6 +74,14 @@ class MemoryBranches(MemorySnapshots, MemoryHolds):
         self._space.bases[branch] = NOW
         self._space.branches[branch] = replace(self._space.branches[branch], pinned=True)
         self._mark(branch, change_marks.BASE)
+
+    def is_protected(self, name: str) -> bool:
+        branch = self._space.branches.get(name)
+        return branch is not None and branch.protected
+
+    def hold_branch(self, name: str) -> None:
+        if name not in self._space.branches:
+            raise NotFound(f"there is no branch {name}")
 
     def drop_branch(self, name: str) -> None:
         if self._space.branches.pop(name, None) is None:

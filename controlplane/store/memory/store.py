@@ -157,6 +157,16 @@ class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased
     def mains_forces(self, branch: str) -> dict[str, int]:
         return self._as_seen("force", branch, self._of(self._space.forces, MAIN))
 
+    def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
+        known = self.forces(branch)
+        newer = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
+        if not newer:
+            return
+        for name in newer:
+            self._note_move("force", branch, name, known.get(name))
+        self._space.forces.update({(branch, name): number for name, number in newer.items()})
+        self._mark(branch, change_marks.FORCED, *newer)
+
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
         for name in names:

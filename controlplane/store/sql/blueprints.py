@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +162,16 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         self._upsert(db.forces, [{"branch": branch, "dataset": name, "number": number} for name in names])
         self._mark(branch, change_marks.FORCED, *names)
         return number
+
+    def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
+        known = self.forces(branch)
+        newer = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
+        if not newer:
+            return
+        for name in newer:
+            self._note_move("force", branch, name, known.get(name))
+        self._upsert(db.forces, [{"branch": branch, "dataset": d, "number": n} for d, n in newer.items()])
+        self._mark(branch, change_marks.FORCED, *newer)
 
     def put_change(self, change: Change) -> None:
         self._new_changes.append(change)

@@ -29,7 +29,7 @@ class SqlBranches(SqlSnapshots, SqlQueue):
     """Dropping a branch ends its demands, hence the queue below."""
 
     def branches(self) -> dict[str, Branch]:
-        return {row.name: _branch(row) for row in self._rows(self._select(db.branches))}
+        return {row.name: _branch(row) for row in self._rows(self._select(db.branches)) if row.name != MAIN}
 
     def create_branch(self, branch: Branch) -> None:
         if branch.name in (MAIN, branch.source) or self._is_known(branch.name):
@@ -78,8 +78,20 @@ class SqlBranches(SqlSnapshots, SqlQueue):
 
     def put_branch(self, branch: Branch) -> None:
         there = self._mine(db.branches, name=branch.name)
-        self._change(update(db.branches).where(there).values(**_branch_row(branch)))
+        if branch.name == MAIN:
+            self._upsert(db.branches, [_branch_row(branch)])
+        else:
+            self._change(update(db.branches).where(there).values(**_branch_row(branch)))
         self._mark(MAIN, change_marks.BRANCHES)
+
+    def is_protected(self, name: str) -> bool:
+        row = self._row(self._select(db.branches, name=name))
+        return row is not None and row.protected
+
+    def hold_branch(self, name: str) -> None:
+        held = update(db.branches).where(self._mine(db.branches, name=name)).values(name=name)
+        if not self._change(held):
+            raise NotFound(f"there is no branch {name}")
 
     def drop_branch(self, name: str) -> None:
         if not self._delete(db.branches, name=name):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controlplane.core.errors import BranchProtected, CannotMerge, MainStays, MergeConflict, NotFound
-from controlplane.operations.desired import blueprints, branches, merging
+from controlplane.core.errors import BranchEnded, BranchProtected, CannotMerge, MainStays, MergeConflict, NotFound
+from controlplane.operations.desired import blueprints, branches, controls, merging
 from controlplane.operations.inspect import branch_diff
 from controlplane.ports.store import Tx
-from tests.unit.branches.test_overlay import DOUBLED, EDITED, OTHER, REST
+from tests.unit.branches.test_overlay import COPY, DOUBLED, EDITED, OTHER, REST, SUMS
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD
 
@@ -88,11 +90,118 @@ def test_edits_of_one_component_are_a_conflict_with_its_place(world: BranchWorld
     with pytest.raises(MergeConflict) as refused:
         merging.merge_branch(world.ctx, "dev")
     (problem,) = refused.value.problems
-    assert problem.message == "shop.doubled was edited in both branches"
+    assert problem.message == "shop.doubled was edited in both branches (in the other one at /shop.yaml:11:3)"
     assert problem.hint.startswith("--take ours=shop.doubled or --take theirs=shop.doubled, or ")
     assert text(world, "main").splitlines()[problem.line - 1].strip() == "doubled:"
     merging.merge_branch(world.ctx, "dev", take={"shop.doubled": "theirs"})
     assert text(world, "main") == text(world, "dev") == HEAD.format(home=world.home) + EDITED
+
+
+TWICE = DOUBLED.format(factor=2).replace("doubled:", "twice:")
+RENAMED = (TWICE + SUMS + OTHER + COPY).replace("FROM doubled", "FROM twice").replace("from: doubled", "from: twice")
+
+
+def uids(world: BranchWorld, branch: str) -> Mapping[str, str]:
+    with world.store.read() as tx:
+        return tx.revisions(branch)["shop"].uids
+
+
+def test_a_rename_is_a_rename_and_computes_nothing(world: BranchWorld) -> None:
+    before = uids(world, "main")["doubled"]
+    world.apply_in("dev", RENAMED)
+    world.apply(REST.replace("    transform: {sql: 'SELECT k, 2", "    owner: ann\n    transform: {sql: 'SELECT k, 2"))
+    world.ran()
+    assert merging.merge_branch(world.ctx, "dev")["taken"] == ["shop.twice", "shop.sums", "shop.copy"]
+    assert text(world, "main") == HEAD.format(home=world.home) + RENAMED.replace(
+        "    transform: {sql: 'SELECT k, 2", "    owner: ann\n    transform: {sql: 'SELECT k, 2"
+    )
+    assert (uids(world, "main")["twice"], "doubled" in uids(world, "main")) == (before, False)
+    assert not world.ran()
+    assert world.values("main", "shop.sums") == [(1, 80), (2, 40)]
+
+
+def test_a_new_component_under_an_old_name_is_another_one(world: BranchWorld) -> None:
+    before = uids(world, "main")["doubled"]
+    world.apply(RENAMED)
+    world.apply(RENAMED + DOUBLED.format(factor=5))
+    found = uids(world, "main")
+    assert found["twice"] == before
+    assert found["doubled"] not in (before, *(uid for name, uid in found.items() if name != "doubled"))
+
+
+def test_results_that_were_forced_come_along(world: BranchWorld) -> None:
+    controls.refresh(world.ctx, "dev", "shop.doubled", force=True)
+    assert world.ran() == {"transform": 2}
+    merging.merge_branch(world.ctx, "dev")
+    assert not world.ran()
+    with world.store.read() as tx:
+        assert tx.forces("main") == tx.forces("dev")
+        assert tx.own_datasets("dev") == frozenset()
+
+
+def test_a_forced_component_keeps_its_results_under_another_name(world: BranchWorld) -> None:
+    controls.refresh(world.ctx, "main", "shop.other", force=True)
+    world.ran()
+    world.apply(REST.replace("other:", "another:"))
+    assert not world.ran()["transform"]
+
+
+def test_branches_that_merge_again_and_again_go_on_from_what_was_merged(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    branches.create(world.ctx, "try", source="dev")
+    for factor in (4, 5, 6):
+        world.apply_in("try", DOUBLED.format(factor=factor) + SUMS + OTHER + COPY)
+        world.apply_in("dev", text(world, "dev").removeprefix(HEAD.format(home=world.home)) + f"  # {factor}\n")
+        merging.merge_branch(world.ctx, "try", "dev")
+        assert text(world, "try") == text(world, "dev")
+        assert f"{factor} * v" in text(world, "dev")
+    merging.merge_branch(world.ctx, "dev")
+    assert "6 * v" in text(world, "main")
+
+
+def test_what_main_deleted_and_the_branch_edited_is_a_conflict(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    blueprints.delete(world.ctx, "main", "shop")
+    with pytest.raises(MergeConflict) as refused:
+        merging.merge_branch(world.ctx, "dev")
+    (conflict,) = refused.value.conflicts
+    assert (conflict.dataflow, conflict.component, conflict.kind) == ("shop", "", "edit_delete")
+    assert conflict.base is not None
+    assert conflict.ours is None
+    merging.merge_branch(world.ctx, "dev", take={"shop": "theirs"})
+    assert text(world, "main") == HEAD.format(home=world.home) + EDITED
+
+
+def test_each_side_of_a_conflict_is_told(world: BranchWorld) -> None:
+    world.apply_in("dev", EDITED)
+    world.apply(OTHER + DOUBLED.format(factor=9) + SUMS + COPY)
+    with pytest.raises(MergeConflict) as refused:
+        merging.merge_branch(world.ctx, "dev")
+    (conflict,) = refused.value.conflicts
+    sides = [conflict.base, conflict.ours, conflict.theirs]
+    assert [(one.file, one.line, one.column) for one in sides if one] == [
+        ("/shop.yaml", line, 3) for line in (11, 13, 11)
+    ]
+    factors = [factor for one in sides if one for factor in "239" if f"{factor} * v" in one.text]
+    assert factors == ["2", "9", "3"]
+
+
+@pytest.mark.parametrize("gone", ["dev", "safe"])
+def test_a_branch_that_is_deleted_while_it_is_merged(world: BranchWorld, gone: str, monkeypatch: Any) -> None:
+    world.apply_in("dev", EDITED)
+    branches.create(world.ctx, "safe")
+    begin = world.store.begin
+
+    def begin_after_it_ended(namespace: str) -> AbstractContextManager[Tx]:
+        monkeypatch.undo()
+        branches.delete(world.ctx, gone)
+        return begin(namespace)
+
+    monkeypatch.setattr(world.store, "begin", begin_after_it_ended)
+    with pytest.raises(BranchEnded, match=gone):
+        merging.merge_branch(world.ctx, "dev", "safe")
+    with world.store.read() as tx:
+        assert tx.own_dataflows("safe") == {}
 
 
 def test_a_dataflow_that_is_new_in_the_branch_is_new_in_main(world: BranchWorld) -> None:
@@ -153,6 +262,7 @@ def test_a_protected_branch_changes_by_merges_alone(world: BranchWorld) -> None:
     with pytest.raises(BranchProtected):
         branches.delete(world.ctx, "safe")
     world.apply_in("dev", EDITED)
+    world.ran()
     merging.merge_branch(world.ctx, "dev", "safe")
     assert text(world, "safe") == text(world, "dev")
 

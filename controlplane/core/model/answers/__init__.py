@@ -70,7 +70,13 @@ from controlplane.core.model.answers.plans import (
     Spread,
     VolatileConstruct,
 )
-from controlplane.core.model.answers.problems import ErrorReport, ProblemDetail, ProblemDocument
+from controlplane.core.model.answers.problems import (
+    ConflictDetail,
+    ConflictVersion,
+    ErrorReport,
+    ProblemDetail,
+    ProblemDocument,
+)
 from controlplane.core.model.answers.runs import DatasetError, RunAnswer, RunBegun, RunCounts, RunProgress, RunSummary
 from controlplane.core.model.answers.states import LEVELS, Level, State
 from controlplane.core.model.answers.status import (
@@ -132,6 +138,8 @@ __all__ = [
     "ColumnsChange",
     "ComponentChange",
     "ComponentDifference",
+    "ConflictDetail",
+    "ConflictVersion",
     "ConnectionEntry",
     "ConnectionFault",
     "ConnectionFound",

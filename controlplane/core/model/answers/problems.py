@@ -18,6 +18,27 @@ class ProblemDetail(TypedDict):
     hint: str
 
 
+class ConflictVersion(TypedDict):
+    """What one side of a merge says, and where: lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+
+class ConflictDetail(TypedDict):
+    """What both branches changed: a component, a Python file by its path, or the dataflow where `component` is empty.
+    A side is null where it has none."""
+
+    dataflow: str
+    component: str
+    kind: str
+    base: ConflictVersion | None
+    ours: ConflictVersion | None
+    theirs: ConflictVersion | None
+
+
 class ProblemDocument(TypedDict):
     """Why a request was not done. `type` names the code of docs/errors.md. A proxy's answer has no title and no id."""
 
@@ -27,6 +48,7 @@ class ProblemDocument(TypedDict):
     detail: str
     request_id: NotRequired[str]
     errors: list[ProblemDetail]
+    conflicts: NotRequired[list[ConflictDetail]]
 
 
 class ErrorReport(TypedDict):

@@ -1,0 +1,46 @@
+"""Which uid each component of a new revision has. Pure.
+
+A component keeps its uid for life: while it is there, when it comes back under its name, and when it gets another name
+and says the same. Does not belong here: what uids are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from controlplane.core.merging.spans import Meaning
+
+
+def assigned(
+    names: Iterable[str],
+    live: Mapping[str, str],
+    known: Mapping[str, str],
+    renames: Mapping[str, str],
+    *,
+    brought: Mapping[str, str],
+    new: Callable[[], str],
+) -> dict[str, str]:
+    """Uids by name. `live`: of the revision before; `known`: of all that there ever were; `renames`: new names to old
+    ones; `brought`: those that a merge has told. No two components have the same."""
+    wanted = list(names)
+    found = {name: brought.get(name) or live.get(name, "") for name in wanted}
+    for name in wanted:
+        uid = known.get(name, "")
+        if not found[name] and uid not in found.values():
+            found[name] = uid
+    for name in wanted:
+        uid = live.get(renames.get(name, ""), "")
+        if not found[name] and uid not in found.values():
+            found[name] = uid
+    return {name: uid or new() for name, uid in found.items()}
+
+
+def renames(before: Mapping[str, Meaning], after: Mapping[str, Meaning]) -> dict[str, str]:
+    """New names to old ones, of components that say the same under both. What could be two renames is none."""
+    gone = {name: meaning for name, meaning in before.items() if name not in after}
+    come = {name: meaning for name, meaning in after.items() if name not in before}
+    if not gone or not come:
+        return {}
+    pairs = [(new, old) for new, meaning in come.items() for old, other in gone.items() if meaning == other]
+    olds, news = [old for _, old in pairs], [new for new, _ in pairs]
+    return {new: old for new, old in pairs if olds.count(old) == 1 and news.count(new) == 1}
