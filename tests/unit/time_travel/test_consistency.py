@@ -82,6 +82,17 @@ def test_a_slow_run_that_ends_late_still_holds_back_its_source() -> None:
     assert [one and one.seq for one in found_in(history).values()] == [1, 1]
 
 
+def test_a_version_that_came_back_is_as_old_as_when_it_was_read() -> None:
+    """`a` read it before the version in between came, which `b` has."""
+    first, between = {"s": b"1"}, {"s": b"2"}
+    history: History = {
+        "s": [state(n, "s", cut=cut, at=float(n)) for n, cut in ((1, first), (2, between), (3, first))],
+        "a": [state(1, "a", cut=first, at=1.5)],
+        "b": [state(1, "b", cut=first, at=1.5), state(2, "b", cut=between, at=2.5)],
+    }
+    assert [one and one.seq for one in found_in(history).values()] == [3, 1, 1]
+
+
 def test_what_retention_took_is_gone_and_what_is_too_far_is_told() -> None:
     lagging = [state(1, "a", cut={"s": b"old"}, at=1.5)]
     kept = [state(n, "s", cut={"s": b"%d" % n}, at=float(n)) for n in range(2, 5)]
