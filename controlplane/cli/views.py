@@ -146,7 +146,7 @@ def held(value: PlanAnswer) -> Iterator[str]:
     """Datasets for which nothing is planned, since they were rolled back."""
     for one in value.get("held") or ():
         why = f": {one['reason']}" if one["reason"] else ""
-        since = time_of(one["since"])
+        since = time_of(datetime.fromisoformat(one["since"]).timestamp())
         yield f"held: {one['dataset']}: at generation {one['generation']} by {one['actor']} since {since}{why}"
 
 

@@ -78,7 +78,7 @@ async def generations(
 ) -> Answer[DataDifference]:
     """How two generations of a dataset differ, as between branches. `one`, `other`: a generation, or a time with its
     zone; the newest where nothing is said."""
-    points = [None if text is None else addresses.point(text) for text in (one, other)]
+    points = [None if text is None else addresses.point_of(text) for text in (one, other)]
     wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> Answer[DataDifference]:

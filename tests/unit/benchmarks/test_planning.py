@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,23 @@ PARTITIONS = 20
 LARGE_ONLY = {"S4/1000"}
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """Databases that tests copy, in a folder that outlives them."""
+
+    folder: Path
+    files: dict[tuple[Kind, Shape], Path]
+
+
 @pytest.fixture(scope="module")
-def seeds(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[Kind, Shape], Path]:
-    return {}
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
+    return Seeds(tmp_path_factory.mktemp("seeds"), {})
 
 
-def _copy(seeds: dict[tuple[Kind, Shape], Path], kind: Kind, shape: Shape, folder: Path) -> str:
+def _copy(kept: Seeds, kind: Kind, shape: Shape, folder: Path) -> str:
+    seeds = kept.files
     if (kind, shape) not in seeds:
-        file = folder / "seed.db"
+        file = kept.folder / f"{len(seeds)}.db"
         url = f"sqlite:///{file}"
         ours.create(url)
         store = ours.open_counted(url)
@@ -45,9 +55,7 @@ def _copy(seeds: dict[tuple[Kind, Shape], Path], kind: Kind, shape: Shape, folde
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", [s for s in EVERY if s.name not in LARGE_ONLY], ids=lambda s: s.name)
-def test_every_scenario_finds_the_work_that_there_is(
-    scenario: Scenario, seeds: dict[tuple[Kind, Shape], Path], tmp_path: Path
-) -> None:
+def test_every_scenario_finds_the_work_that_there_is(scenario: Scenario, seeds: Seeds, tmp_path: Path) -> None:
     shape = ring(1 if scenario.name.startswith("one") else 100, PARTITIONS)
     with closing(World(_copy(seeds, scenario.seed, shape, tmp_path), shape)) as world:
         scenario.run(world)

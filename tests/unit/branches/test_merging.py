@@ -298,7 +298,9 @@ def test_the_difference_of_two_branches(world: BranchWorld) -> None:
             "added": 0,
             "removed": 0,
             "changed": 2,
+            "moved": 0,
             "rows": 0,
+            "same_inputs": True,
             "partitions": ["a.csv", "b.csv"],
         },
         {
@@ -307,7 +309,9 @@ def test_the_difference_of_two_branches(world: BranchWorld) -> None:
             "added": 0,
             "removed": 0,
             "changed": 1,
+            "moved": 0,
             "rows": 0,
+            "same_inputs": True,
             "partitions": [""],
         },
     ]
