@@ -252,7 +252,7 @@ def what_reads_an_edited_dataset_is_taken_for_mains() -> Patch:
 
 
 def what_is_shared_is_taken_for_own() -> Patch:
-    return ownership, "own", lambda desired, main, forces, of_main: frozenset(desired.nodes)
+    return ownership, "own", lambda desired, main, forces, of_main, held=(): frozenset(desired.nodes)
 
 
 def the_base_of_a_merge_is_not_kept() -> Patch:
@@ -260,7 +260,7 @@ def the_base_of_a_merge_is_not_kept() -> Patch:
 
 
 def write_components_run_in_branches() -> Patch:
-    return ownership, "decided", lambda desired, found: frozenset(found)
+    return ownership, "decided", lambda desired, found, off=(): frozenset(found)
 
 
 def a_merged_branch_goes_on_with_its_own_texts() -> Patch:
