@@ -143,5 +143,5 @@ class Branching:
         left = planner.left_over()
         if left:
             with self._store.begin(self._namespace) as tx:
-                tx.share(name, left)
+                tx.share(name, left - tx.holds(name).keys())  # somebody may have rolled one back since the look
         return len(left)

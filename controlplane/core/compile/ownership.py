@@ -44,6 +44,16 @@ def is_edited(node: Source | Transform, before: Source | Transform) -> bool:
     return (node.uid, node.logic) != (before.uid, before.logic) or _gate(node) != _gate(before)
 
 
+def ends_hold(before: Node | None, after: Node | None) -> bool:
+    """Whether an edit ends the hold of a dataset: it is edited itself, or gone. False where it did not compile: then
+    nothing can be said."""
+    if before is None or isinstance(before, Sink):
+        return False
+    if after is None or isinstance(after, Sink):
+        return True
+    return is_edited(after, before)
+
+
 def _differs(node: Node, in_main: Node | None, found: Collection[str]) -> bool:
     if isinstance(node, Sink) or in_main is None or isinstance(in_main, Sink):
         return True

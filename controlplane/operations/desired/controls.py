@@ -135,7 +135,8 @@ def resume(ctx: Context, branch: str, target: str) -> PauseAnswer:
         for name in sorted(lifted):
             tx.set_paused(branch, name, False)
         held = {d: by for d in chosen if (by := _held_by(nodes, d, before - lifted))}
-        ended = holds.end(tx, branch, [d for d in nodes.order if paused_by(d) & {target, *chosen}])
+        meant = [d for d in nodes.order if paused_by(d) & {target, *chosen}]
+        ended = holds.end(tx, branch, nodes, meant, ctx.namespace)
         more = {"released": ended.released} if ended.released else {}
         _note(ctx, tx, branch, "resume", target, {"before": sorted(before), **more})
     ctx.wake()

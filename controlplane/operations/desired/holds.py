@@ -5,12 +5,15 @@ Does not belong here: how a hold begins (`rollback`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from controlplane.core.compile import ownership
-from controlplane.core.compile.nodes import Desired, Node, Sink
+from controlplane.core.compile.nodes import Desired
 from controlplane.core.model.branches import MAIN
+from controlplane.operations.planning import edited
+from controlplane.operations.planning.pinned import is_pinned
+from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
 
@@ -21,31 +24,23 @@ class Ended(NamedTuple):
     still_held: list[str]
 
 
-def end(tx: Tx, branch: str, chosen: Collection[str]) -> Ended:
-    """Let these datasets go on."""
-    own = tx.holds(branch)
-    released = sorted(own.keys() & set(chosen))
+def end(tx: Tx, branch: str, nodes: Desired, chosen: Collection[str], namespace: str) -> Ended:
+    """Let these datasets of a branch go on. `nodes`: all that it has."""
+    released = sorted(tx.holds(branch).keys() & set(chosen))
     tx.drop_holds(branch, released)
-    if branch == MAIN:
+    if branch == MAIN or is_pinned(tx, branch):
         return Ended(released, [])
-    shared = tx.holds(MAIN).keys() & set(chosen) - own.keys() - tx.own_datasets(branch)
-    return Ended(released, sorted(shared))
+    of_main = tx.holds(MAIN).keys() & set(chosen)
+    return Ended(released, sorted(of_main - _own(tx, branch, nodes, namespace)) if of_main else [])
+
+
+def _own(tx: Tx, branch: str, nodes: Desired, namespace: str) -> frozenset[str]:
+    """What main's holds do not reach."""
+    main = desired(tx, MAIN, namespace=namespace)
+    return ownership.own(nodes, main, tx.forces(branch), tx.mains_forces(branch), tx.holds(branch))
 
 
 def end_edited(tx: Tx, branch: str, before: Desired, after: Desired) -> None:
     """Whoever edits a component wants it to be computed. An edit upstream of it does not end its hold."""
-    tx.drop_holds(branch, list(_edited(tx.holds(branch), before, after)))
-
-
-def _edited(held: Iterable[str], before: Desired, after: Desired) -> Iterable[str]:
-    for dataset in held:
-        if _is_edited(before.nodes.get(dataset), after.nodes.get(dataset)):
-            yield dataset
-
-
-def _is_edited(before: Node | None, after: Node | None) -> bool:
-    if before is None or isinstance(before, Sink):
-        return False  # it did not compile: nothing can be said
-    if after is None or isinstance(after, Sink):
-        return True
-    return ownership.is_edited(after, before)
+    held = tx.holds(branch)
+    tx.drop_holds(branch, sorted(held.keys() - edited.holding_still(held, before, after).keys()))

@@ -121,15 +121,17 @@ def _brought(tx: Tx, source: str, into: str, take: Mapping[str, Side]) -> _Broug
 
 def _base(tx: Tx, source: str, into: str, flow: str) -> Revision | None:
     """The newest text that both come from; None if they have none in common."""
-    forks = tx.own_dataflows(source)[flow], tx.own_dataflows(into).get(flow)
-    if into == MAIN or forks[1] is None:
-        return tx.revision(MAIN, flow, forks[0])
-    mine = [tx.revision(into, flow, n) for n in range(forks[1] + 1, tx.last_number(into, flow) + 1)]
-    for number in range(tx.last_number(source, flow), forks[0], -1):
-        other = tx.revision(source, flow, number)
-        if other is not None and any(one is not None and _says_same(one, other) for one in mine):
-            return other
-    return tx.revision(MAIN, flow, min(forks[0], forks[1]))
+    fork = tx.own_dataflows(source)[flow]
+    last = tx.last_number(into, flow)
+    mains_last = last if into == MAIN else tx.own_dataflows(into).get(flow, last)
+    if into != MAIN or is_pinned(tx, source):  # after a merge both have the same, and the source's fork stays
+        since = fork if into == MAIN else mains_last
+        mine = [tx.revision(into, flow, n) for n in range(since + 1, last + 1)]
+        for number in range(tx.last_number(source, flow), fork, -1):
+            other = tx.revision(source, flow, number)
+            if other is not None and any(one is not None and _says_same(one, other) for one in mine):
+                return other
+    return tx.revision(MAIN, flow, min(fork, mains_last))  # a pinned branch may have an older one of main's
 
 
 def _says_same(one: Revision, other: Revision) -> bool:

@@ -1,4 +1,4 @@
-"""What goes with a component to its new name: how often it was forced, and its inferred schema.
+"""What goes with a component to its new name: how often it was forced, its inferred schema, and its pause.
 
 Does not belong here: what is a rename (`core.merging.identities`).
 """
@@ -20,3 +20,6 @@ def carry(tx: Tx, before: Revision | None, after: Revision) -> None:
     tx.bring_forces(after.branch, {new: forces[old] for old, new in moved.items() if old in forces})
     for old, pin in tx.pinned_schemas(after.branch, list(moved)).items():
         tx.pin_schema(after.branch, moved[old], pin)
+    for old in sorted(tx.paused(after.branch) & moved.keys()):
+        tx.set_paused(after.branch, moved[old], True)
+        tx.set_paused(after.branch, old, False)

@@ -26,7 +26,7 @@ from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
-from controlplane.operations.planning import pinned
+from controlplane.operations.planning import edited, pinned
 from controlplane.ports.store import Tx
 from dataplane.contract.schemas import Schema
 
@@ -314,6 +314,8 @@ def plan_now(
     scope = None if flows is None else nodes.scope(flows)
     known = Fetched(paused=tx.paused(branch), forces=tx.forces(branch), holds=tx.holds(branch))
     known.fetch(tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None)
+    if proposed is not None:
+        _with_edit(tx, branch, known, desired(tx, branch, namespace=namespace), nodes)
     facts = StoreSnapshot(tx, branch, nodes, known, NodeCache(CACHE_BYTES))
     frozen = _own_of_branch(tx, branch, facts, namespace) if branch != MAIN else None
     if frozen is not None and facts.own is not None:
@@ -331,6 +333,17 @@ def plan_now(
         known=frozen,
     )
     return facts.owned(found), facts
+
+
+def _with_edit(tx: Tx, branch: str, known: Fetched, before: Desired, after: Desired) -> None:
+    """Know what will be so once an edit is stored."""
+    known.holds = edited.holding_still(known.holds, before, after)
+    names = edited.renamed(before, after)
+    if not names:
+        return
+    known.forces = edited.renamed_forces(known.forces, names)
+    known.paused = edited.renamed_pauses(known.paused, names)
+    known.pins.update({names[old]: pin for old, pin in tx.pinned_schemas(branch, list(names)).items()})
 
 
 def _own_of_branch(tx: Tx, branch: str, facts: StoreSnapshot, namespace: str) -> Mapping[str, Decision] | None:
