@@ -18,6 +18,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_diff
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
 
@@ -28,11 +29,16 @@ SHOWN_LINES = 200  # of a component's text
 def difference(ctx: Context, one: str, other: str, *, after: str | None = None, limit: int = 100) -> BranchDifference:
     """From `one` to `other`: up to `limit` names of components and datasets after a name, in order."""
     with ctx.store.read(ctx.namespace) as tx:
+        has_moved = one != other and (is_pinned(tx, one) or is_pinned(tx, other))  # on one side alone, also in main
         edited = {flow for branch in (one, other) if branch != MAIN for flow in tx.own_dataflows(branch)}
+        if has_moved:
+            edited |= _moved_texts(tx, one, other)
         before, now = tx.revisions(one, edited), tx.revisions(other, edited)
         texts = [found for flow in sorted(edited) for found in _components(flow, before.get(flow), now.get(flow))]
         components = {_name(found): found for found in texts}
         own = _own(tx, one) | _own(tx, other)
+        if has_moved:
+            own |= _moved_data(tx, one, other)
         known = _declared(ctx, tx, one) | _declared(ctx, tx, other)
         names = sorted(name for name in components.keys() | (own & known) if after is None or name > after)
         page = names[:limit]
@@ -42,7 +48,10 @@ def difference(ctx: Context, one: str, other: str, *, after: str | None = None, 
             "one": one,
             "other": other,
             "components": [components[name] for name in page if name in components],
-            "datasets": [_dataset(tx, name, states.get(name), others.get(name)) for name in shown],
+            "datasets": [
+                _dataset(tx, name, data_diff.comparable(tx, one, other, states.get(name), others.get(name)))
+                for name in shown
+            ],
             "shared": len(known - own),
             "next": page[-1] if len(names) > limit else None,
         }
@@ -54,6 +63,25 @@ def _name(found: ComponentDifference) -> str:
 
 def _own(tx: Tx, branch: str) -> frozenset[str]:
     return frozenset() if branch == MAIN else tx.own_datasets(branch)
+
+
+def _moved_texts(tx: Tx, one: str, other: str) -> set[str]:
+    """Dataflows that are other in main than in a branch that was pinned before, though no branch edited them."""
+    before, now = tx.revisions(one), tx.revisions(other)
+    return {flow for flow in before.keys() | now.keys() if _text(before.get(flow)) != _text(now.get(flow))}
+
+
+def _text(revision: Revision | None) -> str | None:
+    return None if revision is None else revision.text
+
+
+def _moved_data(tx: Tx, one: str, other: str) -> frozenset[str]:
+    before, now = tx.states(one), tx.states(other)
+    return frozenset(name for name in before.keys() | now.keys() if _root(before.get(name)) != _root(now.get(name)))
+
+
+def _root(state: State | None) -> bytes | None:
+    return None if state is None else state.root
 
 
 def _declared(ctx: Context, tx: Tx, branch: str) -> frozenset[str]:
@@ -88,8 +116,8 @@ def _parts(revision: Revision | None) -> Mapping[str, str]:
     return {"": parts.head.text + parts.tail.text, **components}
 
 
-def _dataset(tx: Tx, name: str, one: State | None, other: State | None) -> DatasetDifference:
-    one, other = data_diff.comparable(tx, one, other)
+def _dataset(tx: Tx, name: str, sides: tuple[State | None, State | None]) -> DatasetDifference:
+    one, other = sides
     changes = data_diff.changes_of(tx, one, other)
     kinds = [change.kind for change in changes]
     rows = (other.rows if other else 0) - (one.rows if one else 0)

@@ -74,7 +74,8 @@ def of_branches(ctx: Context, compare: CompareRows, one: str, other: str, datase
         before, after = (tx.states(branch, [dataset]).get(dataset) for branch in (one, other))
         if before is None and after is None:
             raise NotFound(f"dataset {dataset} has no committed data in {one} or in {other}")
-        found, files = _difference(tx, dataset, _Sides(one, other, *comparable(tx, before, after)), wish)
+        sides = _Sides(one, other, *comparable(tx, one, other, before, after))
+        found, files = _difference(tx, dataset, sides, wish)
     return _with_rows(found, files, compare, wish)
 
 
@@ -88,21 +89,28 @@ def of_points(
     return _with_rows(found, files, compare, wish)
 
 
-def comparable(tx: Tx, one: State | None, other: State | None) -> tuple[State | None, State | None]:
-    """Of two newest states, or of recent ones of the same logic, the newest that were made from the same sources; the
-    newest of all where no such are kept. What arrived on one side alone so far is then no difference."""
-    if one is None or other is None or one.cut == other.cut:
-        return one, other
-    by_cut = {tuple(sorted(state.cut.items())): state for state in reversed(list(_recent(tx, one)))}
-    for state in _recent(tx, other):
-        if (found := by_cut.get(tuple(sorted(state.cut.items())))) is not None:
+def comparable(
+    tx: Tx, one: str, other: str, before: State | None, after: State | None
+) -> tuple[State | None, State | None]:
+    """Of the newest states in two branches, or of recent ones of the same logic, the newest that were made from the
+    same sources; the newest of all where no such are kept. What arrived on one side alone so far is then no
+    difference."""
+    if before is None or after is None or before.cut == after.cut:
+        return before, after
+    by_cut = {_cut(state): state for state in reversed(list(_recent(tx, one, before)))}
+    for state in _recent(tx, other, after):
+        if (found := by_cut.get(_cut(state))) is not None:
             return found, state
-    return one, other
+    return before, after
 
 
-def _recent(tx: Tx, newest: State) -> Iterator[State]:
-    """States that the same code made, newest first."""
-    states = tx.history(newest.branch, newest.dataset, RECENT)
+def _cut(state: State) -> tuple[tuple[str, bytes], ...]:
+    return tuple(sorted(state.cut.items()))
+
+
+def _recent(tx: Tx, branch: str, newest: State) -> Iterator[State]:
+    """States that a branch sees and that the same code made, newest first."""
+    states = tx.history(branch, newest.dataset, RECENT)
     return (state for state in states if state.lineage == newest.lineage)
 
 

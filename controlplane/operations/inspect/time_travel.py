@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from controlplane.core.errors import GenerationGone, NotFound
 from controlplane.core.model.addresses import Generation, Moment, Point
-from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
 from controlplane.operations.inspect.views import instant
 from controlplane.ports.store import Tx
@@ -18,7 +17,7 @@ def state_of(tx: Tx, branch: str, name: str, point: Point | None = None) -> Stat
     state = tx.state_of(branch, name, point)
     if state is None:
         raise _missing(tx, branch, name, point)
-    if isinstance(point, Moment) and _is_before_gap(tx, branch, state):
+    if isinstance(point, Moment) and is_before_gap(tx, branch, state, point):
         raise _gone(tx, branch, name, point)
     return state
 
@@ -43,13 +42,15 @@ def _gone(tx: Tx, branch: str, name: str, point: Point) -> GenerationGone:
     return GenerationGone(f"{what} is not kept any more{kept}")
 
 
-def _is_before_gap(tx: Tx, branch: str, state: State) -> bool:
-    """Whether states that came after this one are gone. In a branch, retention takes the oldest of its own states, and
-    main's that they went on from may still be there: which one counted at a time between them is not known."""
-    if branch in (MAIN, state.branch):
-        return False
-    newest = tx.state_of(branch, state.dataset)
-    if newest is None or newest.branch != branch:
+def is_before_gap(tx: Tx, branch: str, state: State, at: Moment) -> bool:
+    """Whether states that came right after this one are gone: which one counted at a time between is not known, but the
+    one that came then.
+    Retention takes the oldest states but those that a pinned branch sees, so there may be a gap behind such a one of
+    main's; and in a branch, behind main's that its own ones went on from."""
+    if Moment.of(state.at) == at:
         return False
     following = tx.history(branch, state.dataset, 1, state.seq + 2)
-    return following[0].seq == state.seq
+    if following and following[0].seq > state.seq:
+        return False
+    newest = tx.state_of(branch, state.dataset)
+    return newest is not None and newest.seq > state.seq

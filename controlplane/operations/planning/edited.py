@@ -1,5 +1,5 @@
-"""What planning knows once an edit is stored that nobody has stored yet: which holds it ends, and what goes along with a
-component that gets another name.
+"""What will be so once an edit is stored: which holds it ends, and what goes along with a component that gets another
+name.
 
 Does not belong here: storing that (`desired.holds`, `desired.renaming`).
 """

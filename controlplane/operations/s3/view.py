@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from controlplane.core.model.addresses import Generation, Moment, Point
+from controlplane.core.model.states import State
 from controlplane.core.s3 import addresses
 from controlplane.core.s3.addresses import Table
+from controlplane.operations.inspect.time_travel import is_before_gap
 from controlplane.operations.s3 import levels
 from controlplane.operations.s3.access import OutOfScope, Reader
 from controlplane.operations.s3.objects import S3Object, TableObjects
@@ -74,7 +76,7 @@ class S3View:
         if not reader.may_read(table):
             raise OutOfScope("the scopes of this key do not cover this object")
         with self._store.read(self.namespace) as tx:
-            state = tx.state_of(table.ref.branch, table.name, table.point) if _is_there(tx, table) else None
+            state = _state(tx, table, table.point) if _is_there(tx, table) else None
             found = None if state is None else self._objects.find(tx, table, state, name)
         return None if found is None else replace(found, name=path)
 
@@ -92,6 +94,14 @@ class S3View:
 
 def _is_there(tx: Tx, table: Table) -> bool:
     return levels.is_there(tx, table.ref)
+
+
+def _state(tx: Tx, table: Table, point: Point | None) -> State | None:
+    """None also where the state of a ref's time is not kept any more, and an older one still is."""
+    found = tx.state_of(table.ref.branch, table.name, point)
+    if found is None or table.ref.time is None or not isinstance(point, Moment):
+        return found
+    return None if is_before_gap(tx, table.ref.branch, found, point) else found
 
 
 def _level(tx: Tx, reader: Reader, asked: Asked, position: Position) -> Page:
@@ -156,7 +166,7 @@ class _Listing:
 
     def _of_table(self, table: Table, prefix: str, after: str) -> Iterator[S3Object]:
         folder = table.folder
-        state = self._tx.state_of(table.ref.branch, table.name, self._point(table))
+        state = _state(self._tx, table, self._point(table))
         if state is None:
             self._check_there(table)
             return

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.model.addresses import Generation
+from controlplane.core.errors import GenerationGone
+from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.answers import PlanAnswer
+from controlplane.core.model.answers.data_diff import RowDifference
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.desired import blueprints, branches, controls, merging, rollback
+from controlplane.operations.inspect import branch_diff, data_diff, time_travel
 from controlplane.operations.planning.snapshot import plan_now
 from controlplane.operations.upkeep.collect import DAY_S, collect
+from controlplane.ports.row_diff import ComparedFiles
 from tests.unit.branches.world import BranchWorld
 from tests.unit.expectations.world import HEAD, KINDS
 
@@ -211,20 +215,66 @@ def test_a_rollback_just_before_its_dataset_is_given_back_stays(world: BranchWor
 # --- collecting -------------------------------------------------------------------------------------------
 
 
-def test_an_edit_in_a_pinned_branch_after_a_collection(world: BranchWorld) -> None:
+def collected(world: BranchWorld) -> None:
+    """A branch is pinned, and main has gone on so far that what came right after is gone."""
     world.apply(REST + SHORT)
     world.ran()
-    branches.create(world.ctx, "dev", pinned=True)
-    for n in range(5):
+    branches.create(world.ctx, "dev", pinned=True, days=None)
+    for n in range(12):
         world.put("a.csv", (1, 100 + n))
         world.settle()
-    world.now += 100 * DAY_S
-    done = collect(world.store, "default")
-    assert done.states
-    assert done.nodes
-    check(world)
+        world.now += 2 * DAY_S
+    assert collect(world.store, "default").states
+
+
+def test_an_edit_in_a_pinned_branch_after_a_collection(world: BranchWorld) -> None:
+    collected(world)
+    assert world.values("dev", "shop.sums") == [(1, 20), (2, 40)]
     roll_back(world, "shop.sums", MAIN)
     world.apply_in("dev", EDITED + SHORT)
     world.ran()
     assert world.values("dev", "shop.sums") == [(1, 30), (2, 60)]
     check(world)
+
+
+def test_times_between_what_a_pinned_branch_sees_and_what_is_kept_are_gone(world: BranchWorld) -> None:
+    pinned_at = world.now
+    collected(world)
+    point = Moment.of(pinned_at + 3 * DAY_S)
+    with world.store.read() as tx:
+        with pytest.raises(GenerationGone):
+            time_travel.state_of(tx, MAIN, "shop.sums", point)
+        kept = time_travel.state_of(tx, MAIN, "shop.sums", Generation(2))
+        assert time_travel.state_of(tx, MAIN, "shop.sums", Moment.of(kept.at)) == kept
+        assert time_travel.state_of(tx, MAIN, "shop.sums", Moment.of(world.now)).generation == 14
+        assert time_travel.state_of(tx, "dev", "shop.sums", point).generation == 2
+
+
+# --- differences ---------------------------------------------------------------------------------------------
+
+
+def no_rows(files: ComparedFiles, *, timeout_s: float) -> RowDifference:
+    raise AssertionError("no rows are asked for")
+
+
+def test_a_pinned_branch_is_compared_as_it_sees_main(world: BranchWorld) -> None:
+    branches.create(world.ctx, "dev", pinned=True)
+    world.put("a.csv", (1, 11))
+    world.settle()
+    world.put("a.csv", (1, 12))
+    world.settle()
+    found = data_diff.of_branches(world.ctx, no_rows, MAIN, "dev", "shop.sums", data_diff.Wish())
+    assert (found["one"]["generation"], found["other"]["generation"], found["state"]) == (2, 2, "equal")
+
+
+def test_what_main_has_edited_since_is_a_difference(world: BranchWorld) -> None:
+    branches.create(world.ctx, "dev", pinned=True)
+    world.apply(EDITED)
+    world.ran()
+    told = branch_diff.difference(world.ctx, "dev", MAIN)
+    assert [one["component"] for one in told["components"]] == ["doubled"]
+    assert {d["dataset"]: d["state"] for d in told["datasets"]} == {"shop.doubled": "changed", "shop.sums": "changed"}
+    assert told["shared"] == 2
+    branches.update(world.ctx, "dev")
+    told = branch_diff.difference(world.ctx, "dev", MAIN)
+    assert (told["components"], told["datasets"], told["shared"]) == ([], [], 4)

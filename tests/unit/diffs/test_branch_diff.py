@@ -87,4 +87,4 @@ def test_what_a_branch_has_inherited_does_not_stand_for_its_own_code() -> None:
     with store.read() as tx:
         one, other = (tx.states(each, [name])[name] for each in ("main", "dev"))
         assert len(tx.history("dev", name, 10)) == 2
-        assert data_diff.comparable(tx, one, other) == (one, other)
+        assert data_diff.comparable(tx, "main", "dev", one, other) == (one, other)

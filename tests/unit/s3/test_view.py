@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from controlplane.core.model.branches import Branch
+from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import delta_snapshot
 from controlplane.operations.s3.access import OutOfScope
 from controlplane.operations.s3.view import Asked
@@ -233,3 +235,19 @@ def test_files_that_are_none_of_the_datasets_are_not_passed_through(world: World
     ):
         assert world.view.find(reader("*"), f"main/shop/a/{name}") is None
         assert world.view.find(reader("*"), f"dev/shop/a/{name}") is None
+
+
+def test_a_time_of_which_no_state_is_kept_shows_none(world: World) -> None:
+    """A pinned branch has an old state of main kept; those that came right after it are gone."""
+    world.commit("shop.a", {"x": ROWS})
+    with world.store.begin() as tx:
+        tx.create_branch(Branch(name="old", source="main", at=tx.now(), actor="ann", pinned=True))
+    for _ in range(3):
+        world.now[0] += 10
+        world.commit("shop.a", {"x": MORE})
+    with world.store.begin() as tx:
+        assert tx.drop_states([Expired("main", "shop.a", 3, 99, world.now[0])]) == 2
+    world.now[0] += 10
+    assert world.names("main@20251125T120015Z/shop/a/") == []
+    assert world.names("main@20251125T120030Z/shop/a/")
+    assert world.names("old@20251125T120015Z/shop/a/")
