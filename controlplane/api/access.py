@@ -1,14 +1,13 @@
-"""Whose request it is: the token of a request, looked up in the store, and whether it has a scope."""
+"""Whose request it is: the token of a request, looked up in the store, and whether it has a permission."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 from starlette.requests import Request
 
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
+from controlplane.core.rights import Permission, Principal, may
 from controlplane.operations.desired import tokens
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
@@ -24,7 +23,14 @@ def authenticate(services: Services, request: Request) -> Token:
     return token
 
 
-def require(services: Services, token: Token, scope: Literal["admin", "driver"]) -> None:
-    if scope not in token.scopes:
+def require(services: Services, principal: Principal, permission: Permission) -> None:
+    """Refused without the permission, whatever it is narrowed to."""
+    if not may(principal, permission):
         services.counters.add("token_failures")
-        raise RequestRefused("forbidden", f"this token does not have the scope {scope}")
+        raise RequestRefused("forbidden", f"this token does not have the permission {permission}")
+
+
+def require_driver(services: Services, token: Token) -> None:
+    if "driver" not in token.scopes:
+        services.counters.add("token_failures")
+        raise RequestRefused("forbidden", "this token does not have the scope driver")

@@ -1,12 +1,17 @@
-"""Who may call a route. All is closed: a router opens its routes to administrators; four routes are public."""
+"""Who may call a route: each needs one permission, which its router or the route itself names; four are public.
+
+A router that names none is open to administrators alone. Does not belong here: what permissions there are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
+from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
@@ -14,6 +19,7 @@ from controlplane.api.access import CHALLENGE, authenticate, require
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
+from controlplane.core.rights import Permission, Principal
 
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
 
@@ -27,8 +33,24 @@ class Encoded(APIRoute):
         super().__init__(path, endpoint, **{**options, "response_model": None})
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The permission of a route. It stands among dependencies, since routers hand those to their routes."""
+
+    permission: Permission
+
+    def __call__(self) -> None:
+        """`Guarded` has looked by then."""
+
+
 class Guarded(Encoded):
-    """Looks at the token before the body is read; the router's dependency then looks at its scope."""
+    """Looks at the token and its permission before the body is read. Of a router's need and the route's own, the
+    route's is meant."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        declared = (dependency.dependency for dependency in self.dependencies)
+        self.need = [one for one in declared if isinstance(one, Need)][-1]
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
@@ -36,19 +58,22 @@ class Guarded(Encoded):
         async def handle(request: Request) -> Response:
             found = services(request)
             limiter = found.threads.of(self.path)
-            request.scope["headgate.token"] = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
+            token = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
+            require(found, token.principal, self.need.permission)
+            request.scope["headgate.token"] = token
             return await inner(request)
 
         return handle
 
 
-async def _allowed(request: Request, _: Annotated[object, Depends(bearer)]) -> None:
-    require(services(request), caller(request), "admin")
+def router(permission: Permission = "admin") -> APIRouter:
+    """A router whose routes need this permission, unless they name another one (`needs`)."""
+    return APIRouter(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission)])
 
 
-def router() -> APIRouter:
-    """A router whose routes are open to administrators' tokens, and to nobody else."""
-    return APIRouter(route_class=Guarded, dependencies=[Depends(_allowed)])
+def needs(permission: Permission) -> list[Depends]:
+    """The `dependencies` of a route that needs another permission than its router says."""
+    return [Depends(Need(permission))]
 
 
 def caller(request: Request) -> Token:
@@ -57,6 +82,11 @@ def caller(request: Request) -> Token:
     if not isinstance(token, Token):
         raise RequestRefused("unauthenticated", "a token is needed", CHALLENGE)
     return token
+
+
+def principal(request: Request) -> Principal:
+    """What the caller may do."""
+    return caller(request).principal
 
 
 def services(request: Request) -> Services:

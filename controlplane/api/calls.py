@@ -11,12 +11,14 @@ from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 from fastapi import Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse
 
+from controlplane.api.access import require
 from controlplane.api.auth import caller, services
 from controlplane.api.problems import RequestRefused, of_error, request_id
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
+from controlplane.core.rights import Permission
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
@@ -43,6 +45,10 @@ class Call:
     context: Context
     request: Request
     repeat: tuple[str, bytes] | None
+
+    def need(self, permission: Permission) -> None:
+        """Refused without it: for what a route does only where it is asked to."""
+        require(self.services, self.context.principal, permission)
 
     def once(self, work: Callable[[], Answer[T]]) -> Answer[T]:
         """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.api import problems
-from controlplane.api.access import authenticate, require
+from controlplane.api.access import authenticate, require_driver
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
@@ -82,7 +82,7 @@ class DriverApp:
     async def _answer(self, request: Request) -> Response:
         threads = self._services.threads
         token = await to_thread.run_sync(authenticate, self._services, request, limiter=threads.drivers)
-        require(self._services, token, "driver")
+        require_driver(self._services, token)
         self._services.heard(token.subject)
         handle = ROUTES.get(request.url.path)
         if handle is None:

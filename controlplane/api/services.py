@@ -113,4 +113,5 @@ class Services:
             planners=self.planners,
             troubles=self.troubles,
             notify=self.notify,
+            principal=token.principal,
         )

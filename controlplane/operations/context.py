@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from controlplane.core.model.alerts import Channel
 from controlplane.core.plan import Plan
+from controlplane.core.rights import EVERYTHING, Principal
 from controlplane.operations.planning.branch_planner import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.troubles import Troubles
@@ -31,6 +32,7 @@ class Context:
     planners: Planners = field(default_factory=Planners)
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
     notify: tuple[Channel, ...] = ()  # channels of the installation
+    principal: Principal = EVERYTHING  # what the actor may do
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

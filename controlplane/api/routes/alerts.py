@@ -15,7 +15,7 @@ from controlplane.operations.alerts import trial
 from controlplane.operations.alerts.trial import Trial
 from dataplane.contract.results import TaskError
 
-router = auth.router()
+router = auth.router("operate")
 ANSWER_S = 60.0
 LOOK_AGAIN_S = 2.0  # another process may share the database, and its notices do not reach us
 UNANSWERED: ConnectionFault = {

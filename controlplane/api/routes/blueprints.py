@@ -43,7 +43,7 @@ UNANSWERED: ConnectionFound = {
     "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
 }
 
-router = auth.router()
+router = auth.router("edit")
 
 
 Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -171,7 +171,7 @@ def validate(sources: Sources) -> Answer[ValidateAnswer]:
     return answer({"valid": not errors, "errors": errors, "notices": notices})
 
 
-@router.post("/v1/connections", openapi_extra=BODY)
+@router.post("/v1/connections", openapi_extra=BODY, dependencies=auth.needs("admin"))
 async def connections(call: Called, sources: Sources) -> Answer[ConnectionsAnswer]:
     """Let a worker try every place that these blueprints read or write; nothing is stored. What nobody has answered in
     time has an error `no-worker`."""
@@ -188,13 +188,13 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[C
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
-@router.get("/v1/branches/{branch}/dataflows")
+@router.get("/v1/branches/{branch}/dataflows", dependencies=auth.needs("view"))
 def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
     """Declared dataflows and their state."""
     return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
 
 
-@router.get("/v1/branches/{branch}/dataflows/{dataflow}")
+@router.get("/v1/branches/{branch}/dataflows/{dataflow}", dependencies=auth.needs("view"))
 def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
     found = blueprints.dataflow(call.context, branch, dataflow)
@@ -207,7 +207,7 @@ def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected)
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
 
-@router.get("/v1/branches/{branch}/plan")
+@router.get("/v1/branches/{branch}/plan", dependencies=auth.needs("view"))
 async def plan(
     call: Called,
     branch: Branch,
@@ -217,14 +217,15 @@ async def plan(
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> Answer[PlanAnswer]:
-    """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, workers list the sources
-    first, for at most `timeout_s`; what they find is stored, as of any listing. `sources` tells as of when each was
-    looked at, and what it has that its dataset has not."""
+    """What would run now, with causes. `next` is the `after` of the next page. With `refresh`, which needs `operate`,
+    workers list the sources first, for at most `timeout_s`; what they find is stored, as of any listing. `sources`
+    tells as of when each was looked at, and what it has that its dataset has not."""
 
     def work() -> Answer[PlanAnswer]:
         flows = flows_of(dataflow)
         unseen: Mapping[str, str] = {}
         if refresh:
+            call.need("operate")
             unseen = look(call, branch, overview.sources(call.context, branch, flows), timeout_s)
         return answer(_page(overview.plan(call.context, branch, flows, unseen), after, limit))
 

@@ -17,7 +17,7 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.branches import MAIN, NAME
 from controlplane.operations.desired import branches, merging
 
-router = auth.router()
+router = auth.router("edit")
 
 
 class NewBranch(BaseModel):
@@ -68,19 +68,19 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     return call.once(work)
 
 
-@router.get("/v1/branches")
+@router.get("/v1/branches", dependencies=auth.needs("view"))
 def listing(call: Called) -> Answer[BranchesAnswer]:
     """All branches beside main."""
     return answer(branches.listing(call.context))
 
 
-@router.get("/v1/branches/{branch}")
+@router.get("/v1/branches/{branch}", dependencies=auth.needs("view"))
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """One branch. Main has no end."""
     return answer(branches.one(call.context, branch))
 
 
-@router.put("/v1/branches/{branch}/protection")
+@router.put("/v1/branches/{branch}/protection", dependencies=auth.needs("admin"))
 def protect(call: Called, branch: Branch, wish: Protection) -> Answer[BranchAnswer]:
     """Whether a branch changes by merges alone."""
     return answer(branches.protect(call.context, branch, protected=wish.protected))

@@ -28,6 +28,7 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.work import AttemptsAnswer
+from controlplane.core.rights import may
 from controlplane.operations.inspect import causes, consistency, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
@@ -39,7 +40,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "arrow": "application/vnd.apache.arrow.stream",
 }
 
-router = auth.router()
+router = auth.router("view")
 
 
 @router.get("/v1/branches/{branch}/status")
@@ -52,12 +53,13 @@ async def status(
     timeout_s: Timeout = LISTED_S,
 ) -> Answer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the sources first, for at
-    most `timeout_s`. `as_of` of a source tells when it was last looked at.
+    most `timeout_s`, which needs `operate`. `as_of` of a source tells when it was last looked at.
     `long`: also what the last commits took, and what is at it now."""
 
     def work() -> Answer[StatusAnswer]:
         wanted = target_of(target)
         if refresh:
+            call.need("operate")
             look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
         return answer(overview.status(call.context, branch, wanted, long=long))
 
@@ -99,8 +101,16 @@ def generations(
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/checks")
 def checks(call: Called, branch: Branch, dataset: Dataset, point: Point) -> Answer[ChecksAnswer]:
-    """What is expected of a dataset's rows, and what was found in one generation, the newest by default."""
-    return answer(datasets.checks(call.context, branch, dataset, point))
+    """What is expected of a dataset's rows, and what was found in one generation, the newest by default. Examples of
+    failing rows need `data`; the lists are empty without it."""
+    found = datasets.checks(call.context, branch, dataset, point)
+    return answer(found if may(call.context.principal, "data") else _without_rows(found))
+
+
+def _without_rows(found: ChecksAnswer) -> ChecksAnswer:
+    for result in (*found["items"], *found["rejected"]):
+        result["examples"] = []
+    return found
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/tasks")
@@ -119,7 +129,9 @@ def tasks(
     return answer(notes.tasks(call.context, branch, dataset, after=after, limit=limit))
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/log", response_class=PlainTextResponse)
+@router.get(
+    "/v1/branches/{branch}/datasets/{dataset}/log", response_class=PlainTextResponse, dependencies=auth.needs("data")
+)
 def log(call: Called, branch: Branch, dataset: Dataset, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of a dataset's newest attempt said."""
     attempt, said = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
@@ -143,7 +155,7 @@ def why(
     return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/records")
+@router.get("/v1/branches/{branch}/datasets/{dataset}/records", dependencies=auth.needs("data"))
 def records(
     call: Called,
     branch: Branch,

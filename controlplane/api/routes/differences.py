@@ -22,7 +22,7 @@ Key = Annotated[list[str] | None, Query(max_length=100)]
 Timeout = Annotated[float, Query(gt=0, le=LONGEST_S)]
 Point = Annotated[str | None, Query(max_length=100)]
 
-router = auth.router()
+router = auth.router("view")
 
 
 @router.get("/v1/branches/{branch}/diff/{other}")
@@ -38,8 +38,9 @@ async def branches(
     limit: Limit = 100,
     timeout_s: Timeout = COMPARED_S,
 ) -> Answer[BranchDifference | DataDifference]:
-    """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows` the
-    rows, for at most `timeout_s`. `key`: columns that tell rows apart. `next` is the `after` of the next page."""
+    """How two branches differ: components and datasets; of one `dataset` columns and partitions, and with `rows`,
+    which needs `data`, the rows, for at most `timeout_s`. `key`: columns that tell rows apart. `next` is the `after`
+    of the next page."""
     if dataset is None:
         if rows or key or partition is not None:
             raise RequestRefused("invalid-request", "rows, key and partition are of one dataset: say which")
@@ -95,6 +96,8 @@ async def generations(
 def _wish(
     call: Call, after: str | None, limit: int, partition: str | None, timeout_s: float | None, key: list[str] | None
 ) -> data_diff.Wish:
+    if timeout_s is not None:
+        call.need("data")
     if key and timeout_s is None:
         raise RequestRefused("invalid-request", "a key tells rows apart: ask for rows, too")
     if len(set(key or ())) != len(key or ()):

@@ -23,7 +23,7 @@ STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 EventId = Annotated[int | None, Query(ge=0, le=2**53)]
 
-router = auth.router()
+router = auth.router("view")
 
 
 @router.get("/v1/events")

@@ -22,7 +22,7 @@ from controlplane.operations.inspect import source_changes, tasks
 
 TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-router = auth.router()
+router = auth.router("operate")
 
 
 class Wish(BaseModel):
@@ -87,14 +87,14 @@ def resume(call: Called, branch: Branch, wish: Wish | None = None) -> Answer[Pau
     return call.once(lambda: answer(_each(call, branch, wish, controls.resume)))
 
 
-@router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse)
+@router.get("/v1/attempts/{attempt}/log", response_class=PlainTextResponse, dependencies=auth.needs("data"))
 def log(call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200) -> Response:
     """The last lines that the driver of an attempt said."""
     said = tasks.log(call.context, attempt, tail, call.services.log)
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
-@router.get("/v1/drivers/{driver}/log", response_class=PlainTextResponse)
+@router.get("/v1/drivers/{driver}/log", response_class=PlainTextResponse, dependencies=auth.needs("admin"))
 def driver_log(
     call: Called,
     driver: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,200}$")],
@@ -105,7 +105,7 @@ def driver_log(
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
-@router.get("/v1/audit")
+@router.get("/v1/audit", dependencies=auth.needs("admin"))
 def audit(
     call: Called,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,

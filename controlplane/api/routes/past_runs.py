@@ -11,7 +11,7 @@ from controlplane.api.calls import Answer, Branch, Called, answer, target_of
 from controlplane.core.model.answers.work import PastRunAnswer, PastRunsAnswer
 from controlplane.operations.inspect import past_runs
 
-router = auth.router()
+router = auth.router("view")
 
 
 @router.get("/v1/branches/{branch}/runs")

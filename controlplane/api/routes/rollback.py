@@ -12,7 +12,7 @@ from controlplane.core.model.addresses import Generation, Point, moment_of
 from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
 from controlplane.operations.desired import revert, rollback
 
-router = auth.router()
+router = auth.router("operate")
 
 
 class Rollback(BaseModel):
@@ -55,7 +55,7 @@ def _to(wish: Rollback) -> Point:
     raise RequestRefused("invalid-request", "say one of generation and at")
 
 
-@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert")
+@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert", dependencies=auth.needs("edit"))
 def revert_dataflow(
     call: Called, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
 ) -> Answer[ApplyAnswer]:

@@ -14,7 +14,7 @@ from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.operations.desired import blueprints, runs
 from controlplane.operations.inspect import run_progress
 
-router = auth.router()
+router = auth.router("view")
 
 
 class Run(Documents):
@@ -23,7 +23,7 @@ class Run(Documents):
     accept_deletes: bool = False
 
 
-@router.post("/v1/branches/{branch}/run")
+@router.post("/v1/branches/{branch}/run", dependencies=auth.needs("edit"))
 def begin(call: Called, branch: Branch, wish: Run) -> Answer[RunBegun]:
     """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
     how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,

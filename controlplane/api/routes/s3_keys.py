@@ -15,7 +15,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.operations.desired import s3_keys
 
-router = auth.router()
+router = auth.router("admin")
 
 
 class NewS3Key(BaseModel):

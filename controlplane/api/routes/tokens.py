@@ -14,7 +14,7 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
 from controlplane.operations.desired import tokens
 
-router = auth.router()
+router = auth.router("admin")
 
 
 class NewToken(BaseModel):
@@ -22,7 +22,9 @@ class NewToken(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
-    scopes: list[Literal["admin", "driver"]] = Field(["admin"], min_length=1, max_length=2)
+    scopes: list[Literal["view", "data", "operate", "edit", "admin", "driver"]] = Field(
+        ["admin"], min_length=1, max_length=6
+    )
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 
 

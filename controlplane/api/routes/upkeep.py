@@ -12,7 +12,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.upkeep import requests
 from controlplane.operations.upkeep.fsck import RowCheck
 
-router = auth.router()
+router = auth.router("admin")
 
 
 class Check(BaseModel):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.core.rights import Principal, permissions_of
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -15,11 +17,16 @@ class Token:
     id: str
     hash: bytes
     name: str
-    scopes: tuple[str, ...]  # admin | driver; of an S3 key, s3:<scope> (core.s3.scopes)
+    scopes: tuple[str, ...]  # roles (core.rights) | driver; of an S3 key, s3:<scope> (core.s3.scopes)
     subject: str
     at: float
     expires: float | None = None
     revoked: bool = False
+
+    @property
+    def principal(self) -> Principal:
+        """What it may do through the API for people and programs."""
+        return Principal(permissions_of(self.scopes))
 
 
 @dataclass(frozen=True, slots=True)

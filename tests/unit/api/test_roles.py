@@ -1,0 +1,127 @@
+"""Who may call what: each route with a token of each role, compared with the table of docs/rights.md, written here."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from controlplane.api.app import create_app
+from controlplane.api.auth import PUBLIC
+from controlplane.core.rights import ROLES, may
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
+from tests.unit.api.test_access import asked, flat, routes
+from tests.unit.api.world import World
+
+VIEW, DATA, OPERATE, EDIT, ADMIN = "view", "data", "operate", "edit", "admin"
+ALLOWED = {  # permission -> roles that have it
+    VIEW: {VIEW, DATA, OPERATE, EDIT, ADMIN},
+    DATA: {DATA, EDIT, ADMIN},
+    OPERATE: {OPERATE, EDIT, ADMIN},
+    EDIT: {EDIT, ADMIN},
+    ADMIN: {ADMIN},
+}
+TABLE = {
+    "GET /metrics": VIEW,
+    "GET /v1/events": VIEW,
+    "GET /v1/branches": VIEW,
+    "GET /v1/branches/{branch}": VIEW,
+    "GET /v1/branches/{branch}/diff/{other}": VIEW,
+    "GET /v1/branches/{branch}/status": VIEW,
+    "GET /v1/branches/{branch}/plan": VIEW,
+    "GET /v1/branches/{branch}/run": VIEW,
+    "GET /v1/branches/{branch}/runs": VIEW,
+    "GET /v1/branches/{branch}/runs/{run}": VIEW,
+    "GET /v1/branches/{branch}/dataflows": VIEW,
+    "GET /v1/branches/{branch}/dataflows/{dataflow}": VIEW,
+    "GET /v1/branches/{branch}/dataflows/{dataflow}/generations": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/partitions": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/history": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/checks": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/tasks": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/why": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/lineage": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/diff": VIEW,
+    "GET /v1/branches/{branch}/datasets/{dataset}/records": DATA,
+    "GET /v1/branches/{branch}/datasets/{dataset}/log": DATA,
+    "GET /v1/attempts/{attempt}/log": DATA,
+    "POST /v1/branches/{branch}/refresh": OPERATE,
+    "POST /v1/branches/{branch}/retry": OPERATE,
+    "POST /v1/branches/{branch}/pause": OPERATE,
+    "POST /v1/branches/{branch}/resume": OPERATE,
+    "POST /v1/branches/{branch}/rollback": OPERATE,
+    "POST /v1/branches/{branch}/notify": OPERATE,
+    "POST /v1/blueprints": EDIT,
+    "POST /v1/validate": EDIT,
+    "POST /v1/branches": EDIT,
+    "DELETE /v1/branches/{branch}": EDIT,
+    "POST /v1/branches/{branch}/update": EDIT,
+    "POST /v1/branches/{branch}/merge": EDIT,
+    "POST /v1/branches/{branch}/plan": EDIT,
+    "POST /v1/branches/{branch}/run": EDIT,
+    "POST /v1/branches/{branch}/dataflows/{dataflow}/revert": EDIT,
+    "DELETE /v1/branches/{branch}/dataflows/{dataflow}": EDIT,
+    "POST /v1/connections": ADMIN,
+    "PUT /v1/branches/{branch}/protection": ADMIN,
+    "GET /v1/drivers/{driver}/log": ADMIN,
+    "GET /v1/audit": ADMIN,
+    "GET /v1/tokens": ADMIN,
+    "POST /v1/tokens": ADMIN,
+    "DELETE /v1/tokens/{id}": ADMIN,
+    "GET /v1/s3/keys": ADMIN,
+    "POST /v1/s3/keys": ADMIN,
+    "DELETE /v1/s3/keys/{key}": ADMIN,
+    "POST /v1/gc": ADMIN,
+    "POST /v1/fsck": ADMIN,
+}
+
+
+def test_every_route_stands_in_the_table(world: World) -> None:
+    there = {f"{m} {r.path}" for r in flat(create_app(world.services).routes) for m in r.methods if m != "HEAD"}
+    assert {name for name in there if name.split()[1] not in PUBLIC} == set(TABLE)
+
+
+def of_role(world: World, role: str) -> httpx2.Client:
+    text, _ = tokens.create(Context(world.services.store), role, (role,))
+    return world.http(text)
+
+
+@pytest.mark.parametrize("role", [*ROLES, "driver", "nobody"])
+def test_a_role_opens_the_routes_of_its_permissions_and_no_others(world: World, role: str) -> None:
+    found = {}
+    with of_role(world, role) as http:
+        for method, path in routes(world):
+            answer = asked(http, method, path)
+            is_refused = answer.status_code == 403 and answer.json()["type"] == "urn:headgate:forbidden"
+            assert answer.status_code != 401
+            found[f"{method} {path}"] = not is_refused
+    plain = {f"{name.split()[0]} {sample(name.split()[1])}": permission for name, permission in TABLE.items()}
+    assert {name: found[name] for name in plain} == {name: role in ALLOWED[plain[name]] for name in plain}
+
+
+def sample(path: str) -> str:
+    """As `routes` fills it in."""
+    return "/".join("x" if part.startswith("{") else part for part in path.split("/"))
+
+
+def test_roles_have_the_permissions_of_the_table() -> None:
+    for role in ROLES:
+        principal = tokens.Token("", b"", "", (role,), "", 0.0).principal
+        assert {p for p in ALLOWED if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
+
+
+@pytest.mark.parametrize(
+    ("path", "needed"),
+    [
+        ("/v1/branches/main/status?refresh=true", OPERATE),
+        ("/v1/branches/main/plan?refresh=true", OPERATE),
+        ("/v1/branches/main/diff/main?dataset=shop.orders&rows=true", DATA),
+        ("/v1/branches/main/datasets/shop.orders/diff?rows=true", DATA),
+    ],
+)
+def test_what_a_route_does_on_request_needs_its_own_permission(world: World, path: str, needed: str) -> None:
+    for role in (VIEW, DATA, OPERATE):
+        with of_role(world, role) as http:
+            answer = http.get(path)
+        assert (answer.status_code == 403) == (role not in ALLOWED[needed]), (role, answer.text)
