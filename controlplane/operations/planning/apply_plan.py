@@ -8,7 +8,7 @@ from typing import assert_never
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand, Task
@@ -307,8 +307,8 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     tx.put_memos(step.notes)
     tx.drop_demands(state.branch, state.dataset)
     tx.drop_building(state.branch, state.dataset)
-    body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
-    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body, branch=state.branch)])
+    body = committed_body(state)
+    tx.put_events([Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)])
     entered = step.entered
     adopted = step.adopted if entered is None else _adopted(tx, entered, state.dataset, since_trace)
     _note_adopted(tx, state.branch, state.dataset, adopted)
