@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
 from controlplane.core.model.leases import LOOP
+from controlplane.operations import openlineage
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
@@ -23,6 +24,7 @@ COUNTED = {  # name -> words, label
     "claims": ("Claims by outcome.", "outcome"),
     "s3_answers": ("Answers of the S3 view by status, refusals by code.", "code"),
     "s3_sent_bytes": ("Bytes that the S3 view sent.", ""),
+    "openlineage_events": ("OpenLineage events by what became of them.", "outcome"),
     "ticks": ("Passes of the loop.", ""),
 }
 
@@ -73,6 +75,7 @@ class _Gauges(Collector):
             attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             lease, now = tx.lease(LOOP), tx.now()
+            behind = openlineage.behind(tx)
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
@@ -82,6 +85,9 @@ class _Gauges(Collector):
         yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
         lateness = "Of the listing that is furthest behind its period."
         yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)
+        if behind is not None:
+            unsent = "Events that the OpenLineage export has not looked at."
+            yield GaugeMetricFamily("headgate_openlineage_behind_events", unsent, value=behind)
         yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
         yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 

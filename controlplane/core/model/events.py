@@ -13,7 +13,6 @@ from controlplane.core.model.states import State
 NO_BRANCH = ""  # of what concerns the whole installation: it is told in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
 COMMITTED = "dataset.committed"  # the kind of event that tells a new state: `committed_body`
-FAILED = "task.failed"  # the kind of event that tells a task that is given up: `{message, partition}`
 
 
 @dataclass(frozen=True, slots=True)
