@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
 from controlplane.core.model.leases import LOOP
-from controlplane.operations import openlineage
+from controlplane.operations import export_cursor
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
@@ -30,14 +30,20 @@ COUNTED = {  # name -> words, label
 
 
 def render(
-    store: Store, counters: Counters, states: Mapping[str, int], troubles: Troubles, late_s: float = 0.0
+    store: Store,
+    counters: Counters,
+    states: Mapping[str, int],
+    troubles: Troubles,
+    late_s: float = 0.0,
+    *,
+    exports: bool = False,
 ) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
-    listing that is the latest is behind."""
+    listing that is the latest is behind. `exports`: events of lineage are sent."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states, troubles, late_s))
+    registry.register(_Gauges(store, states, troubles, late_s, exports=exports))
     return generate_latest(registry)
 
 
@@ -66,8 +72,11 @@ NOBODY = {"driver": 0, "worker": 0}
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
-    def __init__(self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float) -> None:
+    def __init__(
+        self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float, *, exports: bool
+    ) -> None:
         self._store, self._states, self._troubles, self._late_s = store, states, troubles, late_s
+        self._exports = exports
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
@@ -75,7 +84,7 @@ class _Gauges(Collector):
             attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             lease, now = tx.lease(LOOP), tx.now()
-            behind = openlineage.behind(tx)
+            behind = export_cursor.behind(tx) if self._exports else None
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)

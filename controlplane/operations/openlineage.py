@@ -23,13 +23,13 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.events import COMMITTED, NO_BRANCH, Event
 from controlplane.core.model.openlineage import RunEvent
 from controlplane.core.model.states import Cause, State
+from controlplane.operations.export_cursor import CURSOR
 from controlplane.operations.inspect.lineage import earlier_code, stored_facts
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.lineage_sink import LineageSink
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.schemas import struct_of
 
-CURSOR: Final = "openlineage"
 BATCH: Final = 200  # events of ours that are looked at, and after which the cursor moves
 log = logs.get("openlineage")
 
@@ -90,12 +90,6 @@ class Export:
             self.count("sent" if is_taken else "refused")
             if not is_taken:
                 log.warning("an OpenLineage event was refused", dataset=run["job"]["name"], run=run["run"]["runId"])
-
-
-def behind(tx: Tx) -> int | None:
-    """How many events are not looked at yet; None where nothing is exported."""
-    cursor = tx.cursor(CURSOR)
-    return None if cursor is None else max(0, tx.last_event() - cursor)
 
 
 # --- what is told ---------------------------------------------------------------------------------

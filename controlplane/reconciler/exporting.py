@@ -11,10 +11,9 @@ import time
 from controlplane import logs
 from controlplane.core.model.leases import Deposed
 from controlplane.operations.openlineage import Export
-from controlplane.operations.troubles import Troubles
+from controlplane.operations.troubles import OF_EXPORT, Troubles
 from controlplane.reconciler.wake import Wake
 
-UNIT = "openlineage"  # of troubles
 RETRY_S = 1.0  # how often it is asked whether the wait after a failure is over
 IDLE_S = 30.0  # the longest wait for a nudge
 ENDS_WITHIN_S = 12.0  # a request under way is waited for so long; it is sent again by who goes on
@@ -55,7 +54,7 @@ class Exporting:
         while not self._is_over():
             seen, is_closing = self._wake.count, self._until is not None
             try:
-                is_more = self._troubles.attempt(UNIT, lambda: self._export.step(self._is_over), False)
+                is_more = self._troubles.attempt(OF_EXPORT, lambda: self._export.step(self._is_over), False)
             except Deposed:
                 return  # the loop is told the same
             except BaseException as e:  # the thread must not end unseen: nothing would be sent any more
@@ -65,4 +64,4 @@ class Exporting:
                 continue
             if is_closing:
                 return
-            self._wake.wait(RETRY_S if self._troubles.failures(UNIT) else IDLE_S, seen)
+            self._wake.wait(RETRY_S if self._troubles.failures(OF_EXPORT) else IDLE_S, seen)

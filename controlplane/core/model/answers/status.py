@@ -147,13 +147,23 @@ class DataflowStatus(TypedDict):
     targets: list[TargetStatus]
 
 
+class ExportStatus(TypedDict):
+    """Events of lineage are not taken. `behind`: how many of our own events it has not come to. `error`: of the last
+    try."""
+
+    behind: int
+    error: str
+
+
 class StatusAnswer(TypedDict):
-    """How everything stands, or what was asked for. `leader`: None while no process plans."""
+    """How everything stands, or what was asked for. `leader`: None while no process plans. `openlineage`: only where
+    the last try to send events failed, and this process is the one that sends."""
 
     state: State
     dataflows: list[DataflowStatus]
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
+    openlineage: NotRequired[ExportStatus]
 
 
 class WhyNode(TypedDict):
