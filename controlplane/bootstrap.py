@@ -288,6 +288,7 @@ class Server:
             lake=self.settings.lake,
             troubles=self.troubles,
             notify=self.notify,
+            exports=self.settings.openlineage is not None,
         )
 
     def settle(

@@ -116,8 +116,10 @@ def _url(text: str) -> str:
 
 
 def _openlineage(text: str) -> str:
-    """Not told in the error where it holds a password or a query: these may be secrets."""
-    like = "file:///folder/events.ndjson or https://host/api/v1/lineage"
+    """As a URL. Not told in the error where it holds a password or a query: these may be secrets."""
+    like = "/folder/events.ndjson or https://host/api/v1/lineage"
+    if text.startswith(("/", "~")):
+        return Path(text).expanduser().absolute().as_uri()
     try:
         found = urlsplit(text)
         has_secret = "@" in found.netloc or bool(found.query or found.fragment)

@@ -114,4 +114,5 @@ class Services:
             planners=self.planners,
             troubles=self.troubles,
             notify=self.notify,
+            exports=self.exports,
         )

@@ -76,7 +76,8 @@ def status(value: StatusAnswer) -> View:
 
 
 def _export(export: ExportStatus) -> str:
-    return f"OpenLineage events are not taken ({export['behind']} events behind): {export['error']}"
+    behind = f"OpenLineage: {export['behind']} events behind"
+    return behind if export["error"] is None else f"{behind}, the last try failed: {export['error']}"
 
 
 def _leader(leader: LeaderStatus) -> str:

@@ -31,6 +31,7 @@ class Context:
     planners: Planners = field(default_factory=Planners)
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
     notify: tuple[Channel, ...] = ()  # channels of the installation
+    exports: bool = False  # events of lineage are sent
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

@@ -10,7 +10,7 @@ sent again has the same run ids. Does not belong here: how run events look (`cor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -18,6 +18,7 @@ from controlplane import logs
 from controlplane.core.compile.nodes import Desired, Node, Sink, Transform
 from controlplane.core.lineage import run_events
 from controlplane.core.lineage.of_node import Lineages, NodeLineage
+from controlplane.core.lineage.partitions import OBJECTS
 from controlplane.core.lineage.run_events import Component, Input
 from controlplane.core.model.addresses import Moment
 from controlplane.core.model.events import COMMITTED, NO_BRANCH, Event
@@ -64,13 +65,12 @@ class Export:
             if after is None:
                 return False
             events = tx.events(None, after, BATCH)
-            told = list(_Telling(tx, self.namespace, self.lake).of_each(events))
         done = after
         try:
-            for event, runs in zip(events, told, strict=True):
+            for event, told in zip(events, self._told(events), strict=True):
                 if is_over():
                     return False
-                self._send(runs)
+                self._send(event, told)
                 done = event.id
         finally:
             if done > after:
@@ -81,15 +81,45 @@ class Export:
         with self.store.begin(self.namespace) as tx:
             tx.move_cursor(CURSOR, event)
 
-    def _send(self, runs: list[RunEvent] | None) -> None:
-        if runs is None:
+    def _told(self, events: Sequence[Event]) -> list[list[bytes] | None]:
+        """The run events of each, in order; None where they cannot be made."""
+        try:
+            with self.store.read(self.namespace) as tx:
+                telling = _Telling(tx, self.namespace, self.lake, events)
+                return [_encoded(telling.of(event)) for event in events]
+        except OSError:
+            raise
+        except Exception as e:  # noqa: BLE001  # one of them is at fault: each is told by itself
+            log.warning("OpenLineage events cannot be made together", error=str(e))
+            return [self._told_alone(event) for event in events]
+
+    def _told_alone(self, event: Event) -> list[bytes] | None:
+        """In a transaction of its own, so that a fault of the database is told from one of the event."""
+        for with_columns in (True, False):
+            try:
+                with self.store.read(self.namespace) as tx:
+                    telling = _Telling(tx, self.namespace, self.lake, [event], with_columns=with_columns)
+                    return _encoded(telling.of(event))
+            except OSError:
+                raise
+            except Exception as e:  # whatever it is, it is this event's alone
+                told = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
+                log.exception("an OpenLineage event cannot be made", error=str(e), **told)
+        return None
+
+    def _send(self, event: Event, told: list[bytes] | None) -> None:
+        if told is None:
             self.count("failed")
             return
-        for run in runs:
-            is_taken = self.sink.send(json.dumps(run, ensure_ascii=False).encode())
+        for text in told:
+            is_taken = self.sink.send(text)
             self.count("sent" if is_taken else "refused")
             if not is_taken:
-                log.warning("an OpenLineage event was refused", dataset=run["job"]["name"], run=run["run"]["runId"])
+                log.warning("an OpenLineage event was refused", dataset=event.dataset, id=event.id)
+
+
+def _encoded(runs: Iterable[RunEvent]) -> list[bytes]:
+    return [json.dumps(run, ensure_ascii=False).encode() for run in runs]
 
 
 # --- what is told ---------------------------------------------------------------------------------
@@ -102,27 +132,14 @@ class _Telling:
     tx: Tx
     namespace: str
     lake: str
+    batch: Sequence[Event]
+    with_columns: bool = field(default=True, kw_only=True)
     _code: dict[str, Desired] = field(default_factory=dict)
     _lineages: dict[str, Lineages | None] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)  # runs that are told of already
-    _committed: dict[str, list[str]] = field(default_factory=dict)  # datasets by branch
 
-    def of_each(self, events: Sequence[Event]) -> Iterator[list[RunEvent] | None]:
-        """The run events of each, in order; None where they cannot be made."""
-        for event in events:
-            if event.kind == COMMITTED:
-                self._committed.setdefault(event.branch, []).append(event.dataset)
-        for event in events:
-            try:
-                yield list(self._of(event))
-            except OSError:
-                raise
-            except Exception as e:  # whatever it is, it is this event's alone
-                told = {"dataset": event.dataset, "id": event.id}
-                log.exception("an OpenLineage event cannot be made", error=str(e), **told)
-                yield None
-
-    def _of(self, event: Event) -> Iterable[RunEvent]:
+    def of(self, event: Event) -> Iterable[RunEvent]:
+        """Those that one of the batch brings; most bring none."""
         if event.branch == NO_BRANCH or not event.dataset:
             return ()
         match event.kind:
@@ -144,7 +161,7 @@ class _Telling:
         code, lineages = self._of_then(event.branch, state)
         node = None if code is None else code.nodes[state.dataset]
         found = None if lineages is None or node is None else lineages.of(state.dataset)
-        consumed = [Input(one.dataset, one.root) for one in state.inputs.values()]
+        consumed = [Input(one.dataset, one.root) for name, one in state.inputs.items() if _is_dataset(name)]
         return run_events.committed(self._component(event, node, found, self._named(event.branch, consumed)), state)
 
     def _state(self, event: Event) -> State | None:
@@ -153,8 +170,10 @@ class _Telling:
         seq = event.body.get("seq")
         if not isinstance(seq, int):
             return None
-        found = self.tx.history(event.branch, event.dataset, 1, seq + 1)
-        return found[0] if found and found[0].seq == seq else _as_told(event, seq)
+        for state in self.tx.history(event.branch, event.dataset, 1, seq + 1):
+            if state.seq == seq and state.root.hex() == event.body.get("root"):
+                return state
+        return _as_told(event, seq)
 
     def _of_then(self, branch: str, state: State) -> tuple[Desired | None, Lineages | None]:
         """The code that made a state, and the lineage of its columns."""
@@ -168,19 +187,18 @@ class _Telling:
     def _lineages_of(self, branch: str) -> Lineages | None:
         if branch not in self._lineages:
             present = self._present(branch)
-            names = [name for name in self._committed[branch] if name in present.nodes]
-            self._lineages[branch] = self._prepared(branch, present, names)
+            names = self._committed(branch) & present.nodes.keys()
+            self._lineages[branch] = self._prepared(branch, present, sorted(names))
         return self._lineages[branch]
 
+    def _committed(self, branch: str) -> set[str]:
+        return {event.dataset for event in self.batch if event.kind == COMMITTED and event.branch == branch}
+
     def _prepared(self, branch: str, code: Desired, datasets: Sequence[str]) -> Lineages | None:
-        try:
-            lineages = Lineages(code, stored_facts(self.tx, branch, code, datasets))
-            lineages.prepare(datasets)
-        except OSError:
-            raise
-        except Exception as e:  # the rest of what is known is told without columns
-            log.exception("columns cannot be told", branch=branch, error=str(e))
+        if not self.with_columns:
             return None
+        lineages = Lineages(code, stored_facts(self.tx, branch, code, datasets))
+        lineages.prepare(datasets)
         return lineages
 
     def _named(self, branch: str, inputs: Iterable[Input]) -> list[Input]:
@@ -225,6 +243,11 @@ class _Telling:
         if branch not in self._code:
             self._code[branch] = desired(self.tx, branch, namespace=self.namespace)
         return self._code[branch]
+
+
+def _is_dataset(name: str) -> bool:
+    """An input of a state may also be a listing, or the pairs of keys that lead from an input to the output."""
+    return name != OBJECTS and "/" not in name
 
 
 def _declared(node: Node | None) -> list[Input]:

@@ -1,8 +1,8 @@
 """OpenLineage events to a file, one a line, or to a service that speaks OpenLineage over HTTP.
 
-A service is told one event a request. What it answers decides: 2xx, the event is taken; 400, 409, 413, 415 and 422, it
-would be refused again; everything else (a wrong token or address among it) may be put right, so it is tried again.
-Does not belong here: the waits between tries.
+A service is told one event a request. What it answers decides: 2xx, the event is taken; 4xx, it is refused, and would
+be again. A token or an address that is wrong, or too many requests, are not the event's fault: they and everything else
+may be put right, so the event is tried again. Does not belong here: the waits between tries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httpx2
 from controlplane.ports.lineage_sink import LineageSink
 
 ANSWER_S: Final = 10.0
-REFUSED: Final = frozenset({400, 409, 413, 415, 422})  # the event is at fault, not the service or who asks
+NOT_BY_THE_EVENT: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})  # refusals of who asks, where, and when
 
 
 def open_sink(url: str, token: str | None = None, answer_s: float = ANSWER_S) -> LineageSink:
@@ -76,7 +76,7 @@ class HttpSink:
                 status = answer.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as e:
             raise ConnectionError(f"{self.place} does not answer: {type(e).__name__}: {e}") from None
-        if status in REFUSED:
+        if 400 <= status < 500 and status not in NOT_BY_THE_EVENT:
             return False
         if not 200 <= status < 300:
             raise ConnectionError(f"{self.place} answered {status}")

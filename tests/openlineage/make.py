@@ -1,4 +1,4 @@
-"""Makes spec.json: OpenLineage's schema of run events, and of the facets that we send, for the tests to validate against.
+"""Makes spec.json: OpenLineage's schema of run events and of the facets that we send, for tests to validate against.
 
 The source is OpenLineage's own client for Python, whose classes are generated from the specification (its JSON files
 are in no package). Run it beside that client, where a version of the specification is to be followed:
@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import attr
+
 ROOTS = {
     "RunEvent": "base",
     "ColumnLineageDatasetFacet": "column_lineage_dataset",
@@ -26,8 +28,11 @@ ROOTS = {
     "DatasourceDatasetFacet": "datasource_dataset",
     "ErrorMessageRunFacet": "error_message_run",
     "JobTypeJobFacet": "job_type_job",
+    "OwnershipDatasetFacet": "ownership_dataset",
+    "OwnershipJobFacet": "ownership_job",
     "SQLJobFacet": "sql_job",
     "SchemaDatasetFacet": "schema_dataset",
+    "SourceCodeLocationJobFacet": "source_code_location_job",
     "StorageDatasetFacet": "storage_dataset",
     "SymlinksDatasetFacet": "symlinks_dataset",
 }
@@ -39,7 +44,9 @@ FORMATS = {
     "_schemaURL": "uri",
     "runId": "uuid",
     "uri": "uri",
+    "url": "uri",
 }
+GIVEN = {"eventTime", "producer", "schemaURL", "_producer", "_schemaURL"}  # the client fills them in; they are required
 OPEN = {"RunFacet", "JobFacet", "DatasetFacet", "InputDatasetFacet", "OutputDatasetFacet"}  # custom ones have more
 definitions: dict[str, Any] = {}
 
@@ -75,7 +82,7 @@ def defined(cls: Any) -> dict[str, Any]:
     for one in cls.__attrs_attrs__:
         found = of_type(names[one.name])
         properties[one.name] = {**found, "format": FORMATS[one.name]} if one.name in FORMATS else found
-        if str(one.default) == "NOTHING" or one.name in FORMATS and one.name != "uri":
+        if one.default is attr.NOTHING or one.name in GIVEN:
             required.append(one.name)
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": sorted(required)}
     if cls.__name__ not in OPEN:
@@ -93,7 +100,7 @@ def main() -> None:
         of_class(getattr(import_module(f"openlineage.client.generated.{module}"), name))
     comment = (
         f"Made by make.py from openlineage-python {version('openlineage-python')}, copyright 2018-2026 contributors to "
-        "the OpenLineage project, Apache-2.0 (the text of that licence: LICENSE of this repository)."
+        "the OpenLineage project, Apache-2.0 (the text of that licence is beside this file: LICENSE)."
     )
     spec = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

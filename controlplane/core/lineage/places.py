@@ -5,6 +5,8 @@ Does not belong here: our own datasets, which are named by branch.
 
 from __future__ import annotations
 
+import re
+
 from controlplane.core.blueprint import Read, Write
 from controlplane.core.redaction import redacted
 
@@ -38,7 +40,10 @@ def of_path(location: str) -> tuple[str, str]:
 
 def _table(url: str, table: str) -> tuple[str, str]:
     """`jdbc:postgresql://host:5432/shop?...` and `public.orders`: `postgresql://host:5432` and `shop.public.orders`."""
-    scheme, _, rest = redacted(url.partition("?")[0].removeprefix("jdbc:")).partition("://")
+    plain = re.split("[?;]", url, maxsplit=1)[0]  # what follows are settings, passwords among them
+    if "secret:" in plain:
+        return UNKNOWN, table
+    scheme, _, rest = redacted(plain.removeprefix("jdbc:")).partition("://")
     authority, _, database = rest.partition("/")
     name = ".".join(filter(None, (database, table)))
     return _known(f"{scheme}://{authority.rpartition('@')[2]}", authority), name
@@ -46,4 +51,4 @@ def _table(url: str, table: str) -> tuple[str, str]:
 
 def _known(namespace: str, server: str) -> str:
     """A server that a secret names is not told: the reference tells nothing that other programs know."""
-    return UNKNOWN if not server or "secret:" in namespace + server else namespace
+    return UNKNOWN if not server or "secret:" in server else namespace

@@ -7,9 +7,11 @@ happened (`operations.openlineage`), sending.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 from controlplane.core.blueprint import SqlTransform
@@ -33,8 +35,9 @@ from dataplane.contract.schemas import Field, Schema, Type
 
 SPEC: Final = "https://openlineage.io/spec"
 EVENT: Final = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-OWN: Final = f"{PRODUCER}/HeadgateRunFacet.json"
+OWN: Final = f"{PRODUCER}/HeadgateStateRunFacet.json"  # docs/lineage.md says what is in it
 MOST_TEXT: Final = 100_000  # characters of a query; of a message, a hundredth
+_URI: Final = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9._~@-]+(:[0-9]+)?(/[A-Za-z0-9._~/-]*)?")
 _VERSIONS: Final = {
     "SchemaDatasetFacet": "1-2-0",
     "DatasourceDatasetFacet": "1-0-1",
@@ -43,6 +46,9 @@ _VERSIONS: Final = {
     "SymlinksDatasetFacet": "1-0-1",
     "SQLJobFacet": "1-1-0",
     "JobTypeJobFacet": "2-0-4",
+    "OwnershipDatasetFacet": "1-0-1",
+    "OwnershipJobFacet": "1-0-1",
+    "SourceCodeLocationJobFacet": "1-1-0",
     "ErrorMessageRunFacet": "1-0-1",
 }
 
@@ -87,13 +93,13 @@ def committed(component: Component, state: State) -> list[RunEvent]:
         "rows": state.rows,
     }
     id = _run_id(component, "commit", seq=state.seq)
-    run = {"headgate": _own(component, told)}
+    run = {"headgate_state": _own(component, told)}
     return _events(component, "COMPLETE", id, run, state.at, _state_of(component, state))
 
 
 def written(component: Component, event: int, partitions: int, at: float) -> list[RunEvent]:
     """Partitions of a copy were written, which an event of ours told."""
-    run = {"headgate": _own(component, {"partitions": partitions})}
+    run = {"headgate_state": _own(component, {"partitions": partitions})}
     id = _run_id(component, "written", event=event)
     return _events(component, "COMPLETE", id, run, at, _ours(component, component.dataset, {}))
 
@@ -106,7 +112,7 @@ def failed(component: Component, base: int, message: str, at: float) -> list[Run
         "message": redacted(message)[: MOST_TEXT // 100],
         "programmingLanguage": "PYTHON" if _kind(component) == "PYTHON" else "SQL",
     }
-    run = {"headgate": _own(component, {"base": base}), "errorMessage": error}
+    run = {"headgate_state": _own(component, {"base": base}), "errorMessage": error}
     return _events(component, "FAIL", failed_run(component, base), run, at, _ours(component, component.dataset, {}))
 
 
@@ -160,7 +166,24 @@ def _job(component: Component) -> OpenLineageJob:
     node = component.node
     if isinstance(node, Transform) and isinstance(node.body, SqlTransform) and len(node.body.sql) <= MOST_TEXT:
         facets["sql"] = {**_head("SQLJobFacet"), "query": node.body.sql, "dialect": "spark"}
+    if node is not None:
+        facets |= _ownership("OwnershipJobFacet", node) | _code_location(node)
     return {"namespace": component.home, "name": component.dataset, "facets": facets}
+
+
+def _ownership(facet_name: str, node: Node) -> dict[str, Mapping[str, object]]:
+    owner = node.component.owner
+    return {"ownership": {**_head(facet_name), "owners": [{"name": owner}]}} if owner else {}
+
+
+def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
+    """The blueprint's file, where it was told with its folder. Our revision of it is the version: a file need not be
+    in a repository."""
+    file = node.component.place.file
+    if not file.startswith("/"):
+        return {}
+    told = {"type": "file", "url": PurePosixPath(file).as_uri(), "path": file, "version": str(node.revision)}
+    return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **told}}
 
 
 def _kind(component: Component) -> str:
@@ -178,7 +201,7 @@ def _kind(component: Component) -> str:
 
 
 def _own(component: Component, told: Mapping[str, object]) -> dict[str, object]:
-    """What OpenLineage has no word for. docs/openlineage.schema.json is its schema."""
+    """What OpenLineage has no word for."""
     return {"_producer": PRODUCER, "_schemaURL": OWN, "branch": component.branch, **told}
 
 
@@ -188,7 +211,7 @@ def _own(component: Component, told: Mapping[str, object]) -> dict[str, object]:
 def _inputs(component: Component) -> list[OpenLineageDataset]:
     node = component.node
     if isinstance(node, Source):
-        return [_outside(*place(node.read, node.location))]
+        return [outside(*place(node.read, node.location))]
     return [_ours(component, one.dataset, _known_facets(one.root, one.schema)) for one in component.inputs]
 
 
@@ -212,14 +235,16 @@ def _table(uri: str) -> dict[str, str]:
 def _ours(component: Component, dataset: str, facets: Mapping[str, Mapping[str, object]]) -> OpenLineageDataset:
     node = component.node
     if isinstance(node, Sink) and dataset == component.dataset:
-        return _outside(*place(node.write, node.path))
+        return outside(*place(node.write, node.path))
     source = {"dataSource": _source("headgate", component.home)}
-    return {"namespace": component.home, "name": dataset, "facets": {**source, **facets}}
+    owner = _ownership("OwnershipDatasetFacet", node) if node is not None and dataset == component.dataset else {}
+    return {"namespace": component.home, "name": dataset, "facets": {**source, **owner, **facets}}
 
 
-def _outside(namespace: str, name: str) -> OpenLineageDataset:
+def outside(namespace: str, name: str) -> OpenLineageDataset:
     """What is not ours. A namespace that is no URI has no address to tell."""
-    facets = {"dataSource": _source(namespace.partition(":")[0], namespace)} if "://" in namespace else {}
+    is_uri = _URI.fullmatch(namespace) is not None
+    facets = {"dataSource": _source(namespace.partition(":")[0], namespace)} if is_uri else {}
     return {"namespace": namespace, "name": name, "facets": facets}
 
 

@@ -111,11 +111,11 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
 
 
 def _export(ctx: Context, tx: Tx) -> ExportStatus | None:
-    """How far behind events of lineage are, while they are not taken."""
-    trouble = ctx.troubles.units.get(OF_EXPORT)
-    if trouble is None:
+    """How far behind events of lineage are, where they are sent."""
+    if not ctx.exports:
         return None
-    return {"behind": behind(tx) or 0, "error": trouble.message}
+    trouble = ctx.troubles.units.get(OF_EXPORT)
+    return {"behind": behind(tx) or 0, "error": None if trouble is None else trouble.message}
 
 
 def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:

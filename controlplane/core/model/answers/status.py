@@ -148,16 +148,16 @@ class DataflowStatus(TypedDict):
 
 
 class ExportStatus(TypedDict):
-    """Events of lineage are not taken. `behind`: how many of our own events it has not come to. `error`: of the last
-    try."""
+    """Of the OpenLineage export. `behind`: how many of our own events it has not come to. `error`: of the last try,
+    where it failed, and this process is the one that sends."""
 
     behind: int
-    error: str
+    error: str | None
 
 
 class StatusAnswer(TypedDict):
     """How everything stands, or what was asked for. `leader`: None while no process plans. `openlineage`: only where
-    the last try to send events failed, and this process is the one that sends."""
+    events of lineage are sent."""
 
     state: State
     dataflows: list[DataflowStatus]
