@@ -1,4 +1,7 @@
-"""Events of lineage in memory: the twin of the other adapters, for tests. Does not belong here: anything but the port."""
+"""Events of lineage in memory: the twin of the other adapters, for tests.
+
+Does not belong here: anything but the port.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Final
+from urllib.parse import quote
 
 from controlplane.core.blueprint import SqlTransform
 from controlplane.core.compile.nodes import Node, Sink, Source, Transform
@@ -182,7 +182,7 @@ def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
     file = node.component.place.file
     if not file.startswith("/"):
         return {}
-    told = {"type": "file", "url": PurePosixPath(file).as_uri(), "path": file, "version": str(node.revision)}
+    told = {"type": "file", "url": f"file://{quote(file)}", "path": file, "version": str(node.revision)}
     return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **told}}
 
 

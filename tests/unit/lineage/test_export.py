@@ -282,7 +282,7 @@ def test_a_fault_of_the_database_skips_nothing(exported: Exported, monkeypatch: 
 
     with monkeypatch.context() as away:
         away.setattr(openlineage, "desired", broken)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match="the database is away"):
             exported.export.step()
     assert (exported.cursor(), exported.outcomes) == (before, {})
     assert ("spent", "COMPLETE") in jobs(exported.sent())

@@ -28,11 +28,17 @@ def field(name: str, kind: Type) -> Field:
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
+def array(kind: Type) -> Type:
+    return {"type": "array", "elementType": kind, "containsNull": True}
+
+
+def mapping(kind: Type) -> Type:
+    return {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": True}
+
+
 def nested(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
-    arrays = inner.map(lambda kind: {"type": "array", "elementType": kind, "containsNull": True})
-    maps = inner.map(lambda kind: {"type": "map", "keyType": "string", "valueType": kind, "valueContainsNull": True})
-    structs = st.lists(st.builds(field, texts, inner), max_size=3).map(lambda fields: dict(struct_of(fields)))
-    return arrays | maps | structs  # type: ignore[return-value]
+    structs: st.SearchStrategy[Type] = st.lists(st.builds(field, texts, inner), max_size=3).map(struct_of)
+    return inner.map(array) | inner.map(mapping) | structs
 
 
 kinds: st.SearchStrategy[Type] = st.recursive(
