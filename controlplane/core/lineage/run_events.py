@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import quote
 
 from controlplane.core.blueprint import SqlTransform
 from controlplane.core.compile.nodes import Node, Sink, Source, Transform
@@ -31,6 +30,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.redaction import redacted
 from dataplane.contract.encoding import digest
+from dataplane.contract.keys import encode_segment
 from dataplane.contract.schemas import Field, Schema, Type
 
 SPEC: Final = "https://openlineage.io/spec"
@@ -182,7 +182,8 @@ def _code_location(node: Node) -> dict[str, Mapping[str, object]]:
     file = node.component.place.file
     if not file.startswith("/"):
         return {}
-    told = {"type": "file", "url": f"file://{quote(file)}", "path": file, "version": str(node.revision)}
+    url = "file://" + "/".join(map(encode_segment, file.split("/")))
+    told = {"type": "file", "url": url, "path": file, "version": str(node.revision)}
     return {"sourceCodeLocation": {**_head("SourceCodeLocationJobFacet"), **told}}
 
 
