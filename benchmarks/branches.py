@@ -39,8 +39,19 @@ def main() -> None:
             for components in asked.components:
                 found += _measured(databases, ring(components, PARTITIONS), asked.runs)
     if asked.keep:
-        kept = {"machine": machine(), "partitions": PARTITIONS, "runs": asked.runs, "measured": found}
-        RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
+        _keep(found)
+
+
+def _keep(found: Sequence[Row]) -> None:
+    """In place of what was kept of the same."""
+    on = machine()
+    before = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    kept = {_key(row): row for row in (*before, *({**row, "machine": on} for row in found))}
+    RESULTS.write_text(json.dumps(list(kept.values()), indent=2) + "\n")
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return row["store"], row["components"], row["what"]
 
 
 def _measured(databases: Databases, shape: Shape, runs: int) -> Iterator[Row]:

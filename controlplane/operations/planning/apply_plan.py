@@ -84,6 +84,8 @@ class PlanExecutor:
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
+        if not self._troubles.units:
+            return set()  # as nearly always: a plan may have ten thousand decisions
         failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(of_dataset(d.dataset))}
         return failing | facts.desired.graph.downstream(failing) if failing else failing
 
