@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ Row = dict[str, str | float]
 
 def main() -> None:
     asked = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended, and what was made is removed
     found: list[Row] = []
     for store in asked.stores:
         with open_databases(store) as databases:
