@@ -15,6 +15,8 @@ import pytest
 
 from controlplane.api import metrics
 from controlplane.api.services import Counters
+from controlplane.cli import views
+from controlplane.cli.output import Lines
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.events import COMMITTED, Event
 from controlplane.core.model.leases import LOOP, Deposed
@@ -344,6 +346,7 @@ def test_status_and_metrics_tell_how_far_behind_it_is(exported: Exported) -> Non
     behind = overview.status(ctx, "main")["openlineage"]
     assert behind == {"behind": exported.last_event() - (exported.cursor() or 0), "error": None}
     assert behind["behind"] > 0
+    assert Lines((f"OpenLineage: {behind['behind']} events behind",)) in views.status(overview.status(ctx, "main"))
     assert "openlineage" not in overview.status(exported.world.ctx, "main")
     counters = Counters()
     counters.add("openlineage_events", "refused")
