@@ -26,9 +26,10 @@ from controlplane.store.sql import tables
 
 @dataclass(slots=True)
 class Cost:
-    """Of one call. `rows`: how many there are more than before, in all tables; `states`: how many were read."""
+    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in all tables; `states`: how many were read."""
 
     seconds: float = 0.0
+    cpu_s: float = 0.0
     statements: int = 0
     rows: int = 0
     states: int = 0
@@ -97,9 +98,9 @@ class Beside:
     def _costing(self, *, rows: bool = False) -> Iterator[Cost]:
         cost = Cost(rows=-self._rows() if rows else 0)
         statements, states = self.store.statements, self.store.states_read
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         yield cost
-        cost.seconds = time.perf_counter() - began
+        cost.seconds, cost.cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
         cost.statements = self.store.statements - statements
         cost.states = self.store.states_read - states
         cost.rows += self._rows() if rows else 0
