@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings lock clean setup
+.PHONY: help demo demo-orders test check lint docs test-k8s soak bench bench-incremental bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-branches lock clean setup
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -52,6 +52,9 @@ bench-planner-huge: setup  ## the same with 100 million partitions: minutes, and
 
 bench-launch: setup  ## from a driver's Job to its first claim, on the cluster of test-k8s (ARGS=--rounds 10)
 	@$(BIN)/python -m tests.cluster.whole $(BIN)/python benchmarks/launch.py $(ARGS)
+
+bench-branches: setup  ## what a branch costs beside 10,000 components, on SQLite and PostgreSQL (ARGS=--keep)
+	@$(BIN)/python benchmarks/branches.py $(ARGS)
 
 bench-listings: setup  ## small folders of many dataflows, listed by one service in a second (ARGS="--flows 400")
 	@$(BIN)/python benchmarks/listings.py $(ARGS)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from controlplane.ports.lake import Publisher
     from controlplane.ports.pool import DriverPool
     from controlplane.ports.store import Store
+    from controlplane.reconciler.exporting import Exporting
     from controlplane.reconciler.leader import FencedStore
     from controlplane.reconciler.loop import Progress, Reconciler
     from controlplane.reconciler.wake import Ends, Wake
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["look", "list", "run", "serve"]
 LOOPBACK = "127.0.0.1"
 DRIVER_TOKEN_S = 30 * 86400.0
+EXPORT_S = 10.0  # a run that is over waits so long for events of lineage that are still to be sent
 ENDS_WITHIN_S = 60.0  # after a part of us broke; longer than children are given to end
 log = logs.get("server")
 
@@ -286,6 +288,7 @@ class Server:
             lake=self.settings.lake,
             troubles=self.troubles,
             notify=self.notify,
+            exports=self.settings.openlineage is not None,
         )
 
     def settle(
@@ -298,10 +301,32 @@ class Server:
         loop = self._reconciler(
             self.store, self.publisher, self.pool, flows=frozenset(flows), branch=branch, on_progress=on_progress
         )
-        try:
+        with ExitStack() as ends:
+            self._export(self.store, ends, EXPORT_S)
+            ends.callback(loop.close)
             return loop.settle(self.stopping, again)
-        finally:
-            loop.close()
+
+    def _export(self, store: Store, ends: ExitStack, within_s: float = 0.0) -> Exporting | None:
+        """Send events of lineage until the end, which waits so long for what is still to be sent."""
+        if self.settings.openlineage is None:
+            return None
+        from controlplane.operations.openlineage import Export
+        from controlplane.reconciler.exporting import Exporting
+        from controlplane.sinks.openlineage import open_sink
+
+        sink = open_sink(self.settings.openlineage, self.settings.openlineage_token)
+        ends.callback(sink.close)
+        count = partial(self.counters.add, "openlineage_events")
+        exporting = Exporting(Export(store, "default", sink, self.settings.lake, count), self.troubles)
+        exporting.start()
+        ends.callback(exporting.close, within_s)
+        return exporting
+
+    def _passed(self, exporting: Exporting | None) -> None:
+        """After a pass of the loop."""
+        self.counters.add("ticks")
+        if exporting is not None:
+            exporting.nudge()
 
     def _reconciler(self, store: Store, publisher: Publisher, pool: DriverPool, **options: Any) -> Reconciler:
         from controlplane.lake.objects import open_lake
@@ -344,6 +369,7 @@ class Server:
             compare=RowComparer(lake.uri, self.stopping),
             notify=self.notify,
             s3_secret=self._s3_secret(),
+            exports=self.settings.openlineage is not None,
             kinds=LOOKS if self.role == "list" else None,
             analyser=self._own_driver if self.role == "list" else lambda: "",
         )
@@ -434,7 +460,8 @@ class Server:
             pool = self._open_pool()
             ends.callback(pool.close)
             _start_worker(pool)
-            loop = self._reconciler(store, publisher, pool, on_progress=lambda _: self.counters.add("ticks"))
+            exporting = self._export(store, ends)
+            loop = self._reconciler(store, publisher, pool, on_progress=lambda _: self._passed(exporting))
             ends.callback(loop.close)
             loop.run(over)
 

@@ -46,6 +46,8 @@ class Settings:
     driver_user: str | None = None
     admin_token: str | None = None
     s3_secret: str | None = None
+    openlineage: str | None = None  # where events of lineage are sent; None: nowhere
+    openlineage_token: str | None = None
     url: str | None = None
     token: str | None = None
 
@@ -76,6 +78,8 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         driver_user=given.get("DRIVER_USER"),
         admin_token=_chosen(Path(given["ADMIN_TOKEN_FILE"])) if "ADMIN_TOKEN_FILE" in given else None,
         s3_secret=_s3_secret(Path(given["S3_SECRET_FILE"])) if "S3_SECRET_FILE" in given else None,
+        openlineage=_openlineage(given["OPENLINEAGE"].strip()) if "OPENLINEAGE" in given else None,
+        openlineage_token=_bearer(Path(given["OPENLINEAGE_TOKEN_FILE"])) if "OPENLINEAGE_TOKEN_FILE" in given else None,
         url=_url(given["URL"].strip()) if "URL" in given else None,
         token=_token(given["TOKEN"].strip()) if "TOKEN" in given else None,
     )
@@ -111,6 +115,38 @@ def _url(text: str) -> str:
     raise BadSetting(f"HEADGATE_URL is {text!r}; it must be like https://headgate.example.com")
 
 
+def _openlineage(text: str) -> str:
+    """As a URL. Not told in the error where it holds a password or a query: these may be secrets."""
+    like = "/folder/events.ndjson or https://host/api/v1/lineage"
+    if text.startswith(("/", "~")):
+        return Path(text).expanduser().absolute().as_uri()
+    try:
+        found = urlsplit(text)
+        has_secret = "@" in found.netloc or bool(found.query or found.fragment)
+        is_file = found.scheme == "file" and not found.netloc and found.path.startswith("/")
+        is_http = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:
+        has_secret, is_file, is_http = "@" in text or "?" in text, False, False
+    if has_secret:
+        raise BadSetting(
+            f"HEADGATE_OPENLINEAGE must be like {like}: a token belongs in HEADGATE_OPENLINEAGE_TOKEN_FILE"
+        )
+    if not (is_file or is_http):
+        raise BadSetting(f"HEADGATE_OPENLINEAGE is {text!r}; it must be like {like}")
+    return text
+
+
+def _bearer(path: Path) -> str:
+    """What is sent as `Authorization: Bearer`; never told in the error."""
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise BadSetting(f"HEADGATE_OPENLINEAGE_TOKEN_FILE is {str(path)!r}, which cannot be read: {e}") from e
+    if not text or not text.isprintable() or " " in text:
+        raise BadSetting(f"HEADGATE_OPENLINEAGE_TOKEN_FILE: {path} must hold one token, without blanks")
+    return text
+
+
 def _token(text: str) -> str:
     """Never told in the error: it is a secret."""
     if not text.isascii() or not text.isprintable() or " " in text:
@@ -132,6 +168,7 @@ def secrets_in(environ: Mapping[str, str], settings: Settings) -> list[str]:
         settings.admin_token or "",
         settings.token or "",
         settings.s3_secret or "",
+        settings.openlineage_token or "",
     ]
 
 

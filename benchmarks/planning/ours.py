@@ -5,7 +5,7 @@ Does not belong here: graphs and scenarios, and how time is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
@@ -14,6 +14,7 @@ from benchmarks.planning.contents import ROWS
 from benchmarks.planning.graph import layer_of
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
 from controlplane.core.plan import Commit, Plan
 from controlplane.core.tree import Entry, NodeStore
@@ -40,7 +41,7 @@ FILE_BYTES = 100_000
 
 
 class CountedTx:
-    """A transaction that tells how many tree nodes were read; anything else is the transaction's own."""
+    """A transaction that tells how many tree nodes and states were read; anything else is the transaction's own."""
 
     def __init__(self, tx: Tx, owner: Counted) -> None:
         self._tx, self._owner = tx, owner
@@ -50,15 +51,20 @@ class CountedTx:
         self._owner.nodes_read += len(found)
         return found
 
+    def states(self, branch: str, datasets: Iterable[str] | None = None) -> Mapping[str, State]:
+        found = self._tx.states(branch, datasets)
+        self._owner.states_read += len(found)
+        return found
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
 
 
 class Counted:
-    """A store that counts the tree nodes read from it; statements it counts itself."""
+    """A store that counts the tree nodes and states read from it; statements it counts itself."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self.nodes_read = store, 0
+        self._store, self.nodes_read, self.states_read = store, 0, 0
 
     @property
     def statements(self) -> int:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from controlplane.api.services import Counters
 from controlplane.core.model.leases import LOOP
+from controlplane.operations import export_cursor
 from controlplane.operations.troubles import Troubles
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
@@ -23,19 +24,26 @@ COUNTED = {  # name -> words, label
     "claims": ("Claims by outcome.", "outcome"),
     "s3_answers": ("Answers of the S3 view by status, refusals by code.", "code"),
     "s3_sent_bytes": ("Bytes that the S3 view sent.", ""),
+    "openlineage_events": ("OpenLineage events by what became of them.", "outcome"),
     "ticks": ("Passes of the loop.", ""),
 }
 
 
 def render(
-    store: Store, counters: Counters, states: Mapping[str, int], troubles: Troubles, late_s: float = 0.0
+    store: Store,
+    counters: Counters,
+    states: Mapping[str, int],
+    troubles: Troubles,
+    late_s: float = 0.0,
+    *,
+    exports: bool = False,
 ) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s` is how far the
-    listing that is the latest is behind."""
+    listing that is the latest is behind. `exports`: events of lineage are sent."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Counted(counters))
-    registry.register(_Gauges(store, states, troubles, late_s))
+    registry.register(_Gauges(store, states, troubles, late_s, exports=exports))
     return generate_latest(registry)
 
 
@@ -64,8 +72,11 @@ NOBODY = {"driver": 0, "worker": 0}
 class _Gauges(Collector):
     """What the store knows at one moment."""
 
-    def __init__(self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float) -> None:
+    def __init__(
+        self, store: Store, states: Mapping[str, int], troubles: Troubles, late_s: float, *, exports: bool
+    ) -> None:
         self._store, self._states, self._troubles, self._late_s = store, states, troubles, late_s
+        self._exports = exports
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._store.read() as tx:
@@ -73,6 +84,7 @@ class _Gauges(Collector):
             attempts = NOTHING | Counter(a.kind for a in tx.attempts().values())
             drivers = NOBODY | Counter(d.kind for d in tx.drivers())
             lease, now = tx.lease(LOOP), tx.now()
+            behind = export_cursor.behind(tx) if self._exports else None
         leaders = [lease] if lease is not None and lease.until > now else []
         yield _gauge("headgate_tasks", "Queued and running tasks.", "kind", backlog)
         yield _gauge("headgate_attempts", "Live attempts.", "kind", attempts)
@@ -82,6 +94,9 @@ class _Gauges(Collector):
         yield _gauge("headgate_failing_units", "Parts of the loop's work whose last try failed.", "unit", failing)
         lateness = "Of the listing that is furthest behind its period."
         yield GaugeMetricFamily("headgate_listing_lateness_seconds", lateness, value=self._late_s)
+        if behind is not None:
+            unsent = "Events that the OpenLineage export has not looked at."
+            yield GaugeMetricFamily("headgate_openlineage_behind_events", unsent, value=behind)
         yield _gauge("headgate_leader_epoch", "Of who has the loop.", "holder", {x.holder: x.epoch for x in leaders})
         yield _gauge("headgate_leader_since_seconds", "Of who has it.", "holder", {x.holder: x.since for x in leaders})
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         ConnectionEntry,
         DatasetStatus,
         ErrorReport,
+        ExportStatus,
         FsckAnswer,
         HistoryAnswer,
         LeaderStatus,
@@ -67,9 +68,16 @@ def status(value: StatusAnswer) -> View:
     parts += [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
     if leader := value.get("leader"):
         parts.append(Lines((_leader(leader),)))
+    if export := value.get("openlineage"):
+        parts.append(Lines((_export(export),)))
     things = [thing for flow in value["dataflows"] for thing in (*flow["datasets"], *flow["targets"])]
     errors = ((thing["name"], thing["error"]) for thing in things)
     return [*parts, *_errors(errors)] or [Lines(("nothing is declared here yet: headgate apply FILE",))]
+
+
+def _export(export: ExportStatus) -> str:
+    behind = f"OpenLineage: {export['behind']} events behind"
+    return behind if export["error"] is None else f"{behind}, the last try failed: {export['error']}"
 
 
 def _leader(leader: LeaderStatus) -> str:

@@ -20,6 +20,7 @@ LONGEST_S = 300.0
 STUCK_AFTER = 3  # failures in a row: of passes, or of one unit
 PASS_S = 900.0  # the longest that a pass may take: new logic over a hundred million partitions takes seconds
 LONGEST_MESSAGE = 300  # characters
+OF_EXPORT = "openlineage"  # the unit that sends events of lineage
 T = TypeVar("T")
 log = logs.get("troubles")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import closing
 from tests.e2e.tables import DATASETS, Rows, Truth, all_by_spark, by_deltalake, by_duckdb, by_parquet, by_polars
 from tests.e2e.workspace import Run, Workspace, example
+from tests.openlineage import spec
 
 MONTHS = 12
 ROW_WISE = ("legs", "named", "delays")  # one task per file of flights in each
@@ -22,6 +23,7 @@ DIMENSIONS = ("airlines", "airports", "planes")  # one file each
 def flights(module_folder: Path, monthly: Path) -> Iterator[Workspace]:
     with closing(example(module_folder / "flights")) as workspace:
         shutil.copytree(monthly, workspace.folder / "data")
+        workspace.environment["HEADGATE_OPENLINEAGE"] = str(workspace.folder / "lineage.ndjson")
         yield workspace
 
 
@@ -43,6 +45,16 @@ def test_the_first_run_executes_each_task_once(first: Run) -> None:
     assert {d["generation"] for d in first.datasets.values()} == {1}
     assert {n for n, d in first.datasets.items() if d["partitions"] == MONTHS} == {"flights", "weather", *ROW_WISE}
     assert first.datasets["flights"]["rows"] == 336_776
+
+
+def test_all_of_it_is_told_in_openlineage(flights: Workspace, first: Run) -> None:
+    told = [spec.valid(line) for line in (flights.folder / "lineage.ndjson").read_bytes().splitlines()]
+    ended = {one["job"]["name"]: one for one in told if one["eventType"] == "COMPLETE"}
+    assert ended.keys() >= {f"flights.{name}" for name in first.datasets}
+    [output] = ended["flights.daily"]["outputs"]
+    assert output["facets"]["symlinks"]["identifiers"][0]["name"] == str(flights.lake / "default/flights/daily")
+    of_date = output["facets"]["columnLineage"]["fields"]["date"]["inputFields"]
+    assert ("flights.delays", "date") in {(one["name"], one["field"]) for one in of_date}
 
 
 @pytest.mark.parametrize("read", [by_deltalake, by_duckdb, by_polars])

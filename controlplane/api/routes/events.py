@@ -73,4 +73,4 @@ def _metrics(call: Call) -> bytes:
     states = Counter[str](thing["state"] for thing in (*datasets, *targets))
     late_s = max((d["listing"]["behind_s"] for d in datasets if "listing" in d), default=0.0)
     found = call.services
-    return render(found.store, found.counters, states, found.troubles, late_s)
+    return render(found.store, found.counters, states, found.troubles, late_s, exports=found.exports)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.core.model.states import State
+
 NO_BRANCH = ""  # of what concerns the whole installation: it is told in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
+COMMITTED = "dataset.committed"  # the kind of event that tells a new state: `committed_body`
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,17 @@ class Event:
     id: int = 0
     at: float = 0.0
     branch: str = field(kw_only=True)
+
+
+def committed_body(state: State) -> dict[str, object]:
+    """What the event of a commit tells of the state. `seq` finds it again."""
+    return {
+        "seq": state.seq,
+        "generation": state.generation,
+        "root": state.root.hex(),
+        "cause": state.cause,
+        "rows": state.rows,
+    }
 
 
 def claimed(

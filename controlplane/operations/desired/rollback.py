@@ -18,7 +18,7 @@ from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode, CutsDisagree, NotReadable, StaleState
 from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers import RollbackAnswer, RollbackEntry
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.revisions import Change
 from controlplane.core.model.states import State
@@ -137,8 +137,8 @@ def _write_one(ctx: Context, tx: Tx, wish: _Wish, newest: State, old: State) -> 
     )
     tx.put_hold(hold)
     _keep_checks(tx, old, state)
-    body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
-    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body, branch=wish.branch)])
+    body = committed_body(state)
+    tx.put_events([Event(COMMITTED, state.dataset, state.partitions, body, branch=wish.branch)])
     return {
         "dataset": state.dataset,
         "generation": state.generation,

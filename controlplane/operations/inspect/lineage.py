@@ -77,6 +77,30 @@ def lineage(ctx: Context, branch: str, asked: Asked, lake: ObjectStore | None = 
         return _Telling(ctx.namespace, tx, branch, asked=asked, present=present, nodes=nodes, lake=lake).answer()
 
 
+def earlier_code(tx: Tx, branch: str, state: State, namespace: str) -> Desired | None:
+    """The code of a state's dataset as it was then, over other dataflows as they are now; None where it is not known
+    any more."""
+    flow = state.dataset.partition(".")[0]
+    then = tx.revision(state.branch, flow, state.revision)
+    if then is None:
+        return None
+    earlier = compile_live({**tx.revisions(branch), flow: then}.values(), namespace)
+    return earlier if state.dataset in earlier.nodes else None
+
+
+def stored_facts(tx: Tx, branch: str, code: Desired, datasets: Iterable[str]) -> StoredFacts:
+    """What is stored of these and of all that they read."""
+    names = set(datasets)
+    names |= code.graph.upstream(names)
+    sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
+    return StoredFacts(
+        tx,
+        tx.states(branch, sorted(names)),
+        tx.pinned_schemas(branch, [node.dataset for node in sources]),
+        tx.listings(node.listing for node in sources),
+    )
+
+
 @dataclass(slots=True)
 class _Telling:
     namespace: str
@@ -92,7 +116,7 @@ class _Telling:
         state = self._state()
         code = self._code(state, notes)
         readers = self._readers(code, notes)
-        known = self._known(code, [asked.dataset, *readers])
+        known = stored_facts(self.tx, self.branch, code, [asked.dataset, *readers])
         lineages = Lineages(code, known)
         lineages.prepare([asked.dataset, *readers])
         chosen = self._columns(lineages)
@@ -135,10 +159,8 @@ class _Telling:
         if state is None or self.asked.point is None or isinstance(node, Sink) or state.logic == node.logic:
             return present
         flow = self.asked.dataset.partition(".")[0]
-        tx = self.tx
-        then = tx.revision(state.branch, flow, state.revision)
-        earlier = compile_live({**tx.revisions(self.branch), flow: then}.values(), self.namespace) if then else None
-        if earlier is None or self.asked.dataset not in earlier.nodes:
+        earlier = earlier_code(self.tx, self.branch, state, self.namespace)
+        if earlier is None:
             notes.append(
                 f"the code of revision {state.revision} is not known any more: columns are told by present code"
             )
@@ -154,18 +176,6 @@ class _Telling:
         if len(below) > MOST_COMPONENTS:
             notes.append(f"{len(below) - MOST_COMPONENTS} more components read it, directly or not: not looked at")
         return list(islice((name for name in code.order if name in below), MOST_COMPONENTS))
-
-    def _known(self, code: Desired, datasets: Iterable[str]) -> StoredFacts:
-        """What is stored of these and of all that they read."""
-        names = set(datasets)
-        names |= code.graph.upstream(names)
-        sources = [node for name in sorted(names) if isinstance(node := code.nodes[name], Source)]
-        return StoredFacts(
-            self.tx,
-            self.tx.states(self.branch, sorted(names)),
-            self.tx.pinned_schemas(self.branch, [node.dataset for node in sources]),
-            self.tx.listings(node.listing for node in sources),
-        )
 
     def _columns(self, lineages: Lineages) -> list[str]:
         wanted, own = self.asked.column, lineages.of(self.asked.dataset)

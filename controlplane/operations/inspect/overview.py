@@ -17,6 +17,7 @@ from controlplane.core.model.answers import (
     DatasetFreshness,
     DatasetStatus,
     EventRecord,
+    ExportStatus,
     ListingLateness,
     PlanAnswer,
     RunCounts,
@@ -33,11 +34,12 @@ from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
 from controlplane.operations.context import Context
+from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, targeted
 from controlplane.operations.projections.publish import is_published
-from controlplane.operations.troubles import STUCK_AFTER, Trouble, of_dataset, of_listing
+from controlplane.operations.troubles import OF_EXPORT, STUCK_AFTER, Trouble, of_dataset, of_listing
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.results import infrastructure_error
@@ -101,9 +103,19 @@ def status(ctx: Context, branch: str, target: str | None = None, *, long: bool =
             _add_times(tx, branch, flows)
         drivers = [views.driver(d) for d in (*tx.drivers(), *tx.ends(ENDS_SHOWN))]
         leader = views.leader(tx.lease(LOOP), tx.now())
+        export = _export(ctx, tx)
     is_broken = any("problem" in flow for flow in flows)
     state = "failed" if is_broken else views.state_of(chosen)
-    return {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+    found: StatusAnswer = {"state": state, "dataflows": flows, "drivers": drivers, "leader": leader}
+    return found if export is None else {**found, "openlineage": export}
+
+
+def _export(ctx: Context, tx: Tx) -> ExportStatus | None:
+    """How far behind events of lineage are, where they are sent."""
+    if not ctx.exports:
+        return None
+    trouble = ctx.troubles.units.get(OF_EXPORT)
+    return {"behind": behind(tx) or 0, "error": None if trouble is None else trouble.message}
 
 
 def _add_times(tx: Tx, branch: str, flows: Iterable[DataflowStatus]) -> None:

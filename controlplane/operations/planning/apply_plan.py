@@ -8,7 +8,7 @@ from typing import assert_never
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
-from controlplane.core.model.events import Event
+from controlplane.core.model.events import COMMITTED, Event, committed_body
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand, Task
@@ -84,6 +84,8 @@ class PlanExecutor:
 
     def _held(self, plan: Plan, facts: StoreSnapshot) -> set[str]:
         """Datasets that failed to be carried out a moment ago, and those downstream: plans take it for done."""
+        if not self._troubles.units:
+            return set()  # as nearly always: a plan may have ten thousand decisions
         failing = {d.dataset for d in plan.decisions if self._troubles.is_waiting(of_dataset(d.dataset))}
         return failing | facts.desired.graph.downstream(failing) if failing else failing
 
@@ -307,8 +309,8 @@ def _commit(tx: Tx, step: Commit, since_trace: int) -> int:
     tx.put_memos(step.notes)
     tx.drop_demands(state.branch, state.dataset)
     tx.drop_building(state.branch, state.dataset)
-    body = {"generation": state.generation, "root": state.root.hex(), "cause": state.cause, "rows": state.rows}
-    tx.put_events([Event("dataset.committed", state.dataset, state.partitions, body, branch=state.branch)])
+    body = committed_body(state)
+    tx.put_events([Event(COMMITTED, state.dataset, state.partitions, body, branch=state.branch)])
     entered = step.entered
     adopted = step.adopted if entered is None else _adopted(tx, entered, state.dataset, since_trace)
     _note_adopted(tx, state.branch, state.dataset, adopted)

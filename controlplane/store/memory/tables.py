@@ -121,6 +121,7 @@ class NamespaceTables:
     events: CowDict[int, Event] = field(default_factory=CowDict)
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
+    cursors: CowDict[str, int] = field(default_factory=CowDict)
     leases: CowDict[str, Lease] = field(default_factory=CowDict)
     alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
     messages: CowDict[str, Message] = field(default_factory=CowDict)

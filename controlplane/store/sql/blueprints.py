@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, Select, delete, func, literal, select, update
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision
 from controlplane.core.model import change_marks
@@ -30,6 +30,9 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
             return self._own_revisions(MAIN, dataflows)
         own = self._dataflows(branch)
         names = None if dataflows is None else list(dataflows)
+        if self._base(branch) is None:
+            rows = self._some(_newest().where(self._over_main(db.revisions, branch)), db.revisions.c.dataflow, names)
+            return {row.dataflow: _revision(row) for row in rows if row.branch == branch or row.dataflow not in own}
         shared = self.mains_revisions(branch, names)
         kept = {flow: revision for flow, revision in shared.items() if flow not in own}
         return {**kept, **self._own_revisions(branch, names)} if own else kept
@@ -48,8 +51,15 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
         rows = self._some(newest, db.revisions.c.dataflow, dataflows)
         return {row.dataflow: _revision(row) for row in rows}
 
-    def _dataflows(self, branch: str) -> dict[str, Row[tuple[object, ...]]]:
-        return {row.dataflow: row for row in self._rows(self._select(db.dataflows, branch=branch))}
+    def _dataflows(self, branch: str) -> dict[str, Row[Any]]:
+        """The branch's own, by name. Its base comes along, so that it is not looked up by itself."""
+        own, one = db.dataflows, select(literal(1).label("one")).subquery()
+        base = select(db.branches.c.base).where(self._mine(db.branches, name=branch)).scalar_subquery()
+        rows = self._rows(
+            select(base.label("base"), own).select_from(one.outerjoin(own, self._mine(own, branch=branch)))
+        )
+        self._bases.setdefault(branch, rows[0].base)
+        return {row.dataflow: row for row in rows if row.dataflow is not None}
 
     def revision(self, branch: str, dataflow: str, number: int) -> Revision | None:
         row = self._row(self._select(db.revisions, branch=branch, dataflow=dataflow, number=number))

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, and_, cast, delete, null, select, union_all, update
+from sqlalchemy import Row, Select, and_, cast, delete, null, select, union_all, update
 
 from controlplane.core.errors import StaleState
 from controlplane.core.model.branches import MAIN
@@ -26,11 +26,22 @@ from dataplane.contract.schemas import Schema
 
 class SqlStates(SqlSnapshots):
     def states(self, branch: str, datasets: Iterable[str] | None = None) -> dict[str, State]:
-        own = self._own_states(branch, datasets)
         if branch == MAIN:
-            return own
+            return self._own_states(MAIN, datasets)
+        if self._base(branch) is None:
+            return self._states_over_main(branch, datasets)
+        own = self._own_states(branch, datasets)
         missing = None if datasets is None else [d for d in datasets if d not in own]
         return {**self._states_of_main(branch, missing), **own}
+
+    def _states_over_main(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
+        """The branch's own, and main's where it has none, in one look-up."""
+        rows: dict[str, Row[Any]] = {}
+        newest = _newest().where(self._over_main(db.states, branch))
+        for row in self._some(newest, db.states.c.dataset, datasets):
+            if row.branch == branch or row.dataset not in rows:
+                rows[row.dataset] = row
+        return {s.dataset: s for s in self._read_states(list(rows.values()))}
 
     def _states_of_main(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
         """As this branch sees them."""
@@ -44,10 +55,8 @@ class SqlStates(SqlSnapshots):
         return {name: int(str(seq)) for name, seq in self._moved("head", branch, datasets).items()}
 
     def _own_states(self, branch: str, datasets: Iterable[str] | None) -> dict[str, State]:
-        head, state = db.heads.c, db.states.c
-        same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
-        newest = select(db.states).join(db.heads, same & (head.seq == state.seq))
-        rows = self._some(newest.where(self._mine(db.states, branch=branch)), state.dataset, datasets)
+        newest = _newest().where(self._mine(db.states, branch=branch))
+        rows = self._some(newest, db.states.c.dataset, datasets)
         return {s.dataset: s for s in self._read_states(list(rows))}
 
     def history(self, branch: str, dataset: str, limit: int, before_seq: int | None = None) -> tuple[State, ...]:
@@ -232,6 +241,13 @@ class SqlStates(SqlSnapshots):
         self._upsert(db.targets, [_target_row(target)])
         of = {"branch": target.branch, "component": target.component}
         self._upsert(db.wishes, [{**of, "order": target.order, "wish": target.wish}])
+
+
+def _newest() -> Select[Any]:
+    """States that are the newest of their dataset in their branch."""
+    head, state = db.heads.c, db.states.c
+    same = (head.namespace == state.namespace) & (head.branch == state.branch) & (head.dataset == state.dataset)
+    return select(db.states).join(db.heads, same & (head.seq == state.seq))
 
 
 def _pin(row: Row[Any]) -> Pin | None:

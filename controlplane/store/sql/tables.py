@@ -357,6 +357,9 @@ tokens = _table(
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
+# How far readers of events are.
+cursors = _table("cursors", _key("name"), _count("event"), clustered=True)
+
 # --- alerts ------------------------------------------------------------------------------------------
 
 alerts = _table(

@@ -46,6 +46,12 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         ("URL", "127.0.0.1:8420"),
         ("URL", "http://[::1"),
         ("URL", "ftp://a"),
+        ("OPENLINEAGE", "events.ndjson"),
+        ("OPENLINEAGE", "localhost:5000/api/v1/lineage"),
+        ("OPENLINEAGE", "ftp://a"),
+        ("OPENLINEAGE", "file://host/events"),
+        ("OPENLINEAGE", "http://[::1"),
+        ("OPENLINEAGE_TOKEN_FILE", "/nowhere"),
         ("TOKEN", "hg_é"),
         ("TOKEN", "hg_a b"),
         ("TOKEN", "hg_a\nb"),
@@ -54,6 +60,38 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_refused(name: str, value: str) -> None:
     with pytest.raises(BadSetting, match=f"HEADGATE_{name}"):
         settings.read(environ={f"HEADGATE_{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("/events/lineage.ndjson", "file:///events/lineage.ndjson"),
+        ("file:///events/a%20b", "file:///events/a%20b"),
+        ("https://host/api/v1/lineage", "https://host/api/v1/lineage"),
+    ],
+)
+def test_lineage_goes_to_a_file_or_a_service(text: str, url: str) -> None:
+    assert settings.read(environ={"HEADGATE_OPENLINEAGE": text}).openlineage == url
+
+
+@pytest.mark.parametrize("url", ["https://ann:geheim@host/", "https://host/?key=geheim", "http://[::1@geheim"])
+def test_a_secret_in_the_address_of_lineage_is_refused_and_not_told(url: str) -> None:
+    with pytest.raises(BadSetting, match="HEADGATE_OPENLINEAGE_TOKEN_FILE") as refused:
+        settings.read(environ={"HEADGATE_OPENLINEAGE": url})
+    assert "geheim" not in str(refused.value)
+
+
+def test_the_token_of_lineage_is_read_from_its_file_and_never_told(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("geheim-1\n")
+    environ = {"HEADGATE_OPENLINEAGE_TOKEN_FILE": str(file)}
+    found = settings.read(environ=environ)
+    assert found.openlineage_token == "geheim-1"
+    assert "geheim-1" in settings.secrets_in(environ, found)
+    file.write_text("geheim 1")
+    with pytest.raises(BadSetting) as refused:
+        settings.read(environ=environ)
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_token_is_never_told_and_may_end_with_its_line() -> None:

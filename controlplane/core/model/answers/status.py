@@ -147,13 +147,23 @@ class DataflowStatus(TypedDict):
     targets: list[TargetStatus]
 
 
+class ExportStatus(TypedDict):
+    """Of the OpenLineage export. `behind`: how many of our own events it has not come to. `error`: of the last try,
+    where it failed, and this process is the one that sends."""
+
+    behind: int
+    error: str | None
+
+
 class StatusAnswer(TypedDict):
-    """How everything stands, or what was asked for. `leader`: None while no process plans."""
+    """How everything stands, or what was asked for. `leader`: None while no process plans. `openlineage`: only where
+    events of lineage are sent."""
 
     state: State
     dataflows: list[DataflowStatus]
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
+    openlineage: NotRequired[ExportStatus]
 
 
 class WhyNode(TypedDict):

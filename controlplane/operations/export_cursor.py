@@ -1,0 +1,15 @@
+"""How far the export of lineage is. Does not belong here: what it sends (`openlineage`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controlplane.ports.store import Tx
+
+CURSOR: Final = "openlineage"
+
+
+def behind(tx: Tx) -> int | None:
+    """How many events are not looked at yet; None where nothing was ever exported."""
+    cursor = tx.cursor(CURSOR)
+    return None if cursor is None else max(0, tx.last_event() - cursor)
