@@ -78,6 +78,16 @@ class BadScope(HeadgateError):
     code = "bad-scope"
 
 
+class BadCondition(HeadgateError):
+    """What rows of a dataset are asked for by is no condition on one row, or names no column of it."""
+
+    code = "bad-condition"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problems = (problem,)
+
+
 class GenerationGone(HeadgateError):
     """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
 
