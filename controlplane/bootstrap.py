@@ -320,17 +320,16 @@ class Server:
         from controlplane.api.services import Services
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
-        from controlplane.lake.records import stream
+        from controlplane.lake.records import RecordRenderer
         from controlplane.lake.row_diff import RowComparer
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
-        render = partial(stream, lake.uri)
         return Services(
             self.store,
             lake,
             self.wake,
-            render,
+            RecordRenderer(lake.uri),
             self._log,
             self.counters,
             stopping=self.stopping,

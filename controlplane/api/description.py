@@ -20,6 +20,7 @@ from pydantic_core.core_schema import TypedDictSchema
 from controlplane.api.auth import PUBLIC
 from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
+from controlplane.core.records.formats import MEDIA_TYPES
 from dataplane.contract.schemas import Json
 
 TEXT = {"type": "string"}
@@ -54,14 +55,12 @@ WORDS = {
     500: "Something is damaged or broke; the log has the reason under the request id.",
     503: "The service cannot answer for now: try again later.",
 }
+RECORDS = tuple(kind.partition(";")[0] for kind in MEDIA_TYPES.values())
 MEDIA = {
     "/metrics": ("text/plain",),
     "/v1/events": ("text/event-stream",),
-    "/v1/branches/{branch}/datasets/{dataset}/records": (
-        "application/json",
-        "text/csv",
-        "application/vnd.apache.arrow.stream",
-    ),
+    "/v1/branches/{branch}/datasets/{dataset}/records": RECORDS,
+    "/v1/branches/{branch}/datasets/{dataset}/records.{format}": RECORDS,
 }
 
 

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from controlplane import logs
 from controlplane.core.errors import (
+    BadCondition,
     ConflictSide,
     FoundConflict,
     HeadgateError,
@@ -28,6 +29,8 @@ JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
+    "bad-columns": 422,
+    "bad-condition": 422,
     "bad-redirect": 422,
     "bad-scope": 422,
     "branch-ended": 409,
@@ -114,7 +117,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
-    if isinstance(error, MergeConflict | MergeNotReady):
+    if isinstance(error, BadCondition | MergeConflict | MergeNotReady):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems

@@ -88,6 +88,18 @@ class BadCondition(HeadgateError):
         self.problems = (problem,)
 
 
+class BadColumns(HeadgateError):
+    """A list of columns names one that a dataset does not have, or one twice."""
+
+    code = "bad-columns"
+
+
+class TooManyStreams(HeadgateError):
+    """As many bodies are being sent as there is room for, to all or to one caller: try again later."""
+
+    code = "unavailable"
+
+
 class GenerationGone(HeadgateError):
     """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
 

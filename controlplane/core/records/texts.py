@@ -11,9 +11,7 @@ from datetime import UTC, date, datetime
 _PIECE = re.compile(r"""([rR]?)(?:'((?:[^'\\]|\\.)*|[^']*)'|"((?:[^"\\]|\\.)*|[^"]*)")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _SHORT = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-_TIME = re.compile(
-    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII
-)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
 def unquoted(token: str) -> str:

@@ -99,14 +99,14 @@ def number(text: str, written: str, start: int) -> Operand:
     suffix = found[4].upper() if found else "?"
     if found is None or suffix not in ("", "L", "S", "Y", "D", "F", "BD"):
         raise bad_condition(text, start, f"{written[:40]} is no number")
-    digits = found[1] + found[2]
+    digits = found[1] + (found[2].lstrip("0") or "0")
     if found[3] or suffix in ("D", "F"):
         return literal("double", _double(text, digits + (found[3] or ""), start), start)
     if digits.lstrip("-").isdigit() and suffix != "BD":
         whole = int(digits[: DIGITS + 2])
         if -LONG <= whole < LONG:
             return literal("long", str(whole), start)
-    if len(re.sub(r"\D", "", digits).lstrip("0")) > DIGITS:
+    if len(re.sub(r"\D", "", digits)) > DIGITS:
         raise bad_condition(text, start, f"{written[:50]} has more than {DIGITS} digits")
     return literal("decimal", format(Decimal(digits), "f"), start)
 
@@ -141,9 +141,8 @@ def _time(text: str, kind: str, written: str, start: int) -> str:
 def truth(text: str, operand: Operand) -> Condition:
     """What is true or false of a row."""
     if operand.type != "boolean" or operand.literal is not None:
-        said = "a value" if operand.literal is not None else f"{_words(operand.type)}, and"
-        message = f"this is {said} no condition" if operand.literal is None else "a value alone is no condition"
-        raise bad_condition(text, operand.start, message, "compare it with something")
+        said = "a value" if operand.literal is not None else _words(operand.type)
+        raise bad_condition(text, operand.start, f"{said} alone is no condition", "compare it with something")
     return operand.condition
 
 

@@ -124,13 +124,13 @@ class _Parser:
             low = self._value()
             self._expect_word("AND")
             high = self._value()
-            least, most = (
-                typed.compared(self.text, name, left, end) for name, end in (("ge", low), ("le", high))
-            )
+            least = typed.compared(self.text, "ge", left, low)
+            most = typed.compared(self.text, "le", left, high)
             return Call("and", (least, most))
-        for word, name in (("LIKE", "like"), ("ILIKE", "ilike")):
-            if self._take_word(word):
-                return typed.liked(self.text, name, left, self._value())
+        if self._take_word("LIKE"):
+            return typed.liked(self.text, "like", left, self._value())
+        if self._take_word("ILIKE"):
+            return typed.liked(self.text, "ilike", left, self._value())
         return None
 
     def _is(self, left: Operand) -> Condition:
