@@ -318,6 +318,7 @@ class Server:
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
+        from controlplane.lake.changes import ChangeRenderer
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
         from controlplane.lake.records import RecordRenderer
@@ -341,6 +342,7 @@ class Server:
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
+            render_changes=ChangeRenderer(lake.uri, self.stopping),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             kinds=LOOKS if self.role == "list" else None,

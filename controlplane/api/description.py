@@ -61,6 +61,7 @@ MEDIA = {
     "/v1/events": ("text/event-stream",),
     "/v1/branches/{branch}/datasets/{dataset}/records": RECORDS,
     "/v1/branches/{branch}/datasets/{dataset}/records.{format}": RECORDS,
+    "/v1/branches/{branch}/datasets/{dataset}/changes.{format}": RECORDS[1:],
 }
 
 
@@ -164,7 +165,7 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         found |= {404, 409}
     if "requestBody" in operation:
         found |= {400, 413}
-    if "at" in names:
+    if names & {"at", "since"}:
         found.add(410)
     if "consistent" in names:
         found.add(409)
