@@ -65,9 +65,9 @@ def open_database(request: Request) -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": False,
             "autoinstall_known_extensions": False,
             "preserve_insertion_order": False,
-            "enable_progress_bar": False,  # it goes to stdout, among what is told
         }
     )
+    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among what is told
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database
