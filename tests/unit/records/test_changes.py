@@ -178,10 +178,10 @@ def test_a_generation_that_is_not_kept_is_gone_with_the_oldest_that_is(place: Se
 # --- the process
 
 
-def request(root: Path, before: list[Row], after: list[Row], **other: Any) -> Request:
+def request(root: Path, before: list[Row], after: list[Row]) -> Request:
     world = RecordWorld(root)
     sides = [[file["path"] for file in world.fragment(rows).files] if rows else [] for rows in (before, after)]
-    made: Request = {
+    return {
         "lake": world.lake.uri,
         "before": sides[0],
         "after": sides[1],
@@ -193,7 +193,6 @@ def request(root: Path, before: list[Row], after: list[Row], **other: Any) -> Re
         "memory_bytes": 1 << 30,
         "seconds": 0,
     }
-    return {**made, **other}
 
 
 def test_a_row_is_told_as_often_as_one_side_has_it_more(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import csv
 import gzip
 import io
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import httpx2
@@ -14,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from controlplane.operations.desired import blueprints
+from controlplane.operations.planning.snapshot import desired
+from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import NOON, RECORDS, Served
 
@@ -98,7 +102,7 @@ def test_data_that_did_not_change_is_neither_read_nor_sent(place: Served) -> Non
     world = place.world
     with place.http() as http:
         first = http.get(f"{RECORDS}.csv", params={"where": "k > 1", "limit": 2})
-        asked = {"params": {"where": "k > 1", "limit": 2}, "headers": {"If-None-Match": first.headers["etag"]}}
+        asked: Any = {"params": {"where": "k > 1", "limit": 2}, "headers": {"If-None-Match": first.headers["etag"]}}
         assert (
             http.get(f"{RECORDS}.csv", params={"where": "k > 1", "limit": 3}).headers["etag"] != first.headers["etag"]
         )
@@ -201,3 +205,34 @@ def test_files_before_the_offset_and_behind_the_limit_are_not_opened(place: Serv
         assert place.world.opened == ["2-0.parquet"]
         assert keys(http.get(f"{RECORDS}.json", params={"offset": 99})) == []
     assert place.world.opened == []
+
+
+BLUEPRINT = """
+dataflow: shop
+components:
+  raw: {read: {connector: files, path: /data/*.csv, format: csv, schema: "k BIGINT, name STRING, day DATE"}}
+  daily: {transform: {sql: 'SELECT * FROM raw', partition_by: [{day: month}, name]}}
+"""
+
+
+def test_partitions_that_cannot_match_by_their_keys_are_not_looked_up(place: Served) -> None:
+    """Here files have no statistics. Where other code may have made the state, keys tell nothing."""
+    world = place.world
+    blueprints.apply(world.ctx, "main", [blueprints.Source("/shop.yaml", BLUEPRINT, {})])
+    with world.store.read() as tx:
+        node = desired(tx, "main").nodes["shop.daily"]
+    schema = struct(k="long", name="string", day="date")
+    keys_of = [("day=2013-01/name=a", 1, 1), ("day=2013-01/name=b", 1, 2), ("day=2013-02/name=a", 2, 3)]
+    partitions = {}
+    for key, month, k in keys_of:
+        found = world.fragment([{"k": k, "name": key[-1], "day": date(2013, month, 5)}], schema)
+        partitions[key] = replace(found, files=tuple({**file, "stats": {}} for file in found.files))
+    path = RECORDS.replace("orders", "daily") + ".json"
+    asked = {"where": "day >= '2013-02-01' OR name = 'b'"}
+    with place.http() as http:
+        world.commit(partitions, "shop.daily", schema, logic=node.logic)
+        assert keys(http.get(path, params=asked)) == [2, 3]
+        assert len(world.opened) == 2
+        world.commit(partitions, "shop.daily", schema, logic=bytes(32))
+        assert keys(http.get(path, params=asked)) == [2, 3]
+        assert len(world.opened) == 3
