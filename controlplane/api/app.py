@@ -20,6 +20,7 @@ from controlplane.api.routes import (
     differences,
     events,
     lineage,
+    links,
     operate,
     past_runs,
     public,
@@ -47,6 +48,7 @@ ROUTERS = (
     runs,
     tokens,
     s3_keys,
+    links,
     upkeep,
     events,
     alerts,
@@ -63,7 +65,8 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
-    app.openapi = lambda: describe(app, [module.router for module in ROUTERS])  # type: ignore[method-assign]  # FastAPI's way to replace it
+    app.include_router(links.signed)
+    app.openapi = lambda: describe(app, [*(module.router for module in ROUTERS), links.signed])  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 

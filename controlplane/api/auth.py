@@ -1,4 +1,5 @@
-"""Who may call a route. All is closed: a router opens its routes to administrators; four routes are public."""
+"""Who may call a route. All is closed: a router opens its routes to administrators; four routes are public, and one
+is for who has a signed link."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
 
+LINK = "/v1/links/{link}/{file}"  # opened by the signature in its query, and by no token
 PUBLIC = frozenset({"/livez", "/readyz", "/openapi.json", "/schema/blueprint-v1.json"})
 
 bearer = HTTPBearer(auto_error=False, description="A token that starts with `hg_`.")

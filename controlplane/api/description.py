@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
-from controlplane.api.auth import PUBLIC
+from controlplane.api.auth import LINK, PUBLIC
 from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
@@ -39,7 +39,7 @@ PROBLEM: Json = {
     },
 }
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections"}
+    {"/v1/tokens", "/v1/s3/keys", "/v1/links", "/v1/validate", "/v1/connections"}
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
@@ -62,6 +62,7 @@ MEDIA = {
     "/v1/branches/{branch}/datasets/{dataset}/records": RECORDS,
     "/v1/branches/{branch}/datasets/{dataset}/records.{format}": RECORDS,
     "/v1/branches/{branch}/datasets/{dataset}/changes.{format}": RECORDS[1:],
+    LINK: RECORDS,
 }
 
 
@@ -155,6 +156,8 @@ def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
 
 def _statuses(path: str, method: str, operation: Json) -> set[int]:
     """What a route may answer beside its success."""
+    if path == LINK:
+        return {403, 404, 410, 422, 500, 503}
     if path in PUBLIC:
         return {500, 503} if path == "/readyz" else {500}
     found = {401, 403, 422, 500, 503}

@@ -45,6 +45,7 @@ STATUS = {
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,
     "invalid-request": 422,
+    "link-ended": 410,
     "log-gone": 404,
     "main-stays": 409,
     "merge-conflict": 409,
@@ -64,6 +65,7 @@ STATUS = {
     "not-consistent": 409,
     "unavailable": 503,
     "unknown-contract": 426,
+    "wrong-signature": 403,
 }
 CODES = {
     400: "invalid-request",

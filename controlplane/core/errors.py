@@ -100,6 +100,18 @@ class TooManyStreams(HeadgateError):
     code = "unavailable"
 
 
+class WrongSignature(HeadgateError):
+    """An address is no signed link, or not a whole one."""
+
+    code = "wrong-signature"
+
+
+class LinkEnded(HeadgateError):
+    """A signed link is over: its time is, or it was revoked, or the token that made it ended."""
+
+    code = "link-ended"
+
+
 class GenerationGone(HeadgateError):
     """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
 

@@ -31,6 +31,7 @@ from controlplane.ports.store import Tx
 from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.leases import MemoryLeased
+from controlplane.store.memory.links import MemoryLinks
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
@@ -63,7 +64,9 @@ def _is_meant(state: State, point: Point | None) -> bool:
             return True
 
 
-class MemoryTx(MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts):
+class MemoryTx(
+    MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts, MemoryLinks
+):
     # --- blueprints and operators' wishes
 
     def revisions(self, branch: str, dataflows: Iterable[str] | None = None) -> dict[str, Revision]:
