@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from controlplane.core.compile.nodes import Transform
 from controlplane.operations.desired import blueprints
 from controlplane.operations.planning.snapshot import desired
 from tests.unit.lake.tables import struct
@@ -221,6 +222,7 @@ def test_partitions_that_cannot_match_by_their_keys_are_not_looked_up(place: Ser
     blueprints.apply(world.ctx, "main", [blueprints.Source("/shop.yaml", BLUEPRINT, {})])
     with world.store.read() as tx:
         node = desired(tx, "main").nodes["shop.daily"]
+    assert isinstance(node, Transform)
     schema = struct(k="long", name="string", day="date")
     keys_of = [("day=2013-01/name=a", 1, 1), ("day=2013-01/name=b", 1, 2), ("day=2013-02/name=a", 2, 3)]
     partitions = {}

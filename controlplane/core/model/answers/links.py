@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 from controlplane.core.records.formats import Compression, Format
 
