@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import signal
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.records.formats import Format
+from controlplane.core.records.where import parse
 from controlplane.lake.records import COMMAND, Piped, RecordRenderer, request_of
 from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Json, Schema
@@ -180,3 +182,11 @@ def test_one_that_was_closed_starts_no_process() -> None:
     pieces = Piped(("/no/such/command",), b"")
     pieces.close()
     assert list(pieces) == []
+
+
+def test_all_that_is_asked_for_travels_to_the_process(tmp_path: Path, files: list[str]) -> None:
+    asked: Any = {"columns": ["late", "n"], "where": parse("n > 0 AND price < 2", SCHEMA), "offset": 1, "limit": 2}
+    body = read(tmp_path, files, "parquet", rendering=Rendering("parquet", "gzip"), **asked)
+    assert pq.read_table(pa.BufferReader(body)).to_pylist() == [{"late": None, "n": 2}, {"late": None, "n": 3}]
+    coded = read(tmp_path, files, "ndjson", rendering=Rendering("ndjson", coding="gzip"), **asked)
+    assert gzip.decompress(coded).splitlines() == [b'{"late":null,"n":2}', b'{"late":null,"n":3}']
