@@ -343,19 +343,19 @@ class Server:
 
     def _services(self) -> Services:
         from controlplane.api.services import Services
+        from controlplane.lake.changes import ChangeRenderer
         from controlplane.lake.contents import damages
         from controlplane.lake.objects import open_lake
-        from controlplane.lake.records import stream
+        from controlplane.lake.records import RecordRenderer
         from controlplane.lake.row_diff import RowComparer
         from dataplane.contract.kinds import LOOKS
 
         lake = open_lake(self.settings.lake)
-        render = partial(stream, lake.uri)
         return Services(
             self.store,
             lake,
             self.wake,
-            render,
+            RecordRenderer(lake.uri),
             self._log,
             self.counters,
             stopping=self.stopping,
@@ -367,6 +367,7 @@ class Server:
             deaf=self._hearing.note_deaf,
             damages=partial(damages, lake.uri),
             compare=RowComparer(lake.uri, self.stopping),
+            render_changes=ChangeRenderer(lake.uri, self.stopping),
             notify=self.notify,
             s3_secret=self._s3_secret(),
             exports=self.settings.openlineage is not None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, NotRequired, Self, TypeAlias, TypedDict, cast
@@ -67,12 +68,14 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
+from controlplane.core.model.answers.links import LinkEntry, LinksAnswer, NewLinkAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.records.formats import Compression, Format
 
 Query: TypeAlias = Mapping[str, str | int | Sequence[str]]
 Time: TypeAlias = str | datetime  # with a zone
-Format: TypeAlias = Literal["json", "csv", "arrow"]
+ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 CONNECT_TIMEOUT_S = 10.0
 TIMEOUT_S = 120.0
@@ -98,6 +101,14 @@ class ApiError(Exception):
     @property
     def code(self) -> str:
         return str(self.problem.get("type", "")).removeprefix("urn:headgate:")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStream:
+    """Changes as parts of a body, up to the generation `until`: what to ask for changes since the next time."""
+
+    until: int
+    parts: Iterator[bytes]
 
 
 class Headgate:
@@ -395,16 +406,86 @@ class Headgate:
         partition: str | None = None,
         generation: int | None = None,
         at: Time | None = None,
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        offset: int | None = None,
         limit: int | None = None,
+        compression: Compression | None = None,
     ) -> Iterator[Iterator[bytes]]:
-        """Records of one committed generation as parts of a body."""
+        """Records of one committed generation as parts of a body. `columns`: these, in this order; `where`: a condition
+        on rows, in SQL; `compression`: of Arrow and Parquet, within (docs/records.md)."""
         path, query = _at(branch, name, generation, at)
-        asked = {**query, **_given(format=format, partition=partition, limit=limit)}
-        with self._http.stream("GET", f"{path}/records", params=asked) as response:
+        asked: dict[str, str | int | Sequence[str]] = {**query, **_given(format=format, partition=partition)}
+        asked |= _given(where=where, offset=offset, limit=limit, compression=compression)
+        asked |= {"columns": _list(columns)} if columns else {}
+        with self._stream(f"{path}/records", asked) as response:
+            yield response.iter_bytes()
+
+    @contextmanager
+    def changes(
+        self,
+        name: str,
+        *,
+        since: int | str | datetime,
+        until: int | str | datetime | None = None,
+        branch: str = "main",
+        format: ChangeFormat = "ndjson",
+        compression: Compression | None = None,
+    ) -> Iterator[ChangeStream]:
+        """Rows that were added and removed since a generation or time (0: from nothing), up to another one, by default
+        the newest. Its `until` is what to send as `since` next."""
+        asked = {"since": _point(since), **_given(compression=compression)}
+        asked |= {} if until is None else {"until": _point(until)}
+        with self._stream(f"{_dataset(branch, name)}/changes.{format}", asked) as response:
+            yield ChangeStream(int(response.headers["X-Generation"]), response.iter_bytes())
+
+    @contextmanager
+    def _stream(self, path: str, query: Query) -> Iterator[httpx2.Response]:
+        with self._http.stream("GET", path, params=query) as response:
             if response.status_code >= 400:
                 response.read()
                 _value(response)
-            yield response.iter_bytes()
+            yield response
+
+    # signed links
+    def create_link(
+        self,
+        name: str,
+        *,
+        branch: str = "main",
+        format: Format = "csv",
+        compression: Compression | None = None,
+        partition: str | None = None,
+        generation: int | None = None,
+        at: Time | None = None,
+        columns: Sequence[str] = (),
+        where: str | None = None,
+        limit: int | None = None,
+        ttl_s: float | None = None,
+    ) -> NewLinkAnswer:
+        """A link that reads one dataset without a token, with its address, which is shown once."""
+        found = named(name, generation, at)
+        body: dict[str, object] = {
+            "dataset": found.name,
+            "branch": branch,
+            "format": format,
+            "compression": compression,
+            "partition": partition,
+            "at": None if found.point is None else str(found.point),
+            "columns": list(columns),
+            "where": where,
+            "limit": limit,
+        }
+        body |= {} if ttl_s is None else {"ttl_s": ttl_s}
+        return cast("NewLinkAnswer", self._post("/v1/links", body))
+
+    def links(self) -> list[LinkEntry]:
+        """All links, without their addresses."""
+        return cast("LinksAnswer", self._get("/v1/links"))["items"]
+
+    def revoke_link(self, link: str) -> None:
+        """End a link now, by its id."""
+        _value(self._http.delete(f"/v1/links/{_segment(link)}"))
 
     # operating
     def refresh(
@@ -626,6 +707,16 @@ def _unexpected(response: httpx2.Response) -> ProblemDocument:
     where = f", with a way to {response.headers['location']}" if "location" in response.headers else ""
     detail = f"{response.url.host} answered {response.status_code}{where}, and not as Headgate does"
     return {"type": "urn:headgate:unexpected-answer", "status": response.status_code, "detail": detail, "errors": []}
+
+
+def _list(columns: Sequence[str]) -> str:
+    """Names in backquotes, which may hold any character."""
+    return ",".join("`{}`".format(name.replace("`", "``")) for name in columns)
+
+
+def _point(meant: int | str | datetime) -> str:
+    """A generation, or a time."""
+    return meant.isoformat() if isinstance(meant, datetime) else str(meant)
 
 
 def _given(**query: str | int | None) -> Query:

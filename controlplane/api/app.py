@@ -15,13 +15,16 @@ from controlplane.api.routes import (
     alerts,
     blueprints,
     branches,
+    changes,
     datasets,
     differences,
     events,
     lineage,
+    links,
     operate,
     past_runs,
     public,
+    records,
     rollback,
     runs,
     s3_keys,
@@ -37,12 +40,15 @@ ROUTERS = (
     branches,
     differences,
     datasets,
+    records,
+    changes,
     past_runs,
     operate,
     rollback,
     runs,
     tokens,
     s3_keys,
+    links,
     upkeep,
     events,
     alerts,
@@ -59,7 +65,8 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(Exception, _fault)  # which is raised again after the answer, for the edge to log
     for module in ROUTERS:
         app.include_router(module.router)
-    app.openapi = lambda: describe(app, [module.router for module in ROUTERS])  # type: ignore[method-assign]  # FastAPI's way to replace it
+    app.include_router(links.signed)
+    app.openapi = lambda: describe(app, [*(module.router for module in ROUTERS), links.signed])  # type: ignore[method-assign]  # FastAPI's way to replace it
     return app
 
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 
-from controlplane.api.services import Format
+from controlplane.ports.records import Rendering
 from dataplane.contract.encoding import digest
 
 _TAG = re.compile(r'(?:W/)?("[!#-~\x80-\xff]*")')
 
 
-def content_tag(content: bytes, format: Format, limit: int | None) -> str:
-    """Weak: another version of Headgate may write the same rows in other bytes."""
-    return f'W/"{digest("records-tag/1", content=content, format=format, limit=limit).hex()[:40]}"'
+def content_tag(content: bytes, rendering: Rendering) -> str:
+    """Weak: another version of Headgate may write the same rows in other bytes, and so may another coding."""
+    said = {"format": rendering.format, "compression": rendering.compression}
+    return f'W/"{digest("records-tag/2", content=content, **said).hex()[:40]}"'
 
 
 def is_named(tag: str, if_none_match: str | None) -> bool:

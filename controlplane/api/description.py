@@ -17,9 +17,10 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
-from controlplane.api.auth import PUBLIC
+from controlplane.api.auth import LINK, PUBLIC
 from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
+from controlplane.core.records.formats import MEDIA_TYPES
 from dataplane.contract.schemas import Json
 
 TEXT = {"type": "string"}
@@ -38,7 +39,7 @@ PROBLEM: Json = {
     },
 }
 WITHOUT_REPEAT = frozenset(
-    {"/v1/tokens", "/v1/s3/keys", "/v1/validate", "/v1/connections"}
+    {"/v1/tokens", "/v1/s3/keys", "/v1/links", "/v1/validate", "/v1/connections"}
 )  # an Idempotency-Key does nothing
 WORDS = {
     400: "The body is not JSON.",
@@ -54,14 +55,14 @@ WORDS = {
     500: "Something is damaged or broke; the log has the reason under the request id.",
     503: "The service cannot answer for now: try again later.",
 }
+RECORDS = tuple(kind.partition(";")[0] for kind in MEDIA_TYPES.values())
 MEDIA = {
     "/metrics": ("text/plain",),
     "/v1/events": ("text/event-stream",),
-    "/v1/branches/{branch}/datasets/{dataset}/records": (
-        "application/json",
-        "text/csv",
-        "application/vnd.apache.arrow.stream",
-    ),
+    "/v1/branches/{branch}/datasets/{dataset}/records": RECORDS,
+    "/v1/branches/{branch}/datasets/{dataset}/records.{format}": RECORDS,
+    "/v1/branches/{branch}/datasets/{dataset}/changes.{format}": RECORDS[1:],
+    LINK: RECORDS,
 }
 
 
@@ -155,6 +156,8 @@ def _complete(path: str, method: str, operation: Json, schemas: Json) -> None:
 
 def _statuses(path: str, method: str, operation: Json) -> set[int]:
     """What a route may answer beside its success."""
+    if path == LINK:
+        return {403, 404, 410, 422, 500, 503}
     if path in PUBLIC:
         return {500, 503} if path == "/readyz" else {500}
     found = {401, 403, 422, 500, 503}
@@ -165,7 +168,7 @@ def _statuses(path: str, method: str, operation: Json) -> set[int]:
         found |= {404, 409}
     if "requestBody" in operation:
         found |= {400, 413}
-    if "at" in names:
+    if names & {"at", "since"}:
         found.add(410)
     if "consistent" in names:
         found.add(409)

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from controlplane import logs
 from controlplane.core.errors import (
+    BadCondition,
     ConflictSide,
     FoundConflict,
     HeadgateError,
@@ -28,6 +29,8 @@ JSON_TYPE = "application/json"
 STATUS = {
     "ambiguous-name": 409,
     "bad-address": 422,
+    "bad-columns": 422,
+    "bad-condition": 422,
     "bad-redirect": 422,
     "bad-scope": 422,
     "branch-ended": 409,
@@ -42,6 +45,7 @@ STATUS = {
     "idempotency-conflict": 422,
     "invalid-blueprint": 422,
     "invalid-request": 422,
+    "link-ended": 410,
     "log-gone": 404,
     "main-stays": 409,
     "merge-conflict": 409,
@@ -61,6 +65,7 @@ STATUS = {
     "not-consistent": 409,
     "unavailable": 503,
     "unknown-contract": 426,
+    "wrong-signature": 403,
 }
 CODES = {
     400: "invalid-request",
@@ -114,7 +119,7 @@ def of_error(error: HeadgateError, request: Request) -> JSONResponse:
     status = STATUS.get(error.code, 400)
     problems: Sequence[Problem] = ()
     detail = str(error)
-    if isinstance(error, MergeConflict | MergeNotReady):
+    if isinstance(error, BadCondition | MergeConflict | MergeNotReady):
         problems = error.problems
     if isinstance(error, InvalidBlueprint):
         problems = error.problems

@@ -8,10 +8,11 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+from controlplane.api.streams import Streams
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
@@ -21,12 +22,11 @@ from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
 from controlplane.ports.lake import ObjectStore
+from controlplane.ports.records import RenderChanges, RenderRecords, no_changes
 from controlplane.ports.row_diff import CompareRows, no_comparison
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import Kind
-from dataplane.contract.schemas import Schema
 
-Format: TypeAlias = Literal["json", "csv", "arrow"]
 Log: TypeAlias = Callable[[str, int], str]
 """The last lines of a driver: `DriverPool.log`."""
 
@@ -41,14 +41,6 @@ class Wake(Protocol):
         """To be read before looking: `wait` returns at once if a notice came after it."""
 
     def wait(self, timeout_s: float, seen: int | None = None) -> None: ...
-
-
-class Render(Protocol):
-    """Streams records of committed files (paths in the lake) under a schema. OSError if one is unreadable."""
-
-    def __call__(
-        self, files: Sequence[str], schema: Schema, *, limit: int | None, format: Format
-    ) -> Iterator[bytes]: ...
 
 
 class Counters:
@@ -77,7 +69,7 @@ class Services:
     store: Store
     lake: ObjectStore
     wake: Wake
-    render: Render
+    render: RenderRecords
     log: Log
     counters: Counters = field(default_factory=Counters)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -91,6 +83,8 @@ class Services:
     notify: tuple[Channel, ...] = ()  # channels of the installation
     damages: Damages = lambda _: iter(())
     compare: CompareRows = no_comparison
+    render_changes: RenderChanges = no_changes
+    streams: Streams = field(default_factory=Streams)
     kinds: frozenset[Kind] | None = None  # of work that is given out here; None: all
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys

@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: validate, plan, status, why, checks, preview, records, history."""
+"""Commands that look and change nothing: validate, plan, status, why, checks, preview, history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,16 +28,8 @@ Generation = Annotated[int | None, typer.Option(min=1, help="An earlier generati
 PREVIEWED = 20
 
 
-class Format(StrEnum):
-    """How records are written."""
-
-    json = "json"
-    csv = "csv"
-    arrow = "arrow"
-
-
 def add(app: typer.Typer) -> None:
-    for command in (validate, plan, status, why, checks, preview, records, history):
+    for command in (validate, plan, status, why, checks, preview, history):
         app.command()(command)
 
 
@@ -228,24 +219,6 @@ def _rows(body: bytes) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(text)
         return found
     return [json.loads(line) for line in text.splitlines() if line]
-
-
-def records(
-    ctx: typer.Context,
-    dataset: options.DatasetAt,
-    format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.json,
-    partition: Partition = None,
-    generation: Generation = None,
-    home: options.Home = None,
-    branch: options.Branch = "main",
-) -> None:
-    """Write all records of a dataset to standard output."""
-    session = options.session(ctx)
-    query: Any = {"branch": branch, "partition": partition, "generation": generation}
-    with session.connect(home) as client, client.records(dataset, format=format.value, **query) as parts:
-        for part in parts:
-            sys.stdout.buffer.write(part)
-    sys.stdout.buffer.flush()
 
 
 def history(

@@ -20,8 +20,10 @@ from controlplane.cli import (
     examples,
     failures,
     lineage,
+    links,
     look,
     operate,
+    records,
     rollback,
     s3,
     time_travel,
@@ -34,6 +36,7 @@ from controlplane.settings import BadSetting
 GROUPS = (
     embedded,
     look,
+    records,
     time_travel,
     lineage,
     diff,
@@ -45,6 +48,7 @@ GROUPS = (
     branches,
     alerts,
     s3,
+    links,
 )
 
 

@@ -78,6 +78,40 @@ class BadScope(HeadgateError):
     code = "bad-scope"
 
 
+class BadCondition(HeadgateError):
+    """What rows of a dataset are asked for by is no condition on one row, or names no column of it."""
+
+    code = "bad-condition"
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problems = (problem,)
+
+
+class BadColumns(HeadgateError):
+    """A list of columns names one that a dataset does not have, or one twice."""
+
+    code = "bad-columns"
+
+
+class TooManyStreams(HeadgateError):
+    """As many bodies are being sent as there is room for, to all or to one caller: try again later."""
+
+    code = "unavailable"
+
+
+class WrongSignature(HeadgateError):
+    """An address is no signed link, or not a whole one."""
+
+    code = "wrong-signature"
+
+
+class LinkEnded(HeadgateError):
+    """A signed link is over: its time is, or it was revoked, or the token that made it ended."""
+
+    code = "link-ended"
+
+
 class GenerationGone(HeadgateError):
     """A dataset had what is asked for, or may have had it, and keeps it no longer. The message has the oldest kept."""
 

@@ -6,17 +6,16 @@ Does not belong here: which files are compared; how (`dataplane.fragments.row_di
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
 from controlplane.core.errors import NotCompared
 from controlplane.core.model.answers.data_diff import RowDifference
+from controlplane.lake import bounded
+from controlplane.lake.bounded import GRACE_S, Allowance, Ended
 from controlplane.ports.row_diff import ComparedFiles
 from dataplane.contract.schemas import Json
 
@@ -25,9 +24,7 @@ AT_ONCE = 2
 SAMPLES = 100
 MEMORY_BYTES = 1 << 30
 DISK_BYTES = 20 << 30
-LOOK_S = 0.2
 REFUSED = 3
-GRACE_S = 10  # after which a process whose parent is gone is ended by the kernel
 
 
 class RowComparer:
@@ -59,47 +56,24 @@ class RowComparer:
             "memory_bytes": MEMORY_BYTES,
             "seconds": int(timeout_s) + GRACE_S,
         }
-        with subprocess.Popen(
-            COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        ) as child:
-            try:
-                return self._answer(child, json.dumps(request).encode(), scratch, timeout_s, deadline)
-            finally:
-                child.kill()
-
-    def _answer(
-        self, child: subprocess.Popen[bytes], request: bytes, scratch: str, timeout_s: float, deadline: float
-    ) -> RowDifference:
-        given: bytes | None = request
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                out, errors = child.communicate(given, timeout=LOOK_S)
-                return _read(child.returncode, out, errors)
-            given = None  # it is being sent
-            if self._stopping.is_set():
-                raise NotCompared("the service ends; ask again")
-            if time.monotonic() > deadline:
-                raise NotCompared(f"comparing these rows took more than {timeout_s:g} s; {LESS}, or allow more time")
-            if _size(scratch) > self._disk_bytes:
-                raise NotCompared(f"comparing these rows takes more than {self._disk_bytes >> 20} MB of disk; {LESS}")
+        allowance = Allowance(
+            "comparing these rows",
+            LESS,
+            timeout_s,
+            deadline=deadline,
+            disk_bytes=self._disk_bytes,
+            is_over=self._stopping.is_set,
+        )
+        return _read(bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance))
 
 
 LESS = "compare one partition"
 
 
-def _read(code: int, out: bytes, errors: bytes) -> RowDifference:
-    if code == 0:
-        return cast("RowDifference", json.loads(out))
-    if code == REFUSED:
-        refused: Json = json.loads(out)
+def _read(ended: Ended) -> RowDifference:
+    if ended.code == 0:
+        return cast("RowDifference", json.loads(ended.out))
+    if ended.code == REFUSED:
+        refused: Json = json.loads(ended.out)
         raise NotCompared(f"{refused['reason']}; {LESS}" if refused["kind"] == "user" else refused["reason"])
-    said = errors.decode(errors="replace").strip().rpartition("\n")[2]
-    raise OSError(f"the process that compares rows ended with {code}: {said}")
-
-
-def _size(folder: str) -> int:
-    sizes = 0
-    for path in Path(folder).rglob("*"):
-        with suppress(OSError):  # it went meanwhile
-            sizes += path.stat().st_size
-    return sizes
+    raise OSError(f"the process that compares rows ended with {ended.code}: {ended.last_line}")

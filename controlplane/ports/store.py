@@ -16,6 +16,7 @@ from controlplane.ports.drivers import Drivers
 from controlplane.ports.events import Events
 from controlplane.ports.holds import Holds
 from controlplane.ports.leases import Leases
+from controlplane.ports.links import Links
 from controlplane.ports.listings import Listings
 from controlplane.ports.nodes import Nodes
 from controlplane.ports.packs import Packs
@@ -45,6 +46,7 @@ class Tx(
     Packs,
     Upkeep,
     Alerts,
+    Links,
     Protocol,
 ):
     """One transaction in one namespace: everything is kept on a clean exit of `Store.begin`, nothing otherwise."""

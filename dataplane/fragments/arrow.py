@@ -78,7 +78,7 @@ def _plain_type(kind: Json) -> pa.DataType:
 
 def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
     """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema; columns that a file
-    lacks are NULL.
+    lacks are NULL, and others of it are not read.
 
     The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is not there, or that is
     not as it was written.
@@ -94,7 +94,7 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
             if skip >= rows:
                 skip -= rows
                 continue
-            for batch in file.iter_batches(BATCH_ROWS):
+            for batch in file.iter_batches(BATCH_ROWS, columns=_read_columns(file, schema)):
                 rows -= batch.num_rows
                 part = batch.slice(skip)
                 skip = max(0, skip - batch.num_rows)
@@ -102,6 +102,13 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
                     yield _under(part, schema)
             if rows:
                 raise OSError("it has other rows than its footer says")
+
+
+def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
+    """Without any column a reader would tell no rows."""
+    have = file.schema_arrow.names
+    wanted = set(schema.names)
+    return [name for name in have if name in wanted] or have[:1]
 
 
 def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:

@@ -1,39 +1,79 @@
 """`python -m dataplane.fragments.records`: streams committed rows to stdout, in a process that ends when it is done.
 
-Reads one JSON request from stdin: `{lake, paths, schema, limit, offset, format}`. Does not belong here: which files
-make up a dataset.
+Reads one JSON `Request` from stdin. Does not belong here: which files make up a dataset, and checking what is asked
+for.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
-from dataplane.contract.schemas import Json, Schema
-from dataplane.fragments.arrow import arrow_schema, batches, dumps, flat, no_rows, plain_rows
-from dataplane.storage.lake import open_lake
+from dataplane.contract.predicates import columns_of, of_json
+from dataplane.contract.schemas import Json, Schema, field_of, select_columns, struct_of
+from dataplane.fragments.arrow import arrow_schema, batches
+from dataplane.fragments.filtering import satisfying
+from dataplane.fragments.rendering import render
+from dataplane.storage.lake import Lake, open_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def write(request: Json, out: BinaryIO) -> None:
-    """Write the rows that are asked for, in their files' order, in one of three formats."""
-    schema, lake = request["schema"], open_lake(request["lake"])
+class Request(TypedDict):
+    """Files as paths in the lake, and what is wanted of their rows: columns in this order, those of which the condition
+    is true (`contract.predicates.as_json`), and of these a part."""
+
+    lake: str
+    paths: list[str]
+    schema: Schema
+    columns: list[str]
+    where: Json  # None: all
+    offset: int
+    limit: int | None
+    format: str
+    compression: str | None
+
+
+def write(request: Request, out: BinaryIO) -> None:
+    """Write the rows that are asked for, in their files' order."""
+    lake = open_lake(request["lake"])
+    render(
+        rows_of(lake, request),
+        _in_order(request["schema"], request["columns"]),
+        out,
+        format=request["format"],
+        compression=request["compression"],
+    )
+
+
+def rows_of(lake: Lake, request: Request) -> Iterator[pa.RecordBatch]:
+    """A batch at a time is held; files are opened one after the other, and none behind the last row that is wanted."""
     files = (lake.open(path) for path in request["paths"])
-    rows = limited(batches(files, arrow_schema(schema), request["offset"]), request["limit"])
-    match request["format"]:
-        case "json":
-            _json(rows, schema, out)
-        case "csv":
-            _csv(rows, schema, out)
-        case "arrow":
-            _arrow(rows, schema, out)
-        case other:
-            raise ValueError(f"no such format: {other}")
+    wanted = request["columns"]
+    if request["where"] is None:
+        schema = arrow_schema(select_columns(request["schema"], wanted))
+        rows = batches(files, schema, request["offset"])
+    else:
+        condition = of_json(request["where"])
+        schema = arrow_schema(select_columns(request["schema"], [*wanted, *columns_of(condition)]))
+        rows = _skipped((satisfying(batch, condition) for batch in batches(files, schema)), request["offset"])
+    return (batch.select(wanted) for batch in limited(rows, request["limit"]))
+
+
+def _in_order(schema: Schema, names: Iterable[str]) -> Schema:
+    types = {field["name"]: field["type"] for field in schema["fields"]}
+    return struct_of(field_of(name, types[name]) for name in names)
+
+
+def _skipped(source: Iterable[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
+    for batch in source:
+        part = batch.slice(min(skip, batch.num_rows))
+        skip = max(0, skip - batch.num_rows)
+        if part.num_rows:
+            yield part
 
 
 def limited(source: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -47,40 +87,6 @@ def limited(source: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.
             left -= batch.num_rows
             if left <= 0:
                 return
-
-
-def _json(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO) -> None:
-    """One array with an object a line."""
-    separator = "[\n"
-    for batch in rows:
-        for row in plain_rows(batch, schema):
-            out.write(f"{separator}{dumps(row)}".encode())
-            separator = ",\n"
-    out.write(b"[]\n" if separator == "[\n" else b"\n]\n")
-
-
-def _csv(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO) -> None:
-    from pyarrow import csv
-
-    out.write(_rendered(flat(no_rows(schema), schema), csv.WriteOptions()))
-    for batch in rows:
-        out.write(_rendered(flat(batch, schema), csv.WriteOptions(include_header=False)))
-
-
-def _rendered(batch: pa.RecordBatch, options: object) -> bytes:
-    from pyarrow import csv
-
-    text = io.BytesIO()
-    csv.write_csv(batch, text, options)
-    return text.getvalue()
-
-
-def _arrow(rows: Iterable[pa.RecordBatch], schema: Schema, out: BinaryIO) -> None:
-    import pyarrow as pa
-
-    with pa.ipc.new_stream(out, arrow_schema(schema)) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
 
 
 def main() -> None:

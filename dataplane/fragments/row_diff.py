@@ -45,7 +45,7 @@ class Request(TypedDict):
 
 def compare(request: Request) -> Json:
     """`{added, removed, equal, samples: {added, removed}, by_key}`; see `Rows` and `Keys` for how they are counted."""
-    with _database(request) as database:
+    with open_database(request) as database:
         rows = Rows(database, request)
         rows.load()
         by_key = Keys(rows).compared() if request["key"] else None
@@ -53,7 +53,7 @@ def compare(request: Request) -> Json:
         return {**rows.counts(), "samples": samples, "by_key": by_key}
 
 
-def _database(request: Request) -> duckdb.DuckDBPyConnection:
+def open_database(request: Request) -> duckdb.DuckDBPyConnection:
     """It can read and write nothing but what it is handed, and its own scratch folder."""
     import duckdb
 
@@ -67,6 +67,7 @@ def _database(request: Request) -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": False,
         }
     )
+    database.execute("SET enable_progress_bar = false")  # it goes to stdout, among what is told
     database.execute("SET enable_external_access = false")
     database.execute("SET lock_configuration = true")
     return database

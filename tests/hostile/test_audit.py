@@ -36,6 +36,8 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/tokens/{id}": (None, "token.revoke"),
     "POST /v1/s3/keys": ({"name": "notebooks"}, "s3-key.create"),
     "DELETE /v1/s3/keys/{key}": (None, "s3-key.revoke"),
+    "POST /v1/links": ({"dataset": "shop.orders"}, "link.create"),
+    "DELETE /v1/links/{link}": (None, "link.revoke"),
 }
 PLANNED = {"POST /v1/branches/{branch}/plan"}  # has the rows of what it applies: tests/unit/cli/test_kept_plans.py
 NOTHING = {"POST /v1/validate", "POST /v1/connections", "POST /v1/fsck", "POST /v1/branches/{branch}/notify"}
@@ -63,7 +65,8 @@ def test_each_change_has_a_row_of_its_own(world: Attacked) -> None:
         for name, (body, action) in CHANGES.items():
             method, path = name.split()[:2]
             token = next((t["id"] for t in http.get("/v1/tokens").json()["items"] if t["name"] == "ci"), "")
-            path = path.format(branch="main", other="dev", dataflow="shop", id=token, key="notebooks")
+            link = next((found["id"] for found in http.get("/v1/links").json()["items"]), "")
+            path = path.format(branch="main", other="dev", dataflow="shop", id=token, key="notebooks", link=link)
             answer = http.request(method, path, json=body, headers={"X-Request-ID": action})
             assert answer.is_success, (name, answer.text)
             rows = [r for r in http.get("/v1/audit").json()["items"] if r["request_id"] == action]
@@ -99,6 +102,9 @@ def test_head_answers_as_get_does_without_a_body(world: Attacked) -> None:
                 attempt="a" * 32,
                 run="shop.rev1",
                 driver="d",
+                format="csv",
+                link="none",
+                file="shop.orders.csv",
             )
             with http.stream("GET", path) as full:
                 pass

@@ -13,6 +13,7 @@ from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.links import Link
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.revisions import Change, Revision
@@ -197,6 +198,26 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 
 def token(name: str, **other: Any) -> Token:
     made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
+    return replace(made, **other)
+
+
+def link(id: str, **other: Any) -> Link:
+    made = Link(
+        id,
+        "token",
+        "ann",
+        branch="main",
+        dataset="flights.a",
+        format="csv",
+        compression=None,
+        point="12",
+        partition="a/b=ü",
+        columns=("größe `x`", "b"),
+        where="k > 'ü\0'",
+        limit=7,
+        at=3.5,
+        expires=9.5,
+    )
     return replace(made, **other)
 
 

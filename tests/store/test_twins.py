@@ -34,6 +34,7 @@ from tests.store.examples import (
     event,
     fragment,
     hold,
+    link,
     listing,
     message,
     past,
@@ -106,6 +107,7 @@ DESIRED = [
     call(lambda n: lambda tx: tx.drop_branch(n), others),
     call(lambda ns: lambda tx: tx.share("dev", ns), st.lists(names, max_size=2)),
     call(lambda f: lambda tx: tx.share_dataflows("dev", [f]), flows),
+    call(lambda n, r: lambda tx: tx.put_link(link(str(n), revoked=r, at=float(n % 2))), small, st.booleans()),
     call(lambda n: lambda tx: tx.put_answer(Answer(str(n), d(n), 200, "")), small),
 ]
 SETTLED = [
@@ -240,6 +242,7 @@ def look(tx: Tx) -> list[object]:
         [tx.state_of(b, "flights.a", point) for b in ASKED for point in POINTS],
         [tx.oldest_state(b, name) for b in ASKED for name in ("flights.a", "other.a")],
         tx.branches(),
+        [tx.links(), tx.link("1")],
         [tx.revision(b, "flights", n) for b in ASKED for n in range(4)],
         [tx.recent_states(b, some, n) for b in ASKED for some in (None, ["flights.a", "x"]) for n in (1, 2)],
         [(tx.unfinished(b), tx.unfinished(b, ["flights.a"])) for b in ("main", "dev")],

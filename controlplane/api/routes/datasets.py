@@ -1,21 +1,16 @@
-"""Looking at datasets: state, partitions, history, causes, records."""
+"""Looking at datasets: state, partitions, history, causes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import Annotated, Literal
 
-from fastapi import Header, Query, Response
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi import Query, Response
+from fastapi.responses import PlainTextResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, is_head, target_of
-from controlplane.api.content_tags import content_tag, is_named
+from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, target_of
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
-from controlplane.api.problems import RequestRefused
-from controlplane.api.services import Format
 from controlplane.core.model.answers import (
     ChecksAnswer,
     DatasetAnswer,
@@ -34,11 +29,6 @@ from controlplane.operations.inspect import tasks as notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Partition = Annotated[str | None, Query(max_length=20_000)]
-MEDIA_TYPES: dict[Format, str] = {
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "arrow": "application/vnd.apache.arrow.stream",
-}
 
 router = auth.router("view")
 
@@ -153,41 +143,3 @@ def why(
     if point is not None:
         return answer(causes.why_past(call.context, branch, dataset, point, partition, shows_all=shows_all))
     return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
-
-
-@router.get("/v1/branches/{branch}/datasets/{dataset}/records", dependencies=auth.needs("data"))
-def records(
-    call: Called,
-    branch: Branch,
-    dataset: Dataset,
-    point: Point,
-    format: Format = "json",
-    partition: Partition = None,
-    limit: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
-) -> Response:
-    """Records of one committed generation, streamed. The ETag is that of the content, whichever generation has it:
-    with `If-None-Match`, data that did not change is answered with 304."""
-
-    def is_known(content: bytes) -> bool:
-        return is_named(content_tag(content, format, limit), if_none_match)
-
-    found = datasets.records(call.context, branch, dataset, partition=partition, point=point, is_known=is_known)
-    tag = content_tag(found.content, format, limit)
-    headers = {"X-Generation": str(found.generation), "ETag": tag, "Cache-Control": "private, no-cache"}
-    if isinstance(found, datasets.Unchanged):
-        return Response(status_code=304, headers=headers)
-    headers["X-Rows"] = str(found.rows)
-    if is_head(call.request):
-        return Response(media_type=MEDIA_TYPES[format], headers=headers)
-    parts = call.services.render(found.files, found.schema, limit=limit, format=format)
-    return StreamingResponse(_begun(parts), media_type=MEDIA_TYPES[format], headers=headers)
-
-
-def _begun(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The same parts, with the first one here already: what fails at once still gets an answer of its own."""
-    try:
-        first = next(parts, b"")
-    except OSError as error:
-        raise RequestRefused("unavailable", str(error)) from error
-    return chain((first,), parts)

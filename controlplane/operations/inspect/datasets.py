@@ -1,12 +1,11 @@
-"""One dataset: its state, partitions, generations, checks and records. Changes nothing.
+"""One dataset: its state, partitions, generations and checks. Changes nothing.
 
-Does not belong here: why it is as it is (`causes`).
+Does not belong here: why it is as it is (`causes`); its rows (`records`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import cast
 
 from controlplane.core import tree
@@ -32,32 +31,8 @@ from controlplane.operations.inspect import freshness, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
-from dataplane.contract.encoding import digest
-from dataplane.contract.identity import schema_id
-from dataplane.contract.schemas import Schema
 
 STATES_A_TIME = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Committed files of one generation, relative to the lake, in key order.
-
-    `content`: a digest of the rows and their schema, whichever generation has them."""
-
-    schema: Schema
-    files: tuple[str, ...]
-    rows: int
-    generation: int
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Unchanged:
-    """Rows that whoever asks for them has already."""
-
-    generation: int
-    content: bytes
 
 
 def one_of(plan: Plan, branch: str, name: str) -> Decision:
@@ -187,33 +162,3 @@ def checks(ctx: Context, branch: str, name: str, point: Point | None = None) -> 
         "items": [record[n] for n in sorted(record)],
         "rejected": list(decision.checks) if is_rejected and point is None else [],
     }
-
-
-def records(
-    ctx: Context,
-    branch: str,
-    name: str,
-    *,
-    partition: str | None = None,
-    point: Point | None = None,
-    is_known: Callable[[bytes], bool] = lambda _: False,
-) -> Records | Unchanged:
-    """The files of a committed generation, or of one partition in it; nothing is read where their content is known.
-    Raises NotFound, GenerationGone."""
-    with ctx.store.read(ctx.namespace) as tx:
-        state = state_of(tx, branch, name, point)
-        root, entries = state.root, list[tree.Entry]()
-        if partition is not None:
-            entries = list(tree.lookup(tx, state.root, [partition]).values())
-            if not entries:
-                raise NotFound(f"dataset {name} has no partition {partition!r}")
-            root = entries[0].fragment
-        content = digest("records/1", root=root, schema=schema_id(state.schema), partition=partition)
-        if is_known(content):
-            return Unchanged(state.generation, content)
-        if partition is None:
-            entries = list(tree.scan(tx, state.root))
-        fragments = tx.fragments({e.fragment for e in entries})
-        files = tuple(f["path"] for e in entries for f in fragments[e.fragment].files)
-        rows = sum(e.content.rows for e in entries)
-    return Records(state.schema, files, rows, state.generation, content)

@@ -32,6 +32,7 @@ from controlplane.store.memory.alerts import MemoryAlerts
 from controlplane.store.memory.branches import MemoryBranches
 from controlplane.store.memory.cursors import MemoryCursors
 from controlplane.store.memory.leases import MemoryLeased
+from controlplane.store.memory.links import MemoryLinks
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
@@ -65,7 +66,14 @@ def _is_meant(state: State, point: Point | None) -> bool:
 
 
 class MemoryTx(
-    MemoryBranches, MemoryPastAttempts, MemoryCollected, MemoryLeased, MemorySuperseded, MemoryAlerts, MemoryCursors
+    MemoryBranches,
+    MemoryPastAttempts,
+    MemoryCollected,
+    MemoryLeased,
+    MemorySuperseded,
+    MemoryAlerts,
+    MemoryCursors,
+    MemoryLinks,
 ):
     # --- blueprints and operators' wishes
 

@@ -18,6 +18,7 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
+from controlplane.core.model.links import Link
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
@@ -125,6 +126,7 @@ class NamespaceTables:
     leases: CowDict[str, Lease] = field(default_factory=CowDict)
     alerts: CowDict[tuple[str, str, str], Alert] = field(default_factory=CowDict)
     messages: CowDict[str, Message] = field(default_factory=CowDict)
+    links: CowDict[str, Link] = field(default_factory=CowDict)
 
     def fork(self, *, is_open: bool) -> NamespaceTables:
         return NamespaceTables(*(getattr(self, f.name).fork(is_open=is_open) for f in fields(self)))

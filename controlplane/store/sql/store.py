@@ -20,6 +20,7 @@ from controlplane.store.sql.dialects import Dialect, Engines, Postgres, Sqlite, 
 from controlplane.store.sql.events import SqlEvents
 from controlplane.store.sql.holds import SqlHolds
 from controlplane.store.sql.leases import SqlLeases
+from controlplane.store.sql.links import SqlLinks
 from controlplane.store.sql.listings import SqlListings
 from controlplane.store.sql.marks import SqlMarks
 from controlplane.store.sql.packs import SqlPacks
@@ -44,6 +45,7 @@ class SqlTx(
     SqlLeases,
     SqlPacks,
     SqlAlerts,
+    SqlLinks,
 ):
     """All parts over one connection."""
 

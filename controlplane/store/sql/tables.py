@@ -355,6 +355,18 @@ tokens = _table(
     _flag("revoked"),
 )
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
+links = _table(
+    "links",
+    _key("id"),
+    _text("maker"),
+    _text("actor"),
+    _text("branch"),
+    _text("dataset"),
+    _text("asked"),
+    _time("at"),
+    _time("expires"),
+    _flag("revoked"),
+)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
 # How far readers of events are.

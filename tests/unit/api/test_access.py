@@ -12,10 +12,13 @@ from fastapi.routing import APIRoute
 
 from controlplane.api import driver
 from controlplane.api.app import create_app
-from controlplane.api.auth import PUBLIC
+from controlplane.api.auth import LINK, PUBLIC
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.world import World
+
+
+SIGNED = re.sub(r"\{[a-z]+\}", "x", LINK)  # where a token opens nothing
 
 
 def flat(routes: Iterable[Any]) -> Iterator[Any]:
@@ -42,12 +45,13 @@ def asked(http: httpx2.Client, method: str, path: str) -> httpx2.Response:
     return answer
 
 
-def test_all_routes_but_four_are_closed(world: World) -> None:
+def test_all_routes_but_four_and_that_of_links_are_closed(world: World) -> None:
     with world.http() as http:
         http.headers.pop("Authorization")
         answers = {(m, p): asked(http, m, p) for m, p in routes(world)}
-    assert {p for (_, p), a in answers.items() if a.status_code != 401} == PUBLIC
-    closed = [a for (_, p), a in answers.items() if p not in PUBLIC]
+    assert {p for (_, p), a in answers.items() if a.status_code != 401} == {*PUBLIC, SIGNED}
+    assert answers["GET", SIGNED].json()["type"] == "urn:headgate:wrong-signature"
+    closed = [a for (_, p), a in answers.items() if p not in (*PUBLIC, SIGNED)]
     assert len(closed) > 20
     assert all(a.headers["www-authenticate"].startswith("Bearer") for a in closed)
     assert all(a.json()["type"] == "urn:headgate:unauthenticated" for a in closed)
@@ -63,7 +67,7 @@ def test_a_drivers_token_opens_drivers_routes_only(world: World) -> None:
             assert answer.status_code == 422, path  # let in, and then the body is not what it should be
         else:
             assert answer.status_code == 403, path
-            assert answer.json()["type"] == "urn:headgate:forbidden"
+            assert answer.json()["type"] == f"urn:headgate:{'wrong-signature' if path == SIGNED else 'forbidden'}"
 
 
 def test_an_admins_token_does_not_open_drivers_routes(world: World) -> None:

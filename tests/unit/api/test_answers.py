@@ -29,12 +29,16 @@ DATASET = BRANCH + "/datasets/{dataset}"
 WITHOUT_JSON = {
     ("get", "/metrics"): "a text for Prometheus",
     ("get", "/v1/events"): "a stream",
-    ("get", DATASET + "/records"): "rows in one of three formats, with the columns of the dataset",
+    ("get", DATASET + "/records"): "rows in one of five forms, with the columns of the dataset",
+    ("get", DATASET + "/records.{format}"): "the same",
+    ("get", DATASET + "/changes.{format}"): "rows",
+    ("get", "/v1/links/{link}/{file}"): "rows",
     ("get", "/v1/attempts/{attempt}/log"): "a text",
     ("get", "/v1/drivers/{driver}/log"): "a text",
     ("get", DATASET + "/log"): "a text",
     ("delete", "/v1/tokens/{id}"): "nothing",
     ("delete", "/v1/s3/keys/{key}"): "nothing",
+    ("delete", "/v1/links/{link}"): "nothing",
 }
 EXPECT = """\
     expect:
@@ -209,6 +213,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", "/v1/tokens")["items"]
     assert called("POST", "/v1/s3/keys", {"name": "one"})["secret_key"]
     assert called("GET", "/v1/s3/keys")["items"]
+    assert called("POST", "/v1/links", {"dataset": "shop.orders"})["url"]
+    assert called("GET", "/v1/links")["items"]
     called("POST", "/v1/gc", {"packs": True})
     called("POST", "/v1/fsck")
     place.world.lake.objects.clear()

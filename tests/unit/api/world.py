@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ import httpx2
 from controlplane.api.services import Services
 from controlplane.api.serving import Serving
 from controlplane.client import Headgate
+from controlplane.ports.records import WantedRows
 from controlplane.reconciler.wake import Wake
-from dataplane.contract.schemas import Schema
 
 BLUEPRINT = """\
 dataflow: shop
@@ -74,5 +75,10 @@ class TellingWake(Wake):
         super().wait(timeout_s, seen)
 
 
-def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
-    yield f"{format} {limit} {len(files)}".encode()
+def render(wanted: WantedRows) -> Iterator[bytes]:
+    yield coded(wanted, f"{wanted.rendering.format} {wanted.limit} {len(wanted.files)}".encode())
+
+
+def coded(wanted: WantedRows, body: bytes) -> bytes:
+    """As the client says that it takes it."""
+    return gzip.compress(body) if wanted.rendering.coding == "gzip" else body

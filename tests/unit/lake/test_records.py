@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import signal
+import sys
+import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.lake.records import Format, stream
+from controlplane.core.records.formats import Format
+from controlplane.core.records.where import parse
+from controlplane.lake.records import COMMAND, Piped, RecordRenderer, request_of
+from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Json, Schema
+from dataplane.fragments.records import Request
 from dataplane.fragments.records import write as write_rows
 from tests.unit.lake.tables import struct
 
@@ -56,8 +66,13 @@ def files(tmp_path: Path) -> list[str]:
     return [write(tmp_path / "a.parquet", 0, 3), write(tmp_path / "b.parquet", 3, 2)]
 
 
-def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **limits: int) -> bytes:
-    return b"".join(stream(root.as_uri(), files, schema, format=format, **limits))
+def wanted(files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any) -> WantedRows:
+    columns = [field["name"] for field in schema["fields"]]
+    return replace(WantedRows(files, schema, columns, None, 0, limit=None, rendering=Rendering(format)), **other)
+
+
+def read(root: Path, files: list[str], format: Format, schema: Schema = SCHEMA, **other: Any) -> bytes:
+    return b"".join(RecordRenderer(root.as_uri())(wanted(files, format, schema, **other)))
 
 
 def test_json(tmp_path: Path, files: list[str]) -> None:
@@ -95,9 +110,19 @@ def test_arrow(tmp_path: Path, files: list[str]) -> None:
 def test_limits(tmp_path: Path, files: list[str], format: Format, limit: int, offset: int, expected: list[int]) -> None:
     out = io.BytesIO()
     paths = [str(tmp_path / f) for f in files]
-    write_rows(
-        {"lake": "file:///", "paths": paths, "schema": SCHEMA, "limit": limit, "offset": offset, "format": format}, out
-    )
+    columns = [field["name"] for field in SCHEMA["fields"]]
+    request: Request = {
+        "lake": "file:///",
+        "paths": paths,
+        "schema": SCHEMA,
+        "columns": columns,
+        "where": None,
+        "limit": limit,
+        "offset": offset,
+        "format": format,
+        "compression": None,
+    }
+    write_rows(request, out)
     match format:
         case "json":
             found = [r["n"] for r in json.loads(out.getvalue())]
@@ -133,6 +158,35 @@ def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path, files: list[st
 
 def test_a_reader_that_goes_away_ends_the_process(tmp_path: Path) -> None:
     files = [write(tmp_path / "big.parquet", 0, 50_000)]
-    chunks = stream(tmp_path.as_uri(), files, SCHEMA, format="json")
-    assert next(chunks).startswith(b"[\n{")
-    chunks.close()
+    pieces = Piped(COMMAND, json.dumps(request_of(tmp_path.as_uri(), wanted(files, "json"))).encode())
+    assert next(pieces).startswith(b"[\n{")
+    pieces.close()
+    assert list(pieces) == []
+    assert pieces.child is not None
+    assert pieces.child.returncode == -signal.SIGKILL
+
+
+def test_whoever_closes_need_not_be_who_waits(tmp_path: Path) -> None:
+    waits = (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)")
+    pieces = Piped(waits, b"")
+    assert next(pieces).startswith(b"begun")
+    left: list[list[bytes]] = []
+    waiting = threading.Thread(target=lambda: left.append(list(pieces)))
+    waiting.start()
+    pieces.close()
+    waiting.join()
+    assert [b"".join(rest).strip() for rest in left] == [b""]
+
+
+def test_one_that_was_closed_starts_no_process() -> None:
+    pieces = Piped(("/no/such/command",), b"")
+    pieces.close()
+    assert list(pieces) == []
+
+
+def test_all_that_is_asked_for_travels_to_the_process(tmp_path: Path, files: list[str]) -> None:
+    asked: Any = {"columns": ["late", "n"], "where": parse("n > 0 AND price < 2", SCHEMA), "offset": 1, "limit": 2}
+    body = read(tmp_path, files, "parquet", rendering=Rendering("parquet", "gzip"), **asked)
+    assert pq.read_table(pa.BufferReader(body)).to_pylist() == [{"late": None, "n": 2}, {"late": None, "n": 3}]
+    coded = read(tmp_path, files, "ndjson", rendering=Rendering("ndjson", coding="gzip"), **asked)
+    assert gzip.decompress(coded).splitlines() == [b'{"late":null,"n":2}', b'{"late":null,"n":3}']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ import httpx2
 from controlplane.api.services import Services
 from controlplane.client import Headgate
 from controlplane.operations.desired import tokens
-from dataplane.contract.schemas import Schema
-from tests.unit.api.world import TellingWake, serving
+from controlplane.ports.records import WantedRows
+from tests.unit.api.world import TellingWake, coded, serving
 from tests.unit.branches.world import BranchWorld
 
 DATASETS = "/v1/branches/main/datasets"
@@ -59,12 +59,12 @@ def served(home: Path) -> Iterator[Place]:
     world.put("b.csv", (2, 20))
     world.settle()
 
-    def render(files: Sequence[str], schema: Schema, *, limit: int | None, format: str) -> Iterator[bytes]:
-        rows = [row for file in files for row in world.engine.fragment(file).rows]
-        if format == "csv":
-            yield ",".join(field["name"] for field in schema["fields"]).encode()
+    def render(wanted: WantedRows) -> Iterator[bytes]:
+        rows = [row for file in wanted.files for row in world.engine.fragment(file).rows]
+        if wanted.rendering.format == "csv":
+            yield coded(wanted, ",".join(wanted.columns).encode())
         else:
-            yield json.dumps(rows[:limit]).encode()
+            yield coded(wanted, json.dumps(rows[: wanted.limit]).encode())
 
     wake, stopping = TellingWake(), threading.Event()
     services = Services(world.store, world.lake, wake, render, lambda *_: "", stopping=stopping)

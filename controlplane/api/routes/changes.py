@@ -1,0 +1,64 @@
+"""Changes of a dataset's rows since a generation, as streams for readers that keep a copy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlencode
+
+from anyio import to_thread
+from fastapi import Query, Response
+
+from controlplane.api import auth
+from controlplane.api.calls import Branch, Called, Dataset, is_head
+from controlplane.api.content_tags import content_tag, is_named
+from controlplane.api.routes.records import Takes, named, sent, tagged
+from controlplane.api.streams import Stream
+from controlplane.core.model import addresses
+from controlplane.core.records.formats import MEDIA_TYPES
+from controlplane.operations.inspect import changes as told
+from controlplane.operations.inspect.changes import Changes
+
+router = auth.router()
+ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/changes.{format}")
+async def changes(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    format: ChangeFormat,
+    since: Annotated[str, Query(max_length=100, description="A generation or a time with its zone; 0: from nothing.")],
+    takes: Takes,
+    until: Annotated[str | None, Query(max_length=100, description="As `since`; the newest by default.")] = None,
+) -> Response:
+    """Rows that were added (`insert`) and removed (`delete`) between two generations, in `_change_type`, with the later
+    one in `_generation`. `X-Generation` is that one, to send as `since` next; `Link` is the next request. Equal rows
+    cancel, wherever they are."""
+    rendering = takes.rendering(format)
+
+    def is_known(content: bytes) -> bool:
+        return is_named(content_tag(content, rendering), takes.if_none_match)
+
+    def look() -> Changes:
+        first = None if since == "0" else addresses.point_of(since)
+        last = None if until is None else addresses.point_of(until)
+        return told.changes(call.context, branch, dataset, first, last, rendering=rendering, is_known=is_known)
+
+    found = await to_thread.run_sync(look, limiter=call.services.threads.users)
+    headers = {
+        "X-Since": str(found.since),
+        "X-Generation": str(found.until),
+        "Link": f'<{call.request.url.path}?{urlencode({"since": found.until})}>; rel="next"',
+        **tagged(content_tag(found.content, rendering)),
+    }
+    if found.wanted is None:
+        return Response(status_code=304, headers=headers)
+    headers |= named(f"{dataset}.changes", addresses.generation_of(found.until), rendering)
+    media_type = MEDIA_TYPES[format]
+    if is_head(call.request):
+        return Response(media_type=media_type, headers=headers)
+    pieces = call.services.render_changes(found.wanted)
+    caller = auth.caller(call.request).id
+    stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn
+    return await sent(stream, call.request, headers, media_type)

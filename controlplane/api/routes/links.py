@@ -1,0 +1,128 @@
+"""Making, listing and revoking signed links; and the one route that a link opens, without a token."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from controlplane import logs
+from controlplane.api import auth
+from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of
+from controlplane.api.problems import RequestRefused, request_id
+from controlplane.api.routes import records
+from controlplane.api.routes.records import Asked, Taken
+from controlplane.core.errors import NotFound, WrongSignature
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
+from controlplane.core.model.links import Link
+from controlplane.core.records.formats import Compression, Format, compression_fault
+from controlplane.operations.desired import links
+from controlplane.operations.desired.links import LinkWish
+
+router = auth.router()
+signed = APIRouter(route_class=auth.Encoded)
+DAY_S = 86_400.0
+log = logs.get("links")
+
+
+class NewLink(BaseModel):
+    """What a link answers, and for how long. `at`: a generation or a time with its zone."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    dataset: str = Field(pattern=f"^{DATASET.pattern}$")
+    branch: str = Field("main", max_length=100)
+    format: Format = "csv"
+    compression: Compression | None = None
+    at: str | None = Field(None, max_length=100)
+    partition: str | None = Field(None, max_length=20_000)
+    columns: list[str] = Field([], max_length=1_000)
+    where: str | None = Field(None, max_length=20_000)
+    limit: int | None = Field(None, ge=0, le=2**53)
+    ttl_s: float = Field(7 * DAY_S, gt=0, le=links.LONGEST_S)
+
+
+@router.post("/v1/links", status_code=201)
+def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
+    """Make a link; keep its address, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    if call.repeat is not None:
+        raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a link: its address is shown once")
+    fault = compression_fault(new.format, new.compression)
+    if fault is not None:
+        raise RequestRefused("invalid-request", fault)
+    wish = LinkWish(
+        branch_of(call, new.branch),
+        new.dataset,
+        new.format,
+        compression=new.compression,
+        point=new.at or "",
+        partition=new.partition,
+        columns=tuple(new.columns),
+        where=new.where,
+        limit=new.limit,
+    )
+    link = links.create(call.context, auth.caller(call.request), wish, new.ttl_s)
+    signature = links.signature(call.services.s3_secret, call.context.namespace, link)
+    base = str(call.request.base_url).rstrip("/")
+    url = f"{base}/v1/links/{link.id}/{quote(_file(link))}?signature={signature}"
+    return answer({**links.entry_of(link), "url": url}, 201)
+
+
+@router.get("/v1/links")
+def listing(call: Called) -> Answer[LinksAnswer]:
+    """All links, without their addresses."""
+    return answer({"items": links.listing(call.context), "next": None})
+
+
+@router.delete("/v1/links/{link}", status_code=204)
+def revoke(call: Called, link: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
+    """End a link now."""
+    links.revoke(call.context, link)
+    return Response(status_code=204)
+
+
+@signed.get(auth.LINK)
+async def read(
+    request: Request,
+    link: Annotated[str, Path(max_length=100)],
+    file: Annotated[str, Path(max_length=500)],
+    signature: Annotated[str, Query(max_length=200)] = "",
+    accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
+    if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
+) -> Response:
+    """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as for `records`."""
+    services = auth.services(request)
+
+    def look() -> tuple[Link, Token]:
+        return links.find(services.store, services.s3_secret, link, signature)
+
+    try:
+        found, maker = await to_thread.run_sync(look, limiter=services.threads.users)
+    except WrongSignature:
+        services.counters.add("token_failures")
+        raise
+    if file != _file(found):
+        raise NotFound(f"this link is called {_file(found)}")
+    log.info("link read", link=found.id, dataset=found.dataset, branch=found.branch, request_id=request_id(request))
+    point, wish = links.wish_of(found)
+    takes = Taken(found.compression, accept_encoding, if_none_match)
+    asked = Asked(
+        found.branch,
+        found.dataset,
+        point,
+        wish=wish,
+        rendering=takes.rendering(found.format),
+        caller=f"link {found.id}",
+        if_none_match=if_none_match,
+    )
+    context = replace(services.context(maker, request_id(request)), actor=f"link {found.id}")
+    return await records.answered(services, context, request, asked)
+
+
+def _file(link: Link) -> str:
+    """Tools take the name of a table from the end of an address."""
+    return f"{link.dataset}.{link.format}"

@@ -1,0 +1,188 @@
+"""Records of datasets as streams: rows of one generation, in five forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from anyio import to_thread
+from fastapi import Depends, Header, Query, Request, Response
+
+from controlplane.api import auth
+from controlplane.api.calls import Branch, Called, Dataset, is_head
+from controlplane.api.content_tags import content_tag, is_named
+from controlplane.api.points import Number
+from controlplane.api.problems import RequestRefused
+from controlplane.api.services import Services
+from controlplane.api.streams import Stream
+from controlplane.core.model import addresses
+from controlplane.core.records import columns as lists
+from controlplane.core.records.formats import MEDIA_TYPES, TEXTS, Compression, Format, coding_of, compression_fault
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import records as rows
+from controlplane.operations.inspect.records import RecordsWish
+from controlplane.ports.records import Rendering
+
+router = auth.router()
+WISHED = 2**53
+
+
+def _point(
+    generation: Number = None,
+    at: Annotated[
+        str | None, Query(max_length=100, description="A generation, or a time with its zone; the newest by default.")
+    ] = None,
+) -> addresses.Point | None:
+    if generation is not None and at is not None:
+        raise RequestRefused("invalid-request", "generation and at both say which state is meant; send one of them")
+    if at is not None:
+        return addresses.point_of(at)
+    return None if generation is None else addresses.generation_of(generation)
+
+
+def _wish(
+    partition: Annotated[str | None, Query(max_length=20_000)] = None,
+    columns: Annotated[
+        list[str] | None, Query(max_length=1_000, description="Names with commas between them; all by default.")
+    ] = None,
+    where: Annotated[str | None, Query(max_length=20_000, description="A condition on rows, in SQL.")] = None,
+    offset: Annotated[int, Query(ge=0, le=WISHED)] = 0,
+    limit: Annotated[int | None, Query(ge=0, le=WISHED)] = None,
+) -> RecordsWish:
+    return RecordsWish(partition, lists.names_of(columns or ()), where, offset=offset, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a client takes: compression within a form, codings of a body, and content that it has."""
+
+    compression: Compression | None
+    accept_encoding: str | None
+    if_none_match: str | None
+
+    def rendering(self, format: Format) -> Rendering:
+        fault = compression_fault(format, self.compression)
+        if fault is not None:
+            raise RequestRefused("invalid-request", fault)
+        return Rendering(format, self.compression, coding_of(self.accept_encoding) if format in TEXTS else "")
+
+
+def taken(
+    compression: Annotated[Compression | None, Query(description="Of Arrow and Parquet, within.")] = None,
+    accept_encoding: Annotated[str | None, Header(max_length=1_000, include_in_schema=False)] = None,
+    if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
+) -> Taken:
+    return Taken(compression, accept_encoding, if_none_match)
+
+
+Point: TypeAlias = Annotated[addresses.Point | None, Depends(_point)]
+Wish: TypeAlias = Annotated[RecordsWish, Depends(_wish)]
+Takes: TypeAlias = Annotated[Taken, Depends(taken)]
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/records")
+async def records(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    point: Point,
+    wish: Wish,
+    takes: Takes,
+    format: Format = "json",
+) -> Response:
+    """Records of one committed generation, streamed in the order of partition keys. The ETag is that of the content,
+    whichever generation has it: with `If-None-Match`, data that did not change is answered with 304."""
+    return await _of_call(call, branch, dataset, point, wish, takes.rendering(format), takes)
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/records.{format}")
+async def records_as(
+    call: Called, branch: Branch, dataset: Dataset, format: Format, point: Point, wish: Wish, takes: Takes
+) -> Response:
+    """As `records`, by an address that ends as the name of a file does."""
+    return await _of_call(call, branch, dataset, point, wish, takes.rendering(format), takes)
+
+
+async def _of_call(
+    call: Called,
+    branch: str,
+    dataset: str,
+    point: addresses.Point | None,
+    wish: RecordsWish,
+    rendering: Rendering,
+    takes: Taken,
+) -> Response:
+    asked = Asked(
+        branch,
+        dataset,
+        point,
+        wish=wish,
+        rendering=rendering,
+        caller=auth.caller(call.request).id,
+        if_none_match=takes.if_none_match,
+    )
+    return await answered(call.services, call.context, call.request, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """All that one answer with records depends on. `caller`: whose streams are counted together."""
+
+    branch: str
+    dataset: str
+    point: addresses.Point | None
+    wish: RecordsWish
+    rendering: Rendering
+    caller: str
+    if_none_match: str | None
+
+
+async def answered(services: Services, context: Context, request: Request, asked: Asked) -> Response:
+    """The records, or 304, or headers alone where these are asked for."""
+
+    def is_known(content: bytes) -> bool:
+        return is_named(content_tag(content, asked.rendering), asked.if_none_match)
+
+    def look() -> rows.Records | rows.Unchanged:
+        return rows.records(
+            context,
+            asked.branch,
+            asked.dataset,
+            wish=asked.wish,
+            rendering=asked.rendering,
+            point=asked.point,
+            is_known=is_known,
+        )
+
+    found = await to_thread.run_sync(look, limiter=services.threads.users)
+    headers = {"X-Generation": str(found.generation), **tagged(content_tag(found.content, asked.rendering))}
+    if isinstance(found, rows.Unchanged):
+        return Response(status_code=304, headers=headers)
+    headers |= {"X-Rows": str(found.rows), **named(asked.dataset, asked.point, asked.rendering)}
+    media_type = MEDIA_TYPES[asked.rendering.format]
+    if is_head(request):
+        return Response(media_type=media_type, headers=headers)
+    pieces = services.render(found.wanted)
+    return await sent(
+        Stream(services.streams, asked.caller, pieces, services.threads.records), request, headers, media_type
+    )
+
+
+async def sent(stream: Stream, request: Request, headers: Mapping[str, str], media_type: str) -> Response:
+    try:
+        return await stream.response(request, headers, media_type)
+    except OSError as error:
+        raise RequestRefused("unavailable", str(error)) from error
+
+
+def tagged(tag: str) -> dict[str, str]:
+    return {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
+
+
+def named(dataset: str, point: addresses.Point | None, rendering: Rendering) -> dict[str, str]:
+    """As what a browser stores it: `shop.orders@12.csv`."""
+    state = "" if point is None else f"@{point}".replace(":", "")
+    name = f"{dataset}{state}.{rendering.format}"
+    coded = {"Content-Encoding": rendering.coding} if rendering.coding else {}
+    return {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff", **coded}

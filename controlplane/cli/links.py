@@ -1,0 +1,123 @@
+"""Commands for signed links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options, views
+from controlplane.cli.output import Lines, Table, View, show
+from controlplane.cli.records import Columns, Compressed, Format, Limit, Partition, Where
+from controlplane.cli.session import NoService
+from controlplane.core.records.columns import names_of
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers.links import LinkEntry, NewLinkAnswer
+
+_TIME = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def add(app: typer.Typer) -> None:
+    links = typer.Typer(help="Addresses that read one dataset without a token (docs/records.md).", no_args_is_help=True)
+    for command in (create, listing, revoke):
+        links.command("list" if command is listing else None)(command)
+    app.add_typer(links, name="link")
+
+
+def create(
+    ctx: typer.Context,
+    dataset: options.DatasetAt,
+    format: Annotated[Format, typer.Option(help="Form of the records.")] = Format.csv,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 90s, 30m, 12h or 7d from now.")] = "7d",
+    columns: Columns = None,
+    where: Where = None,
+    partition: Partition = None,
+    limit: Limit = None,
+    compression: Compressed = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Make a link of the running service. Its address is shown once; whoever has it reads these rows."""
+    session = options.session(ctx, output)
+    ttl_s = _seconds(expires)
+    with session.connect(home) as client:
+        if session.service is None:
+            raise NoService("no service runs on this home, so nobody would answer the link; start `headgate serve`")
+        value = client.create_link(
+            dataset,
+            branch=branch,
+            format=format.value,
+            compression=None if compression is None else compression.value,
+            partition=partition,
+            columns=names_of(columns or ()),
+            where=where,
+            limit=limit,
+            ttl_s=ttl_s,
+        )
+    show(value, _made(value), session.output)
+
+
+def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """List links, without their addresses."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.links()
+    show(value, _all(value), session.output)
+
+
+def revoke(
+    ctx: typer.Context,
+    link: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """End a link now."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        client.revoke_link(link)
+    value = {"revoked": link}
+    show(value, views.fields(value), session.output)
+
+
+def _seconds(text: str) -> float:
+    found = _TIME.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise typer.BadParameter(f"{text!r} is no time such as 90s, 30m, 12h or 7d", param_hint="--expires")
+    return float(int(found[1]) * _SECONDS[found[2]])
+
+
+def _made(value: NewLinkAnswer) -> View:
+    words = f"link {value['id']} reads {_reads(value)} until {views.time_of(value['expires'])}"
+    return [Lines((value["url"], f"{words}; its address is shown only now"))]
+
+
+def _all(items: Sequence[LinkEntry]) -> View:
+    columns = ("id", "reads", "form", "by", "made", "expires", "state")
+    rows = tuple(
+        (
+            i["id"],
+            _reads(i),
+            i["format"],
+            i["by"],
+            views.time_of(i["at"]),
+            views.time_of(i["expires"]),
+            i["ended"] or "live",
+        )
+        for i in items
+    )
+    return [Table("", columns, rows)]
+
+
+def _reads(link: LinkEntry) -> str:
+    branch = "" if link["branch"] == "main" else f" of branch {link['branch']}"
+    point = f"@{link['point']}" if link["point"] else ""
+    partition = "" if link["partition"] is None else f", partition {link['partition']}"
+    columns = f", columns {', '.join(link['columns'])}" if link["columns"] else ""
+    where = "" if link["where"] is None else f", where {link['where']}"
+    limit = "" if link["limit"] is None else f", {link['limit']} rows at most"
+    return f"{link['dataset']}{point}{branch}{partition}{columns}{where}{limit}"

@@ -1,0 +1,248 @@
+"""Files and partitions that hold no row of which a condition is true, by what is known of them without opening them.
+
+A bound that is not known for certain leaves a file in: a wrong one would lose rows. Does not belong here: where files
+and keys come from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from controlplane.core.records.texts import date_text, instant_text, local_text
+from dataplane.contract.keys import column_texts, encode_segment
+from dataplane.contract.predicates import Call, Column, Condition, Value
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema, Type
+
+Bound: TypeAlias = int | float | Decimal | str | bool | date | datetime
+_INTEGERS: Final = ("byte", "short", "integer", "long")
+BUCKET: Final = "bucket"  # in place of a granule: the text is a number that tells nothing of the value
+_NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+_TURNED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+_MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
+_YEAR: Final = re.compile(r"\d{4}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one column in some rows. `low` and `high` hold all values that are not NULL; None: not known.
+    `may_be_null`, `may_have_value`: False only where it is certain."""
+
+    low: Bound | None = None
+    high: Bound | None = None
+    may_be_null: bool = True
+    may_have_value: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """What one part of partition keys tells of rows: the text that it has there, the column, and its granule."""
+
+    name: str
+    column: str
+    granule: str = ""
+
+
+_UNKNOWN: Final = Bounds()
+Known: TypeAlias = Callable[[str], Bounds]
+"""What is known of a column."""
+
+
+def may_match(condition: Condition, known: Known, *, negated: bool = False) -> bool:
+    """Whether a row may be there of which the condition (`negated`: its contrary) is true."""
+    match condition:
+        case Call("not", (inner,)):
+            return may_match(inner, known, negated=not negated)
+        case Call("and" | "or" as name, parts):
+            is_all = (name == "and") is not negated
+            found = (may_match(part, known, negated=negated) for part in parts)
+            return all(found) if is_all else any(found)
+        case Call("is_null", (Column((name,)),)):
+            bounds = known(name)
+            return bounds.may_have_value if negated else bounds.may_be_null
+        case Column((name,)):
+            return _compares(known(name), "eq", Value("boolean", "false" if negated else "true"))
+        case Call("eq" | "ne" | "lt" | "le" | "gt" | "ge" as name, (left, right)):
+            operator = _NEGATED[name] if negated else name
+            return _comparison(operator, left, right, known)
+        case Call("in", (Column((name,)), *values)) if not negated:
+            return any(_compares(known(name), "eq", value) for value in values if isinstance(value, Value))
+        case Call("like", (Column((name,)), Value(_, pattern))) if not negated:
+            return _has_prefix(known(name), re.split(r"[%_\\]", pattern, maxsplit=1)[0])
+    return True
+
+
+def _comparison(operator: str, left: Condition, right: Condition, known: Known) -> bool:
+    match left, right:
+        case Column((name,)), Value():
+            return _compares(known(name), operator, right)
+        case Value(), Column((name,)):
+            return _compares(known(name), _TURNED[operator], left)
+    return True
+
+
+def _compares(bounds: Bounds, operator: str, value: Value) -> bool:
+    if not bounds.may_have_value:
+        return False
+    wanted, low, high = _plain(value), bounds.low, bounds.high
+    if low is None or high is None or wanted is None:
+        return True
+    if isinstance(wanted, float):
+        if not all(isinstance(end, int) for end in (low, high)):
+            return True
+        low, high = float(low), float(high)  # type: ignore[arg-type]  # as the rows are compared
+    match operator:
+        case "eq":
+            return bool(low <= wanted <= high)  # type: ignore[operator]  # both are of the column's type
+        case "ne":
+            return not low == wanted == high
+        case "lt":
+            return bool(low < wanted)  # type: ignore[operator]
+        case "le":
+            return bool(low <= wanted)  # type: ignore[operator]
+        case "gt":
+            return bool(high > wanted)  # type: ignore[operator]
+    return bool(high >= wanted)  # type: ignore[operator]
+
+
+def _has_prefix(bounds: Bounds, prefix: str) -> bool:
+    if not bounds.may_have_value:
+        return False
+    low, high = bounds.low, bounds.high
+    if not isinstance(low, str) or not isinstance(high, str):
+        return True
+    return low[: len(prefix)] <= prefix <= high[: len(prefix)]
+
+
+def _plain(value: Value) -> Bound | None:
+    match value.kind:
+        case "long":
+            return int(value.text)
+        case "decimal":
+            return Decimal(value.text)
+        case "double":
+            return float(value.text)
+        case "boolean":
+            return value.text == "true"
+        case "date":
+            return date.fromisoformat(value.text)
+        case "timestamp" | "timestamp_ntz":
+            return datetime.fromisoformat(value.text)
+    return value.text
+
+
+# --- what a file's statistics tell
+
+
+def of_file(entry: FileEntry, schema: Schema) -> Known:
+    """By the least and greatest values that Delta's statistics have, under the dataset's schema of now."""
+    types = _types(schema)
+    stats = entry["stats"]
+    lows, highs, nulls = (_mapping(stats.get(key)) for key in ("minValues", "maxValues", "nullCount"))
+
+    def known(column: str) -> Bounds:
+        count, kind = nulls.get(column), types.get(column)
+        number = count if isinstance(count, int) else None
+        low, high = (_bound(ends.get(column), kind) for ends in (lows, highs))
+        return Bounds(
+            low=None if high is None else low,
+            high=None if low is None else high,
+            may_be_null=number is None or number > 0,
+            may_have_value=number is None or number < entry["rows"],
+        )
+
+    return known
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _types(schema: Schema) -> dict[str, Type]:
+    return {field["name"]: field["type"] for field in schema["fields"]}
+
+
+def _bound(value: object, kind: Type | None) -> Bound | None:
+    """None where a file that was written under another type tells something else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in _INTEGERS:
+        return value if isinstance(value, int) and is_number else None
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        return Decimal(repr(value)) if is_number else None
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    return _text_bound(value, kind) if isinstance(value, str) else None
+
+
+def _text_bound(text: str, kind: Type | None) -> Bound | None:
+    match kind:
+        case "string":
+            return text
+        case "date":
+            found = date_text(text)
+            return None if found is None else date.fromisoformat(found)
+        case "timestamp" | "timestamp_ntz":
+            found = instant_text(text) if kind == "timestamp" else local_text(text)
+            return None if found is None else datetime.fromisoformat(found)
+    return None
+
+
+# --- what a partition's key tells
+
+
+def of_key(key: str, parts: Sequence[KeyPart], schema: Schema) -> Known:
+    """By the texts of columns in a key. A key of another form tells nothing."""
+    segments = key.split("/")
+    names = [encode_segment(part.name) for part in parts]
+    if [segment.partition("=")[0] for segment in segments] != names:
+        return lambda _: _UNKNOWN
+    types = _types(schema)
+    found = {
+        part.column: _of_text(text, part.granule, types.get(part.column))
+        for part, text in zip(parts, column_texts(key), strict=True)
+    }
+    return lambda column: found.get(column, _UNKNOWN)
+
+
+def _of_text(text: str | None, granule: str, kind: Type | None) -> Bounds:
+    if text is None:
+        return Bounds(may_have_value=False)
+    if granule == BUCKET:
+        return Bounds(may_be_null=False)
+    low, high = _span(text, kind) if granule and kind == "date" else (_value(text, kind, granule),) * 2
+    return Bounds(low, high, may_be_null=False)
+
+
+def _value(text: str, kind: Type | None, granule: str) -> Bound | None:
+    if granule:
+        return None
+    if kind in _INTEGERS:
+        return int(text) if re.fullmatch(r"-?\d{1,20}", text, re.ASCII) else None
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        return Decimal(text) if re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", text, re.ASCII) else None
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(text)
+    return _text_bound(text, kind) if kind in ("string", "date") else None
+
+
+def _span(text: str, kind: Type | None) -> tuple[Bound | None, Bound | None]:
+    """The days of a day, month or year."""
+    day = _text_bound(text, kind)
+    if day is not None:
+        return day, day
+    if month := _MONTH.fullmatch(text):
+        return _until(int(month[1]), int(month[2]), 1)
+    return _until(int(text), 1, 12) if _YEAR.fullmatch(text) else (None, None)
+
+
+def _until(year: int, month: int, months: int) -> tuple[date | None, date | None]:
+    after = year * 12 + month - 1 + months
+    try:
+        return date(year, month, 1), date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
+    except ValueError:
+        return None, None

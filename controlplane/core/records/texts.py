@@ -1,0 +1,71 @@
+"""Literals of a condition as values: texts between quotes, dates and times.
+
+Does not belong here: which type a column wants.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+_PIECE = re.compile(r"""([rR]?)(?:'((?:[^'\\]|\\.)*|[^']*)'|"((?:[^"\\]|\\.)*|[^"]*)")""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_SHORT = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII)
+
+
+def unquoted(token: str) -> str:
+    """What a literal of Spark's means: `'it''s'`, `'it\\'s'` and `"it's"` are one text, `r'\\d'` has its backslash."""
+    text, quote = "", ""
+    for found in _PIECE.finditer(token):
+        raw, body = found[1], found[2] if found[2] is not None else found[3]
+        own = found[0][len(raw)]
+        if quote == own and not raw:
+            text += own  # a doubled quote
+        text += body if raw else _ESCAPE.sub(_unescaped, body)
+        quote = own
+    return text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    meant = found[1]
+    if len(meant) == 5:
+        return chr(int(meant[1:], 16))
+    if meant in "%_":
+        return found[0]  # LIKE reads it
+    return _SHORT.get(meant, meant)
+
+
+def date_text(text: str) -> str | None:
+    """None for what is no date such as 2013-02-28."""
+    try:
+        return date.fromisoformat(text).isoformat() if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else None
+    except ValueError:
+        return None
+
+
+def instant_text(text: str) -> str | None:
+    """A time with its zone, in UTC; None for what is none."""
+    found = _time(text, has_zone=True)
+    if found is None:
+        return None
+    try:
+        return found.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    except OverflowError:
+        return None
+
+
+def local_text(text: str) -> str | None:
+    """A time, or the beginning of a day, without a zone; None for what is none."""
+    found = _time(text, has_zone=False)
+    return None if found is None else found.isoformat(timespec="microseconds")
+
+
+def _time(text: str, *, has_zone: bool) -> datetime | None:
+    found = _TIME.fullmatch(text)
+    if found is None or bool(found["zone"]) != has_zone:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,291 @@
+"""Operands of a condition with their types: which column a name means, what may be compared with what.
+
+A literal becomes a value of the type that it is compared with, exactly, or is refused at its place. Does not belong
+here: the grammar (`where`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from typing import Final, Literal, TypeAlias
+
+from controlplane.core.records.problems import bad_condition
+from controlplane.core.records.texts import date_text, instant_text, local_text
+from controlplane.core.schema.widening import in_words
+from dataplane.contract.predicates import Call, Column, Condition, Kind, Name, Value
+from dataplane.contract.schemas import Field, Schema, Type
+
+Family: TypeAlias = Literal["number", "text", "boolean", "date", "timestamp", "timestamp_ntz", "other"]
+DIGITS: Final = 38  # of a decimal
+LONG: Final = 2**63
+INTEGERS: Final = ("byte", "short", "integer", "long")
+FLOATS: Final = ("float", "double")
+_INTEGER_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_NUMBER: Final = re.compile(r"(-?)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?([A-Za-z]*)")
+_ON_TEXT: Final = ("lower", "upper", "trim", "length")
+_ON_TIMES: Final = ("year", "month", "day")
+FUNCTIONS: Final[dict[str, Name]] = {
+    "lower": "lower", "upper": "upper", "trim": "trim", "length": "length", "abs": "abs",
+    "year": "year", "month": "month", "day": "day",
+}  # fmt: skip
+_FORMS: Final = {
+    "date": "a date such as '2013-02-28'",
+    "timestamp": "a time with its zone such as '2013-02-28T07:00Z'",
+    "timestamp_ntz": "a time without a zone such as '2013-02-28T07:00'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """`start`: where it begins in the condition's text."""
+
+    condition: Condition
+    type: Type
+    start: int
+
+    @property
+    def literal(self) -> Value | None:
+        return self.condition if isinstance(self.condition, Value) else None
+
+
+class Columns:
+    """Those that a condition can name."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self._text, self._schema = text, schema
+
+    def column(self, path: Sequence[str], start: int) -> Operand:
+        """The column, or the field of a struct, that a path of names means: as it is spelled, or the only one that
+        differs in case alone."""
+        fields, spelled = self._schema["fields"], list[str]()
+        kind: Type = self._schema
+        for name in path:
+            found = _field(fields, name)
+            if found is None:
+                where = f" in {'.'.join(spelled)}" if spelled else ""
+                raise bad_condition(self._text, start, f"there is no column {name}{where}", _known(fields))
+            spelled.append(found["name"])
+            kind = found["type"]
+            fields = kind["fields"] if not isinstance(kind, str) and kind["type"] == "struct" else []
+        return Operand(Column(tuple(spelled)), kind, start)
+
+
+def _field(fields: Sequence[Field], name: str) -> Field | None:
+    exact = [field for field in fields if field["name"] == name]
+    alike = exact or [field for field in fields if field["name"].lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _known(fields: Sequence[Field]) -> str:
+    names = [field["name"] for field in fields]
+    return f"there are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else ""
+
+
+# --- literals
+
+
+def literal(kind: Kind, text: str, start: int) -> Operand:
+    return Operand(Value(kind, text), kind, start)
+
+
+def number(text: str, written: str, start: int) -> Operand:
+    """A whole number, a decimal, or a double where it has an exponent or says so (`1e3`, `2D`)."""
+    found = _NUMBER.fullmatch(written)
+    suffix = found[4].upper() if found else "?"
+    if found is None or suffix not in ("", "L", "S", "Y", "D", "F", "BD"):
+        raise bad_condition(text, start, f"{written[:40]} is no number")
+    digits = found[1] + (found[2].lstrip("0") or "0")
+    if found[3] or suffix in ("D", "F"):
+        return literal("double", _double(text, digits + (found[3] or ""), start), start)
+    if digits.lstrip("-").isdigit() and suffix != "BD":
+        whole = int(digits[: DIGITS + 2])
+        if -LONG <= whole < LONG:
+            return literal("long", str(whole), start)
+    if len(re.sub(r"\D", "", digits)) > DIGITS:
+        raise bad_condition(text, start, f"{written[:50]} has more than {DIGITS} digits")
+    return literal("decimal", format(Decimal(digits), "f"), start)
+
+
+def _double(text: str, digits: str, start: int) -> str:
+    value = float(digits)
+    if not isfinite(value):
+        raise bad_condition(text, start, f"{digits[:40]} is no number that a double holds")
+    return repr(value)
+
+
+def timed(text: str, word: str, written: str, start: int) -> Operand:
+    """`DATE '...'` and the like. A TIMESTAMP without a zone is a local one."""
+    if word == "TIMESTAMP" and local_text(written) is not None:
+        word = "TIMESTAMP_NTZ"
+    kinds: dict[str, Kind] = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
+    kind = kinds[word]
+    return literal(kind, _time(text, kind, written, start), start)
+
+
+def _time(text: str, kind: str, written: str, start: int) -> str:
+    read = {"date": date_text, "timestamp": instant_text, "timestamp_ntz": local_text}[kind]
+    found = read(written)
+    if found is None:
+        raise bad_condition(text, start, f"{written[:60]!r} is not {_FORMS[kind]}")
+    return found
+
+
+# --- what may stand together
+
+
+def truth(text: str, operand: Operand) -> Condition:
+    """What is true or false of a row."""
+    if operand.type != "boolean" or operand.literal is not None:
+        said = "a value" if operand.literal is not None else _words(operand.type)
+        raise bad_condition(text, operand.start, f"{said} alone is no condition", "compare it with something")
+    return operand.condition
+
+
+def column_of(text: str, operand: Operand) -> Condition:
+    """What may be NULL."""
+    if operand.literal is not None:
+        raise bad_condition(text, operand.start, "a value is never NULL; name a column")
+    return operand.condition
+
+
+def compared(text: str, name: Name, left: Operand, right: Operand) -> Condition:
+    if left.literal is not None and right.literal is not None:
+        raise bad_condition(text, left.start, "both sides are values; compare a column")
+    family = family_of(left.type if left.literal is None else right.type)
+    if family == "other":
+        odd = left if left.literal is None else right
+        raise bad_condition(text, odd.start, f"{_words(odd.type)} is not compared; only IS NULL is told of it")
+    if family == "boolean" and name not in ("eq", "ne", "same"):
+        raise bad_condition(text, left.start, "booleans have no order; use = or <>")
+    if left.literal is not None:
+        return Call(name, (_as(text, left, right.type), right.condition))
+    if right.literal is not None:
+        return Call(name, (left.condition, _as(text, right, left.type)))
+    if family_of(right.type) != family:
+        raise bad_condition(text, right.start, f"{_words(left.type)} is not compared with {_words(right.type)}")
+    _check_digits(text, left.type, right.type, right.start)
+    return Call(name, (left.condition, right.condition))
+
+
+def among(text: str, left: Operand, values: Sequence[Operand]) -> Condition:
+    if left.literal is not None:
+        raise bad_condition(text, left.start, "a column is expected before IN")
+    if family_of(left.type) == "other":
+        raise bad_condition(text, left.start, f"{_words(left.type)} is not compared; only IS NULL is told of it")
+    for value in values:
+        if value.literal is None:
+            raise bad_condition(text, value.start, "IN takes values; compare columns by = and OR")
+    return Call("in", (left.condition, *(_exactly(text, value, left.type) for value in values)))
+
+
+def liked(text: str, name: Name, left: Operand, pattern: Operand) -> Condition:
+    if family_of(left.type) != "text" or left.literal is not None:
+        raise bad_condition(text, left.start, f"LIKE is for columns of text; this is {_words(left.type)}")
+    if pattern.literal is None or pattern.literal.kind != "string":
+        raise bad_condition(text, pattern.start, "a pattern is expected, such as 'A%'")
+    if re.search(r"(?<!\\)(?:\\\\)*\\(?![%_\\])", pattern.literal.text):
+        raise bad_condition(text, pattern.start, "a backslash in a pattern stands before %, _ or another one")
+    return Call(name, (left.condition, pattern.condition))
+
+
+def called(text: str, name: str, argument: Operand, start: int) -> Operand:
+    family = family_of(argument.type)
+    fits = {
+        "text": name in _ON_TEXT,
+        "number": name == "abs",
+        "date": name in _ON_TIMES,
+        "timestamp": name in _ON_TIMES,
+        "timestamp_ntz": name in _ON_TIMES,
+    }.get(family, False)
+    if not fits or argument.literal is not None:
+        said = "a value" if argument.literal is not None else _words(argument.type)
+        raise bad_condition(text, argument.start, f"{name}(...) does not take {said}")
+    kept = argument.type if name in ("lower", "upper", "trim", "abs") else "long"
+    return Operand(Call(FUNCTIONS[name], (argument.condition,)), kept, start)
+
+
+def family_of(kind: Type) -> Family:
+    if not isinstance(kind, str):
+        return "other"
+    if kind in INTEGERS or kind in FLOATS or _DECIMAL.fullmatch(kind):
+        return "number"
+    match kind:
+        case "string":
+            return "text"
+        case "boolean" | "date" | "timestamp" | "timestamp_ntz":
+            return kind
+    return "other"
+
+
+def _as(text: str, operand: Operand, kind: Type) -> Value:
+    """A literal as a value that is compared with this type."""
+    value, family = operand.literal, family_of(kind)
+    assert value is not None
+    if family in ("date", "timestamp", "timestamp_ntz"):
+        if value.kind == family:
+            return value
+        if value.kind == "string":
+            return Value(family, _time(text, family, value.text, operand.start))
+    elif family == family_of(value.kind if value.kind != "decimal" else "decimal(1,0)"):
+        return _number_as(text, value, kind, operand.start) if family == "number" else value
+    wanted = _FORMS.get(family, _words(kind))
+    shown = f"{value.text[:40]!r} is {value.kind}"
+    raise bad_condition(text, operand.start, f"{shown}; it is compared with {_words(kind)}", f"write {wanted}")
+
+
+def _number_as(text: str, value: Value, kind: Type, start: int) -> Value:
+    if kind in FLOATS:
+        return Value("double", _double(text, value.text, start))
+    if value.kind == "double":
+        return value
+    if value.kind == "long" and kind in INTEGERS:
+        return value
+    digits = Decimal(value.text)
+    scale = max(0, -int(digits.as_tuple().exponent))
+    _check_digits(text, kind, f"decimal({max(len(digits.as_tuple().digits), scale)},{scale})", start)
+    return Value("decimal", value.text)
+
+
+def _exactly(text: str, operand: Operand, kind: Type) -> Value:
+    """A literal as a value of this type, which it can equal."""
+    value = _as(text, operand, kind)
+    if family_of(kind) != "number" or kind in FLOATS:
+        return value
+    exact = Decimal(value.text)
+    scale = _scale(kind)
+    if exact != round(exact, scale):
+        raise bad_condition(text, operand.start, f"{value.text} never equals {_words(kind)}")
+    if kind in INTEGERS and not -LONG <= exact < LONG:
+        raise bad_condition(text, operand.start, f"{value.text} never equals {_words(kind)}")
+    return Value("long", str(int(exact))) if kind in INTEGERS else Value("decimal", format(exact, "f"))
+
+
+def _check_digits(text: str, one: Type, other: Type, start: int) -> None:
+    """Two exact numbers are compared as decimals that hold both."""
+    if family_of(one) != "number" or one in FLOATS or other in FLOATS or (one in INTEGERS and other in INTEGERS):
+        return
+    scale = max(_scale(one), _scale(other))
+    if max(_whole_digits(one), _whole_digits(other)) + scale > DIGITS:
+        message = f"no decimal of {DIGITS} digits holds {_words(one)} and {_words(other)}"
+        raise bad_condition(text, start, message, "write fewer digits")
+
+
+def _scale(kind: Type) -> int:
+    found = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
+    return int(found[2]) if found else 0
+
+
+def _whole_digits(kind: Type) -> int:
+    found = _DECIMAL.fullmatch(kind) if isinstance(kind, str) else None
+    if found is not None:
+        return int(found[1]) - int(found[2])
+    return _INTEGER_DIGITS.get(kind, 0) if isinstance(kind, str) else 0
+
+
+def _words(kind: Type) -> str:
+    return in_words(kind)

@@ -1,0 +1,178 @@
+"""Signed links: one dataset, read only, without a token, for tools that cannot send headers.
+
+A link's signature is derived from the installation's secret and all that the link fixes, each time, and not stored: who
+has the database can neither make a link nor widen one. A link never reads more than its maker may, and ends with its
+maker's token. Does not belong here: reading the dataset.
+"""
+
+from __future__ import annotations
+
+import hmac
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from controlplane.core.errors import LinkEnded, NotFound, WrongSignature
+from controlplane.core.model import addresses
+from controlplane.core.model.access import Token
+from controlplane.core.model.answers.links import LinkEntry
+from controlplane.core.model.events import NO_BRANCH
+from controlplane.core.model.links import Link
+from controlplane.core.model.revisions import Change
+from controlplane.core.records import columns, where
+from controlplane.core.records.formats import Compression, Format
+from controlplane.operations.context import Context
+from controlplane.operations.inspect.records import RecordsWish
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.inspect.views import instant
+from controlplane.ports.store import Store, Tx
+from dataplane.contract.encoding import canonical
+
+LONGEST_S = 366 * 86_400.0
+_TAG = b"headgate/link/1\n"
+_DIGITS = 32  # of an id
+_OPEN = ("revoked",)  # what may change without another signature
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWish:
+    """What a new link is to fix. `point`: empty for the newest state, which moves."""
+
+    branch: str
+    dataset: str
+    format: Format
+    compression: Compression | None = None
+    point: str = ""
+    partition: str | None = None
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+    limit: int | None = None
+
+
+def create(ctx: Context, maker: Token, wish: LinkWish, ttl_s: float) -> Link:
+    """A link of a dataset that has data. Raises NotFound, GenerationGone, BadAddress, BadColumns, BadCondition."""
+    point = addresses.point_of(wish.point) if wish.point else None
+    with ctx.store.begin(ctx.namespace) as tx:
+        schema = state_of(tx, wish.branch, wish.dataset, point).schema
+        columns.chosen(schema, wish.columns)
+        if wish.where is not None:
+            where.parse(wish.where, schema)
+        now = tx.now()
+        link = Link(
+            uuid.uuid4().hex[:_DIGITS],
+            maker.id,
+            ctx.actor,
+            branch=wish.branch,
+            dataset=wish.dataset,
+            format=wish.format,
+            compression=wish.compression,
+            point=str(point or ""),
+            partition=wish.partition,
+            columns=wish.columns,
+            where=wish.where,
+            limit=wish.limit,
+            at=now,
+            expires=now + min(ttl_s, LONGEST_S),
+        )
+        tx.put_link(link)
+        _note(ctx, tx, "link.create", link, before=None, after=_audited(link))
+    return link
+
+
+def signature(installation: bytes, namespace: str, link: Link) -> str:
+    """What a link's address has beside its id. `installation`: the secret of the installation."""
+    fixed = {name: value for name, value in asdict(link).items() if name not in _OPEN}
+    text = canonical({"namespace": namespace, **fixed, "columns": list(link.columns)})
+    return urlsafe_b64encode(hmac.digest(installation, _TAG + text, "sha256")).rstrip(b"=").decode("ascii")
+
+
+def find(store: Store, installation: bytes, id: str, given: str, *, namespace: str = "default") -> tuple[Link, Token]:
+    """The live link of this id and signature, and its maker. Raises WrongSignature, whether there is such a link
+    or not, and LinkEnded, which only who has the address gets to know."""
+    with store.read(namespace) as tx:
+        link = tx.link(id)
+        expected = "" if link is None else signature(installation, namespace, link)
+        is_right = hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+        if link is None or not is_right:
+            raise WrongSignature("this is no link of this installation, or not all of its address")
+        maker, ended = tx.token_by_id(link.maker), _ended(tx, link)
+    if ended or maker is None:
+        raise LinkEnded(f"this link {ended}; ask who gave it to you for another one")
+    return link, maker
+
+
+def may_read(maker: Token, link: Link) -> bool:  # noqa: ARG001  # rights of datasets will ask for it
+    """Whether the token that made a link may itself read what the link reads, as of now. All rights end here."""
+    return "admin" in maker.scopes
+
+
+def _ended(tx: Tx, link: Link) -> str:
+    """Why a link is over, in words; empty while it is not."""
+    if link.revoked:
+        return "was revoked"
+    if link.expires <= tx.now():
+        return f"ended at {instant(link.expires)}"
+    maker = tx.token_by_id(link.maker)
+    if maker is None or maker.revoked or (maker.expires is not None and maker.expires <= tx.now()):
+        return "ended with the token that made it"
+    return "" if may_read(maker, link) else "reads what its maker may not read any more"
+
+
+def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
+    point = addresses.point_of(link.point) if link.point else None
+    return point, RecordsWish(link.partition, link.columns, link.where, limit=link.limit)
+
+
+def revoke(ctx: Context, id: str) -> None:
+    """End a link now. Raises NotFound."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        link = tx.link(id)
+        if link is None:
+            raise NotFound(f"there is no link {id}; `headgate link list` has them")
+        tx.put_link(replace(link, revoked=True))
+        before, after = ({"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True))
+        _note(ctx, tx, "link.revoke", link, before=before, after=after)
+
+
+def listing(ctx: Context) -> list[LinkEntry]:
+    """All links, without their addresses."""
+    with ctx.store.read(ctx.namespace) as tx:
+        return [entry_of(link, _ended(tx, link)) for link in tx.links()]
+
+
+def entry_of(link: Link, ended: str = "") -> LinkEntry:
+    return {
+        "id": link.id,
+        "branch": link.branch,
+        "dataset": link.dataset,
+        "point": link.point,
+        "format": link.format,
+        "compression": link.compression,
+        "partition": link.partition,
+        "columns": list(link.columns),
+        "where": link.where,
+        "limit": link.limit,
+        "by": link.actor,
+        "at": link.at,
+        "expires": link.expires,
+        "ended": ended,
+    }
+
+
+def _audited(link: Link) -> Mapping[str, object]:
+    return {k: v for k, v in entry_of(link).items() if k not in ("id", "by", "at", "ended")}
+
+
+def _note(ctx: Context, tx: Tx, action: str, link: Link, *, before: object, after: object) -> None:
+    change = Change(
+        ctx.actor,
+        ctx.request_id,
+        action,
+        target=link.id,
+        before=before,
+        after=after,
+        at=tx.now(),
+        branch=NO_BRANCH,
+    )
+    tx.put_change(change)

@@ -1,0 +1,98 @@
+"""Rows that were added to a dataset and removed from it between two generations. Changes nothing.
+
+Only files of partitions that differ are read. A partition whose rows are in another one now has moved, and is not read
+either. Does not belong here: comparing rows (the data plane); counting them for people (`data_diff`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from controlplane.core.errors import NotCompared
+from controlplane.core.model.addresses import Point
+from controlplane.core.model.states import State
+from controlplane.core.schema.common import CommonColumns, common_columns
+from controlplane.core.schema.schemas import struct, types
+from controlplane.core.tree import EMPTY_ROOT, Entry
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import data_diff
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.ports.records import Rendering, WantedChanges
+from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import schema_id
+from dataplane.contract.schemas import Schema, column_names
+
+COLUMNS = ("_change_type", "_generation")  # beside those of the dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """From generation `since` (0: from nothing) to `until`. `content`: a digest of all that decides the answer.
+    `wanted` is None where whoever asks has the answer already."""
+
+    since: int
+    until: int
+    content: bytes
+    wanted: WantedChanges | None
+
+
+def changes(
+    ctx: Context,
+    branch: str,
+    name: str,
+    since: Point | None,
+    until: Point | None,
+    rendering: Rendering,
+    *,
+    is_known: Callable[[bytes], bool] = lambda _: False,
+) -> Changes:
+    """`since` None: from nothing, so that all rows are added; `until` None: to the newest generation.
+
+    Raises NotFound, GenerationGone with the oldest that is kept, and NotCompared where the one is not before the other,
+    or a column cannot be read as both have it.
+    """
+    with ctx.store.read(ctx.namespace) as tx:
+        after = state_of(tx, branch, name, until)
+        before = None if since is None else state_of(tx, branch, name, since)
+        first = 0 if before is None else before.generation
+        if first > after.generation:
+            raise NotCompared(f"generation {first} of {name} came after generation {after.generation}; swap them")
+        schema = _schema(name, before, after)
+        root = EMPTY_ROOT if before is None else before.root
+        content = digest(
+            "changes/1", before=root, after=after.root, schema=schema_id(schema), generation=after.generation
+        )
+        if is_known(content):
+            return Changes(first, after.generation, content, None)
+        found = data_diff.changes_of(tx, before, after)
+        one = _files(tx, (c.before for c in found if c.reads_before))
+        other = _files(tx, (c.after for c in found if c.reads_after))
+    wanted = WantedChanges(one, other, schema, generation=after.generation, rendering=rendering)
+    return Changes(first, after.generation, content, wanted)
+
+
+def _files(tx: Tx, entries: Iterable[Entry | None]) -> tuple[str, ...]:
+    kept = [entry for entry in entries if entry is not None]
+    fragments = tx.fragments({entry.fragment for entry in kept})
+    return tuple(file["path"] for entry in kept for file in fragments[entry.fragment].files)
+
+
+def _schema(name: str, before: State | None, after: State) -> Schema:
+    """The columns of now, of types that hold the values of both: rows of before are read as those of now."""
+    if taken := [column for column in COLUMNS if column in column_names(after.schema)]:
+        raise NotCompared(f"{name} has a column {taken[0]}, which changes are told by; read its records")
+    if before is None:
+        return after.schema
+    common = common_columns(before.schema, after.schema)
+    _check(name, before, common)
+    held = types(common.schema)
+    return struct((column, held.get(column, kind)) for column, kind in types(after.schema).items())
+
+
+def _check(name: str, before: State, common: CommonColumns) -> None:
+    for column in common.retyped:
+        if column.held is None:
+            was = f"column {column.name} of {name} was {column.before} in generation {before.generation}"
+            raise NotCompared(f"{was} and is {column.after}; read all rows, by since=0")

@@ -1,0 +1,164 @@
+"""Records of one committed generation: which files hold what is asked for. Changes nothing.
+
+A file is left out where its statistics, or its partition's key, tell that no row of it is wanted; so it is not opened.
+Does not belong here: reading files; how records are written (the data plane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Transform
+from controlplane.core.errors import NotFound
+from controlplane.core.model.addresses import Point
+from controlplane.core.model.states import State
+from controlplane.core.partitioning import named
+from controlplane.core.records import columns, pruning, where
+from controlplane.core.records.pruning import KeyPart
+from controlplane.core.tree import Entry
+from controlplane.operations.context import Context
+from controlplane.operations.inspect.time_travel import state_of
+from controlplane.operations.planning.snapshot import desired
+from controlplane.ports.records import Rendering, WantedRows
+from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
+from dataplane.contract.identity import schema_id
+from dataplane.contract.predicates import Condition
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
+
+BATCH = 1_000  # fragments that are looked up at a time
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsWish:
+    """What is asked of a dataset's records. `columns`: all where it is empty; `where`: a condition as text."""
+
+    partition: str | None = None
+    columns: tuple[str, ...] = ()
+    where: str | None = None
+    offset: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What is to be read of one generation. `content`: a digest of all that decides the rows, so that equal ones have
+    equal bytes; `rows`: of the generation or partition, whatever is asked of it."""
+
+    generation: int
+    content: bytes
+    rows: int
+    wanted: WantedRows
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Rows that whoever asks for them has already."""
+
+    generation: int
+    content: bytes
+
+
+def records(
+    ctx: Context,
+    branch: str,
+    name: str,
+    wish: RecordsWish,
+    rendering: Rendering,
+    *,
+    point: Point | None = None,
+    is_known: Callable[[bytes], bool] = lambda _: False,
+) -> Records | Unchanged:
+    """Of a committed generation, in the order of partition keys. Where the content is known, nothing but the state is
+    looked up. Raises NotFound, GenerationGone, BadCondition, BadColumns."""
+    with ctx.store.read(ctx.namespace) as tx:
+        state = state_of(tx, branch, name, point)
+        chosen = columns.chosen(state.schema, wish.columns)
+        condition = None if wish.where is None else where.parse(wish.where, state.schema)
+        root, entries = state.root, list[Entry]()
+        if wish.partition is not None:
+            entries = list(tree.lookup(tx, state.root, [wish.partition]).values())
+            if not entries:
+                raise NotFound(f"dataset {name} has no partition {wish.partition!r}")
+            root = entries[0].fragment
+        content = _content(root, state.schema, wish)
+        if is_known(content):
+            return Unchanged(state.generation, content)
+        if wish.partition is None:
+            entries = list(tree.scan(tx, state.root))
+        rows = sum(entry.content.rows for entry in entries)
+        kept = _kept(ctx, tx, branch, state, condition, entries)
+        files, offset = _part(_files(tx, kept, condition, state.schema), condition, wish)
+    wanted = WantedRows(
+        files,
+        state.schema,
+        chosen,
+        where=condition,
+        offset=offset,
+        limit=wish.limit,
+        rendering=rendering,
+    )
+    return Records(state.generation, content, rows, wanted)
+
+
+def _content(root: bytes, schema: Schema, wish: RecordsWish) -> bytes:
+    return digest(
+        "records/2", root=root, schema=schema_id(schema), wish={**asdict(wish), "columns": list(wish.columns)}
+    )
+
+
+def _kept(
+    ctx: Context, tx: Tx, branch: str, state: State, condition: Condition | None, entries: Sequence[Entry]
+) -> Iterable[Entry]:
+    """Partitions whose keys do not tell that no row of theirs is wanted."""
+    parts = key_parts(ctx, tx, branch, state) if condition is not None and len(entries) > 1 else ()
+    if condition is None or not parts:
+        return entries
+    return [e for e in entries if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))]
+
+
+def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[KeyPart, ...]:
+    """What keys of a state tell of rows' columns. Empty where they tell nothing, or another code may have made it."""
+    node = desired(tx, branch, namespace=ctx.namespace).nodes.get(state.dataset)
+    if not isinstance(node, Transform) or node.output or node.logic != state.logic:
+        return ()
+    found = []
+    for part in node.key:
+        column = named(state.schema, part.column, case_sensitive=node.is_case_sensitive)
+        if column is None:
+            return ()
+        granule = pruning.BUCKET if part.buckets else part.granule
+        found.append(KeyPart(part.column, column, granule))
+    return tuple(found)
+
+
+def _files(tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema) -> Iterator[FileEntry]:
+    """Files that may hold a row that is wanted, in order of keys."""
+    left = iter(entries)
+    while batch := list(islice(left, BATCH)):
+        fragments = tx.fragments({entry.fragment for entry in batch})
+        for entry in batch:
+            for file in fragments[entry.fragment].files:
+                if condition is None or pruning.may_match(condition, pruning.of_file(file, schema)):
+                    yield file
+
+
+def _part(files: Iterator[FileEntry], condition: Condition | None, wish: RecordsWish) -> tuple[tuple[str, ...], int]:
+    """The files that hold what is behind the offset, up to the limit; and the rows to pass over in them. How many rows
+    a condition leaves is not known before they are read."""
+    if condition is not None:
+        return tuple(file["path"] for file in files), wish.offset
+    found, offset, ahead = list[str](), wish.offset, 0
+    for file in files:
+        if wish.limit is not None and ahead >= offset + wish.limit:
+            break
+        if not found and file["rows"] <= offset:
+            offset -= file["rows"]
+            continue
+        found.append(file["path"])
+        ahead += file["rows"]
+    return tuple(found), offset

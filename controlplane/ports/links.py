@@ -1,0 +1,22 @@
+"""The part of a transaction that is about signed links.
+
+Contract under failure: a method either does all that it says or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controlplane.core.model.links import Link
+
+
+class Links(Protocol):
+    """Of one namespace."""
+
+    def link(self, id: str) -> Link | None: ...
+
+    def links(self) -> tuple[Link, ...]:
+        """All of them, the oldest first."""
+
+    def put_link(self, link: Link) -> None:
+        """Insert or replace."""

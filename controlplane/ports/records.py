@@ -1,0 +1,63 @@
+"""What renders the rows of committed files, outside of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from controlplane.core.records.formats import Coding, Compression, Format
+from dataplane.contract.predicates import Condition
+from dataplane.contract.schemas import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A form, and how it is compressed: within (`compression`), or all of its bytes (`coding`)."""
+
+    format: Format
+    compression: Compression | None = None
+    coding: Coding = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRows:
+    """Files as paths in the lake, the schema under which they are read, and what is wanted of their rows: these
+    columns, those of which the condition is true, and of these `limit` behind the first `offset`."""
+
+    files: Sequence[str]
+    schema: Schema
+    columns: Sequence[str]
+    where: Condition | None
+    offset: int
+    limit: int | None
+    rendering: Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChanges:
+    """Files of both sides as paths in the lake, and the schema under which both are read. Each row that one side has
+    more often than the other is told so often, with `generation` beside it."""
+
+    before: Sequence[str]
+    after: Sequence[str]
+    schema: Schema
+    generation: int
+    rendering: Rendering
+
+
+class RenderRecords(Protocol):
+    def __call__(self, wanted: WantedRows) -> Iterator[bytes]:
+        """The body piece by piece; the next one is made when it is asked for, and closing ends all. OSError, after
+        some pieces perhaps, where a file cannot be read."""
+
+
+class RenderChanges(Protocol):
+    def __call__(self, wanted: WantedChanges) -> Iterator[bytes]:
+        """As `RenderRecords`. Raises NotCompared before the first piece where telling takes more time, memory or disk
+        than there is, and where a file cannot be read."""
+
+
+def no_changes(wanted: WantedChanges) -> Iterator[bytes]:  # noqa: ARG001
+    """Where no process can be started for it."""
+    return iter(())

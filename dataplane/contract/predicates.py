@@ -1,0 +1,82 @@
+"""Conditions on rows, checked and typed, as they go to the process that reads records.
+
+Does not belong here: their text (the control plane's `core.records.where`), how they are computed
+(`fragments.filtering`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from dataplane.contract.schemas import Json
+
+Kind: TypeAlias = Literal["long", "decimal", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz"]
+Name: TypeAlias = Literal[
+    "and", "or", "not",
+    "eq", "ne", "lt", "le", "gt", "ge", "same",
+    "in", "is_null", "like", "ilike",
+    "lower", "upper", "trim", "length", "abs", "year", "month", "day",
+]  # fmt: skip
+NAMES = frozenset(get_args(Name))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field of a struct in it."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`text`: a number as SQL writes it, true or false, a date or time as ISO 8601 has it (instants in UTC, with Z)."""
+
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """NULL is neither true nor false, as in SQL; `same` is `<=>`. Of `in`, all arguments but the first are values."""
+
+    name: Name
+    arguments: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Column | Value | Call
+
+
+def as_json(condition: Condition) -> Json:
+    match condition:
+        case Column(path):
+            return ["column", list(path)]
+        case Value(kind, text):
+            return ["value", kind, text]
+        case Call(name, arguments):
+            return ["call", name, list(map(as_json, arguments))]
+
+
+def of_json(value: Json) -> Condition:
+    """ValueError for what `as_json` does not make."""
+    match value:
+        case ["column", [*path]]:
+            return Column(tuple(path))
+        case ["value", kind, text] if kind in get_args(Kind):
+            return Value(kind, text)
+        case ["call", name, [*arguments]] if name in NAMES:
+            return Call(name, tuple(map(of_json, arguments)))
+    raise ValueError("no such condition")
+
+
+def columns_of(condition: Condition) -> Iterator[str]:
+    """The columns whose values decide it."""
+    match condition:
+        case Column(path):
+            yield path[0]
+        case Call(_, arguments):
+            for one in arguments:
+                yield from columns_of(one)
+        case Value():
+            return

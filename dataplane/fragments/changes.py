@@ -1,0 +1,148 @@
+"""`python -m dataplane.fragments.changes`: rows that two sets of files have unequally often, with what became of
+them and a generation beside them.
+
+Reads one JSON `Request` from stdin, writes the rows to stdout, and ends. Where one side has no files nothing is held;
+else rows are grouped by value in DuckDB (`row_diff`), so a row that only went elsewhere is no change. Does not belong
+here: which files differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
+
+from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
+from dataplane.errors import TaskFailure
+from dataplane.fragments import row_diff
+from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema, batches
+from dataplane.fragments.rendering import render
+from dataplane.fragments.row_diff import Rows
+from dataplane.storage.lake import open_lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHANGE_TYPE, GENERATION = "_change_type", "_generation"
+ADDED, REMOVED = "insert", "delete"
+
+
+class Request(TypedDict):
+    """Files of both sides as paths in the lake, the schema under which both are read, and bounds."""
+
+    lake: str
+    before: list[str]
+    after: list[str]
+    schema: Schema
+    generation: int
+    format: str
+    compression: str | None
+    scratch: str
+    memory_bytes: int
+    seconds: int  # 0: no deadline
+
+
+def write(request: Request, out: BinaryIO) -> None:
+    """Removed rows come before added ones. TaskFailure for a file that is missing or damaged."""
+    told = with_change(request["schema"])
+    rows = _compared(request) if request["before"] and request["after"] else _of_one_side(request)
+    render(rows, told, out, format=request["format"], compression=request["compression"])
+
+
+def with_change(schema: Schema) -> Schema:
+    return struct_of([*schema["fields"], field_of(CHANGE_TYPE, "string"), field_of(GENERATION, "long")])
+
+
+def _of_one_side(request: Request) -> Iterator[pa.RecordBatch]:
+    """In the order of keys; a batch at a time is held."""
+    kind, paths = (ADDED, request["after"]) if request["after"] else (REMOVED, request["before"])
+    lake = open_lake(request["lake"])
+    for batch in batches(map(lake.open, paths), arrow_schema(request["schema"])):
+        yield _beside(batch, kind, request)
+
+
+def _compared(request: Request) -> Iterator[pa.RecordBatch]:
+    """In the order of all columns."""
+    compared: row_diff.Request = {
+        "lake": request["lake"],
+        "before": request["before"],
+        "after": request["after"],
+        "schema": request["schema"],
+        "key": [],
+        "samples": 0,
+        "scratch": request["scratch"],
+        "memory_bytes": request["memory_bytes"],
+        "seconds": request["seconds"],
+    }
+    with row_diff.open_database(compared) as database:
+        rows = Rows(database, compared)
+        rows.load()
+        for kind, more in ((REMOVED, "b - a"), (ADDED, "a - b")):
+            for batch in _of_kind(rows, more):
+                yield _beside(batch, kind, request)
+
+
+def _of_kind(rows: Rows, more: str) -> Iterator[pa.RecordBatch]:
+    """Rows that one side has more often, as often as it has them more."""
+    import pyarrow as pa
+
+    columns = ", ".join(rows.columns)
+    query = f"SELECT {columns}, ({more})::BIGINT FROM g WHERE {more} > 0 ORDER BY {columns}"
+    wanted = arrow_schema(rows.schema)
+    for found in rows.database.execute(query).to_arrow_reader(BATCH_ROWS):
+        cast = [found.column(i).cast(field.type) for i, field in enumerate(wanted)]
+        batch = pa.record_batch(cast, schema=wanted)
+        for indices in _repeated(found.column(len(wanted)).to_pylist()):
+            yield batch.take(pa.array(indices, pa.int64()))
+
+
+def _repeated(times: list[int]) -> Iterator[list[int]]:
+    """Each position as often as it says, some thousand at a time."""
+    part: list[int] = []
+    for position, count in enumerate(times):
+        left = count
+        while left:
+            some = min(left, BATCH_ROWS - len(part))
+            part += [position] * some
+            left -= some
+            if len(part) == BATCH_ROWS:
+                yield part
+                part = []
+    if part:
+        yield part
+
+
+def _beside(batch: pa.RecordBatch, kind: str, request: Request) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    told = [pa.repeat(kind, batch.num_rows), pa.repeat(request["generation"], batch.num_rows)]
+    names = [*column_names(request["schema"]), CHANGE_TYPE, GENERATION]
+    return pa.record_batch([*batch.columns, *told], names=names)
+
+
+def main() -> int:
+    import duckdb
+
+    request: Request = json.load(sys.stdin)
+    signal.alarm(request["seconds"])
+    try:
+        write(request, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except TaskFailure as e:
+        return _refused(e.message)
+    except duckdb.OutOfMemoryException:
+        return _refused(f"telling these changes takes more than {request['memory_bytes'] >> 20} MB of memory")
+    return 0
+
+
+def _refused(reason: str) -> int:
+    sys.stderr.write(reason)
+    sys.stderr.flush()
+    return row_diff.REFUSED
+
+
+if __name__ == "__main__":
+    os._exit(main())  # threads of a database that gave up may still read, and would abort an orderly end

@@ -1,0 +1,147 @@
+"""Rows that satisfy a condition, by Arrow's own functions: no text is parsed here, and no engine is asked.
+
+NULL is neither true nor false, as in SQL. NaN equals nothing, and times are taken apart in UTC. Does not belong here:
+checking conditions (the control plane does, before anything is read).
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from dataplane.contract.predicates import Call, Column, Condition, Value
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EVERY_DIGIT = 38
+
+
+def satisfying(batch: pa.RecordBatch, condition: Condition) -> pa.RecordBatch:
+    """The rows of a batch of which the condition is true. KeyError for a column that is not there."""
+    return batch.filter(_computed(batch, condition))
+
+
+def _computed(batch: pa.RecordBatch, condition: Condition) -> Any:
+    match condition:
+        case Column(path):
+            return _column(batch, path)
+        case Value():
+            return scalar(condition)
+        case Call("in", (tested, *values)):
+            return _among(_computed(batch, tested), [v for v in values if isinstance(v, Value)])
+        case Call("like" | "ilike" as name, (tested, Value(_, pattern))):
+            return _like(_computed(batch, tested), pattern, ignore_case=name == "ilike")
+        case Call(name, arguments):
+            return _called(name, [_computed(batch, one) for one in arguments])
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> Any:
+    from pyarrow import compute
+
+    found = batch.column(path[0])
+    for name in path[1:]:
+        found = compute.struct_field(found, name)  # NULL where the struct is
+    return found
+
+
+def _called(name: str, values: list[Any]) -> Any:
+    from pyarrow import compute
+
+    match name:
+        case "and":
+            return reduce(compute.and_kleene, values)
+        case "or":
+            return reduce(compute.or_kleene, values)
+        case "same":
+            return _same(*values)
+        case "trim":
+            return compute.utf8_trim(values[0], characters=" ")
+    functions = {
+        "not": compute.invert,
+        "eq": compute.equal,
+        "ne": compute.not_equal,
+        "lt": compute.less,
+        "le": compute.less_equal,
+        "gt": compute.greater,
+        "ge": compute.greater_equal,
+        "is_null": compute.is_null,
+        "lower": compute.utf8_lower,
+        "upper": compute.utf8_upper,
+        "length": compute.utf8_length,
+        "abs": compute.abs,
+        "year": compute.year,
+        "month": compute.month,
+        "day": compute.day,
+    }
+    return functions[name](*values)
+
+
+def _same(left: Any, right: Any) -> Any:
+    """Two NULLs are the same."""
+    from pyarrow import compute
+
+    equal = compute.fill_null(compute.equal(left, right), False)
+    return compute.or_(equal, compute.and_(compute.is_null(left), compute.is_null(right)))
+
+
+def _like(tested: Any, pattern: str, *, ignore_case: bool) -> Any:
+    from pyarrow import compute
+
+    return compute.match_like(tested, pattern, ignore_case=ignore_case)
+
+
+def _among(tested: Any, values: list[Value]) -> Any:
+    """NULL for NULL, where Arrow's own says false."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = _wide(tested.type)
+    wanted = pa.array([plain(value) for value in values], kind)
+    found = compute.is_in(tested.cast(kind), value_set=wanted)
+    return compute.if_else(compute.is_valid(tested), found, pa.scalar(None, pa.bool_()))
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """A type that holds all values of this one, and every literal that is compared with it."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    return pa.decimal128(_EVERY_DIGIT, kind.scale) if pa.types.is_decimal(kind) else kind
+
+
+def scalar(value: Value) -> Any:
+    import pyarrow as pa
+
+    kinds = {
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    return pa.scalar(plain(value), kinds.get(value.kind))  # a decimal has the digits that it is written with
+
+
+def plain(value: Value) -> Any:
+    match value.kind:
+        case "long":
+            return int(value.text)
+        case "decimal":
+            return Decimal(value.text)
+        case "double":
+            return float(value.text)
+        case "boolean":
+            return value.text == "true"
+        case "date":
+            return date.fromisoformat(value.text)
+        case "timestamp" | "timestamp_ntz":
+            return datetime.fromisoformat(value.text)
+    return value.text

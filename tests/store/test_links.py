@@ -1,0 +1,22 @@
+"""Signed links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.store.conftest import World
+from tests.store.examples import link
+
+
+def test_links_are_kept_as_they_were_put(world: World) -> None:
+    bare = link("b", partition=None, columns=(), where=None, limit=None, point="", compression="zstd", at=1.0)
+    with world.begin() as tx:
+        tx.put_link(link("a"))
+        tx.put_link(bare)
+    with world.begin() as tx:
+        assert tx.links() == (bare, link("a"))
+        tx.put_link(replace(bare, revoked=True))
+    with world.read() as tx:
+        assert tx.link("b") == replace(bare, revoked=True)
+        assert tx.link("a") == link("a")
+        assert tx.link("c") is None

@@ -1,0 +1,144 @@
+"""What is left out unread holds no row that is wanted: whatever the rows, the condition and what is known of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.records import pruning
+from controlplane.core.records.pruning import BUCKET, KeyPart
+from controlplane.core.records.where import parse
+from dataplane.contract.keys import column_key
+from dataplane.contract.results import FileEntry
+from dataplane.contract.schemas import Schema
+from dataplane.fragments.arrow import arrow_schema
+from dataplane.fragments.filtering import satisfying
+from dataplane.fragments.statistics import statistics
+from tests.unit.lake.tables import struct
+
+pytestmark = pytest.mark.unit
+SCHEMA = struct(n="long", d="double", p="decimal(12,2)", s="string", ok="boolean", day="date", at="timestamp")
+BIG = 2**53
+numbers = st.sampled_from([-2, 0, 1, 2, 3, BIG, BIG + 1, 2**63 - 1])
+texts = st.sampled_from(["", "a", "ab", "b", "ü", "x" * 40])
+days = st.integers(0, 60).map(lambda k: date(2013, 1, 1) + timedelta(days=k))
+times = st.integers(0, 5).map(lambda k: datetime(2013, 1, 1, tzinfo=UTC) + timedelta(microseconds=700 * k))
+rows = st.fixed_dictionaries(
+    {
+        "n": numbers | st.none(),
+        "d": st.sampled_from([0.0, -0.0, 1.5, float("nan")]) | st.none(),
+        "p": st.integers(-3, 3).map(lambda k: Decimal(k) / 4) | st.none(),
+        "s": texts | st.none(),
+        "ok": st.booleans() | st.none(),
+        "day": days | st.none(),
+        "at": times | st.none(),
+    }
+)
+COMPARED = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+
+
+def literals(values: st.SearchStrategy[Any], form: Any = str) -> st.SearchStrategy[str]:
+    return values.map(form)
+
+
+def quoted(value: Any) -> str:
+    return f"'{value}'"
+
+
+sides = st.one_of(
+    st.tuples(st.just("n"), literals(numbers) | st.sampled_from(["1.5", "9007199254740992D", "-1e0"])),
+    st.tuples(st.just("d"), st.sampled_from(["0", "1.5", "-1"])),
+    st.tuples(st.just("p"), st.sampled_from(["0.25", "-0.75", "1", "0.125"])),
+    st.tuples(st.just("s"), literals(texts, quoted)),
+    st.tuples(st.just("day"), literals(days, quoted)),
+    st.tuples(st.just("at"), literals(times, lambda at: quoted(at.isoformat().replace("+00:00", "Z")))),
+)
+tests = st.one_of(
+    st.tuples(sides, COMPARED).map(lambda x: f"{x[0][0]} {x[1]} {x[0][1]}"),
+    st.tuples(sides, COMPARED).map(lambda x: f"{x[0][1]} {x[1]} {x[0][0]}"),
+    st.sampled_from(["n", "s", "ok", "d"]).map(lambda c: f"{c} IS NULL"),
+    st.sampled_from(
+        ["ok", "ok = false", "s LIKE 'a%'", "s LIKE '_b'", "s LIKE 'ü'", "s IN ('a', 'zz')", "n IN (1, 2)"]
+    ),
+)
+conditions = st.recursive(
+    tests,
+    lambda inner: st.one_of(
+        inner.map(lambda c: f"NOT ({c})"),
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda x: f"({x[0]}) {x[1]} ({x[2]})"),
+    ),
+    max_leaves=5,
+)
+
+
+def entry_of(batch: pa.RecordBatch) -> FileEntry:
+    out = pa.BufferOutputStream()
+    pa.parquet.write_table(pa.Table.from_batches([batch]), out)
+    footer = pa.parquet.read_metadata(pa.BufferReader(out.getvalue()))
+    return {"path": "x", "size": 1, "rows": batch.num_rows, "stats": statistics(footer, SCHEMA)}
+
+
+def batch_of(found: list[dict[str, Any]], schema: Schema = SCHEMA) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(found, schema=arrow_schema(schema))
+
+
+@given(st.lists(rows, max_size=4), conditions)
+def test_a_file_that_is_left_out_has_no_row_that_is_wanted(found: list[dict[str, Any]], text: str) -> None:
+    condition, batch = parse(text, SCHEMA), batch_of(found)
+    if not pruning.may_match(condition, pruning.of_file(entry_of(batch), SCHEMA)):
+        assert satisfying(batch, condition).num_rows == 0
+
+
+KEYED = (KeyPart("n", "n"), KeyPart("s", "s"), KeyPart("day", "day", "month"), KeyPart("p", "p"), KeyPart("ok", "ok"))
+
+
+def key_of(row: dict[str, Any]) -> str:
+    texts = [row["n"], row["s"], row["day"], row["p"], row["ok"]]
+    found = [None if value is None else str(value) for value in texts]
+    found[2] = None if found[2] is None else found[2][:7]
+    found[4] = None if found[4] is None else found[4].lower()
+    return column_key([part.name for part in KEYED], found)
+
+
+@given(rows, conditions)
+def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(row: dict[str, Any], text: str) -> None:
+    condition = parse(text, SCHEMA)
+    if not pruning.may_match(condition, pruning.of_key(key_of(row), KEYED, SCHEMA)):
+        assert satisfying(batch_of([row]), condition).num_rows == 0
+
+
+def may(text: str, key: str, *parts: KeyPart) -> bool:
+    return pruning.may_match(parse(text, SCHEMA), pruning.of_key(key, parts, SCHEMA))
+
+
+def test_keys_that_tell_something() -> None:
+    month, day = KeyPart("day", "day", "month"), KeyPart("day", "day")
+    assert not may("day < '2013-02-01'", "day=2013-02", month)
+    assert may("day < '2013-02-02'", "day=2013-02", month)
+    assert not may("day > '2013-02-28'", "day=2013-02", month)
+    assert not may("day > '2013-12-31'", "day=2013", KeyPart("day", "day", "year"))
+    assert not may("day = '2013-02-02'", "day=2013-02-01", day)
+    assert not may("day IS NOT NULL", "day", day)
+    assert not may("s = 'a b'", "s=a%20c/n=1", KeyPart("s", "s"), KeyPart("n", "n"))
+
+
+def test_keys_that_tell_nothing() -> None:
+    assert may("n = 1", "2013", KeyPart("n", "n"))  # a key of files
+    assert may("n = 1", "n=2/s=a", KeyPart("n", "n"))  # of another form
+    assert may("day = '2014-01-01'", "day=2013", KeyPart("day", "day", BUCKET))
+    assert may("day = '2014-01-01'", "day=2013-W01", KeyPart("day", "day", "week"))
+    assert may("at = '2014-01-01T00:00Z'", "at=2013-01", KeyPart("at", "at", "month"))
+    assert not may("day IS NULL", "day=2013", KeyPart("day", "day", BUCKET))
+
+
+@pytest.mark.parametrize("stats", [{}, {"minValues": None}, {"minValues": {"n": "1"}, "maxValues": {"n": "1"}}])
+def test_statistics_of_another_type_tell_nothing(stats: Any) -> None:
+    entry: FileEntry = {"path": "x", "size": 1, "rows": 1, "stats": stats}
+    assert pruning.may_match(parse("n = 7", SCHEMA), pruning.of_file(entry, SCHEMA))
