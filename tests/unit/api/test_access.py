@@ -17,7 +17,6 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.world import World
 
-
 SIGNED = re.sub(r"\{[a-z]+\}", "x", LINK)  # where a token opens nothing
 
 

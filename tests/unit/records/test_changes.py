@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,18 @@ def test_a_row_is_told_as_often_as_one_side_has_it_more(tmp_path: Path) -> None:
         ("insert", 1): 39_997,
         ("insert", 3): 1,
     }
+
+
+def test_processes_tell_the_same(tmp_path: Path) -> None:
+    asked = request(tmp_path, [order(1), order(2)], [order(2), order(3)])
+    render = ChangeRenderer(asked["lake"], threading.Event())
+    wanted = WantedChanges(asked["before"], asked["after"], SCHEMA, 7, Rendering("csv", coding="gzip"))
+    lines = gzip.decompress(b"".join(render(wanted))).decode().splitlines()
+    assert [line.split(",")[0] for line in lines] == ['"k"', "1", "3"]
+    added = b"".join(render(replace(wanted, before=[], rendering=Rendering("csv")))).decode().splitlines()
+    assert [line.split(",")[0] for line in added] == ['"k"', "2", "3"]
+    with pytest.raises(NotCompared, match=r"gone\.parquet"):
+        next(iter(render(replace(wanted, before=["gone.parquet"]))))
 
 
 def test_a_comparison_that_nobody_waits_for_ends_and_leaves_nothing(
