@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from controlplane.operations.desired import links, tokens
+from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, RecordWorld, Served, served
 
@@ -131,6 +132,23 @@ def test_a_link_ends_when_its_makers_token_does(place: Served) -> None:
     link = make(place, text, ttl_s=60 * DAY_S)
     place.world.now += DAY_S + 1
     assert problem(get(link["url"])) == (410, "link-ended")
+
+
+def test_a_link_of_a_branch_ends_with_it(place: Served) -> None:
+    with place.http() as http:
+        assert http.post("/v1/branches", json={"name": "dev"}).status_code == 201
+        link = make(place, branch="dev")
+        assert get(link["url"]).status_code == 200
+        http.delete("/v1/branches/dev")
+    assert problem(get(link["url"])) == (410, "link-ended")
+
+
+def test_a_link_tells_nothing_of_what_it_does_not_read(place: Served) -> None:
+    link = make(place, where=None, limit=1)
+    assert "x-rows" not in get(link["url"]).headers
+    place.world.commit({"a.csv": [{"k": 1, "other": 2}]}, schema=struct(k="long", secret="long"))
+    answer = get(link["url"])
+    assert (problem(answer), "secret" in answer.text) == ((404, "not-found"), False)
 
 
 def test_a_link_never_reads_more_than_its_maker_may(place: Served, monkeypatch: pytest.MonkeyPatch) -> None:
