@@ -116,6 +116,8 @@ class Headgate:
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
         headers = {"Authorization": f"Bearer {token}", "User-Agent": "headgate"}
+        if _is_loopback(url):
+            headers["Accept-Encoding"] = "identity"  # compressing costs more there than it saves
         self._timeout_s = timeout_s
         timeout = httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=not _is_loopback(url))

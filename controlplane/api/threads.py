@@ -16,7 +16,7 @@ EVENTS = 2  # tokens and pages of streams of events; a stream that waits holds n
 PROBES = 2
 S3_KEYS = 1  # signatures of the S3 view: one look-up each
 S3 = 2  # its listings and look-ups, one at a time of each key (`s3.app`)
-RECORDS = 16  # pieces of records, for which no transaction is held either
+RECORDS = 32  # pieces of records, for which no transaction is held either: one for each stream (`streams.MOST`)
 S3_BODIES = 16  # pieces of objects, for which no transaction is held
 
 

@@ -42,7 +42,8 @@ class ChangeRenderer:
     def __call__(self, wanted: WantedChanges) -> Iterator[bytes]:
         if wanted.before and wanted.after:
             return Closable(lambda is_closed: self._compared(wanted, is_closed))
-        return Piped(COMMAND, json.dumps(self._request(wanted, scratch="", seconds=0)).encode())
+        request = request_of(self._lake, wanted, scratch="", seconds=0)
+        return Piped(COMMAND, json.dumps(request).encode())
 
     def _compared(self, wanted: WantedChanges, is_closed: Callable[[], bool]) -> Iterator[bytes]:
         with TemporaryDirectory(prefix="headgate-changes-", ignore_cleanup_errors=True) as scratch:
@@ -72,7 +73,7 @@ class ChangeRenderer:
             self._turns.release()
 
     def _tell(self, wanted: WantedChanges, scratch: str, told: Path, allowance: Allowance) -> None:
-        request = self._request(wanted, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
+        request = request_of(self._lake, wanted, scratch=scratch, seconds=int(self._timeout_s) + GRACE_S)
         with told.open("wb") as out:
             ended = bounded.run(COMMAND, json.dumps(request).encode(), scratch, allowance, out)
         if ended.code == REFUSED:
@@ -80,18 +81,20 @@ class ChangeRenderer:
         if ended.code:
             raise OSError(f"the process that tells changes ended with {ended.code}: {ended.last_line}")
 
-    def _request(self, wanted: WantedChanges, *, scratch: str, seconds: int) -> Json:
-        return {
-            "lake": self._lake,
-            "before": list(wanted.before),
-            "after": list(wanted.after),
-            "schema": wanted.schema,
-            "generation": wanted.generation,
-            "scratch": scratch,
-            "memory_bytes": MEMORY_BYTES,
-            "seconds": seconds,
-            **rendering_of(wanted.rendering),
-        }
+
+def request_of(lake_uri: str, wanted: WantedChanges, *, scratch: str, seconds: int) -> Json:
+    """As `dataplane.fragments.changes` reads it."""
+    return {
+        "lake": lake_uri,
+        "before": list(wanted.before),
+        "after": list(wanted.after),
+        "schema": wanted.schema,
+        "generation": wanted.generation,
+        "scratch": scratch,
+        "memory_bytes": MEMORY_BYTES,
+        "seconds": seconds,
+        **rendering_of(wanted.rendering),
+    }
 
 
 class Closable(Iterator[bytes]):

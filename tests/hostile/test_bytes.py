@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from controlplane.lake.records import stream
+from controlplane.lake.records import RecordRenderer
+from controlplane.ports.records import Rendering, WantedRows
 from dataplane.contract.schemas import Schema
 from dataplane.errors import TaskFailure
 from dataplane.fragments.arrow import arrow_schema, batches, check_whole
@@ -139,8 +140,10 @@ def test_a_driver_never_reads_other_rows(lake: Lake, stored: Stored, what: str) 
 
 def test_a_stream_of_records_ends_with_an_error(lake: Lake, stored: Stored) -> None:
     path = damaged(lake, stored, stored.pages[len(stored.pages) // 2])
+    columns = [field["name"] for field in stored.schema["fields"]]
+    wanted = WantedRows([path], stored.schema, columns, None, 0, limit=None, rendering=Rendering("json"))
     with pytest.raises(OSError, match="the file is damaged"):
-        list(stream(lake.root.as_uri(), [path], stored.schema, format="json"))
+        list(RecordRenderer(lake.root.as_uri())(wanted))
 
 
 def test_files_without_checksums_are_read_as_before(lake: Lake, tmp_path: Path) -> None:

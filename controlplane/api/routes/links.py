@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
 from controlplane.api.routes.records import Asked, Taken
-from controlplane.core.errors import NotFound, WrongSignature
+from controlplane.core.errors import BadColumns, BadCondition, NotFound, WrongSignature
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers.links import LinksAnswer, NewLinkAnswer
 from controlplane.core.model.links import Link
@@ -120,7 +121,13 @@ async def read(
         if_none_match=if_none_match,
     )
     context = replace(services.context(maker, request_id(request)), actor=f"link {found.id}")
-    return await records.answered(services, context, request, asked)
+    try:
+        response = await records.answered(services, context, request, asked)
+    except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
+        raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
+    with suppress(KeyError):
+        del response.headers["X-Rows"]  # of all rows, also those that the link does not read
+    return response
 
 
 def _file(link: Link) -> str:

@@ -10,7 +10,7 @@ from anyio import to_thread
 from fastapi import Depends, Header, Query, Request, Response
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, Called, Dataset, is_head
+from controlplane.api.calls import Branch, Call, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.points import Number
 from controlplane.api.problems import RequestRefused
@@ -93,7 +93,7 @@ async def records(
 ) -> Response:
     """Records of one committed generation, streamed in the order of partition keys. The ETag is that of the content,
     whichever generation has it: with `If-None-Match`, data that did not change is answered with 304."""
-    return await _of_call(call, branch, dataset, point, wish, takes.rendering(format), takes)
+    return await _of_call(call, branch, dataset, point=point, wish=wish, format=format, takes=takes)
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/records.{format}")
@@ -101,16 +101,17 @@ async def records_as(
     call: Called, branch: Branch, dataset: Dataset, format: Format, point: Point, wish: Wish, takes: Takes
 ) -> Response:
     """As `records`, by an address that ends as the name of a file does."""
-    return await _of_call(call, branch, dataset, point, wish, takes.rendering(format), takes)
+    return await _of_call(call, branch, dataset, point=point, wish=wish, format=format, takes=takes)
 
 
 async def _of_call(
-    call: Called,
+    call: Call,
     branch: str,
     dataset: str,
+    *,
     point: addresses.Point | None,
     wish: RecordsWish,
-    rendering: Rendering,
+    format: Format,
     takes: Taken,
 ) -> Response:
     asked = Asked(
@@ -118,7 +119,7 @@ async def _of_call(
         dataset,
         point,
         wish=wish,
-        rendering=rendering,
+        rendering=takes.rendering(format),
         caller=auth.caller(call.request).id,
         if_none_match=takes.if_none_match,
     )

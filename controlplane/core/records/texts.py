@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-_PIECE = re.compile(r"""([rR]?)(?:'((?:[^'\\]|\\.)*|[^']*)'|"((?:[^"\\]|\\.)*|[^"]*)")""", re.DOTALL)
+_PIECE = re.compile(r"""(?P<raw>[rR](?:'[^']*'|"[^"]*"))|(?P<plain>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _SHORT = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(?P<zone>Z|[+-]\d\d:\d\d)?", re.ASCII)
@@ -18,12 +18,14 @@ def unquoted(token: str) -> str:
     """What a literal of Spark's means: `'it''s'`, `'it\\'s'` and `"it's"` are one text, `r'\\d'` has its backslash."""
     text, quote = "", ""
     for found in _PIECE.finditer(token):
-        raw, body = found[1], found[2] if found[2] is not None else found[3]
-        own = found[0][len(raw)]
-        if quote == own and not raw:
-            text += own  # a doubled quote
-        text += body if raw else _ESCAPE.sub(_unescaped, body)
-        quote = own
+        if found["raw"]:
+            text += found["raw"][2:-1]
+        else:
+            piece = found["plain"]
+            if quote == piece[0]:
+                text += quote  # it is doubled
+            text += _ESCAPE.sub(_unescaped, piece[1:-1])
+        quote = found[0][-1]
     return text
 
 

@@ -34,6 +34,9 @@ FUNCTIONS: Final[dict[str, Name]] = {
     "year": "year", "month": "month", "day": "day",
 }  # fmt: skip
 _FORMS: Final = {
+    "number": "a number",
+    "text": "a text in quotes",
+    "boolean": "TRUE or FALSE",
     "date": "a date such as '2013-02-28'",
     "timestamp": "a time with its zone such as '2013-02-28T07:00Z'",
     "timestamp_ntz": "a time without a zone such as '2013-02-28T07:00'",
@@ -233,9 +236,9 @@ def _as(text: str, operand: Operand, kind: Type) -> Value:
             return Value(family, _time(text, family, value.text, operand.start))
     elif family == family_of(value.kind if value.kind != "decimal" else "decimal(1,0)"):
         return _number_as(text, value, kind, operand.start) if family == "number" else value
-    wanted = _FORMS.get(family, _words(kind))
     shown = f"{value.text[:40]!r} is {value.kind}"
-    raise bad_condition(text, operand.start, f"{shown}; it is compared with {_words(kind)}", f"write {wanted}")
+    message = f"{shown}; it is compared with {_words(kind)}"
+    raise bad_condition(text, operand.start, message, f"write {_FORMS[family]}")
 
 
 def _number_as(text: str, value: Value, kind: Type, start: int) -> Value:

@@ -23,7 +23,8 @@ from controlplane.core.records.formats import Format
 from controlplane.core.records.where import parse
 from controlplane.lake.records import COMMAND, Piped, RecordRenderer, request_of
 from controlplane.ports.records import Rendering, WantedRows
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import Json, Schema, Type
+from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.fragments.records import Request
 from dataplane.fragments.records import write as write_rows
 from tests.unit.lake.tables import struct
@@ -190,3 +191,16 @@ def test_all_that_is_asked_for_travels_to_the_process(tmp_path: Path, files: lis
     assert pq.read_table(pa.BufferReader(body)).to_pylist() == [{"late": None, "n": 2}, {"late": None, "n": 3}]
     coded = read(tmp_path, files, "ndjson", rendering=Rendering("ndjson", coding="gzip"), **asked)
     assert gzip.decompress(coded).splitlines() == [b'{"late":null,"n":2}', b'{"late":null,"n":3}']
+
+
+@pytest.mark.parametrize("name", ["a", "a.b", "a.b.c", "", "m", "lacking"])
+def test_columns_are_read_by_their_whole_names(tmp_path: Path, name: str) -> None:
+    """Arrow divides names at dots where it selects columns of a file."""
+    inner: Type = struct(b="long", c="long")
+    pairs: Type = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+    row = {"a": {"b": 1, "c": 2}, "a.b": 5, "a.b.c": 6, "": 7, "m": [("k", 1)]}
+    types: dict[str, Type] = {"a": inner, "a.b": "long", "a.b.c": "long", "": "long", "m": pairs, "lacking": "long"}
+    whole = arrow_schema(struct(**types))
+    pq.write_table(pa.Table.from_pylist([row], whole).drop_columns(["lacking"]), tmp_path / "x.parquet")
+    (batch,) = batches([str(tmp_path / "x.parquet")], pa.schema([whole.field(name)]))
+    assert batch.to_pylist() == [{name: row.get(name)}]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import threading
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,10 @@ def test_rows_that_moved_are_no_changes(place: Served) -> None:
         state = tx.states("main", [ORDERS])[ORDERS]
         fragments = {e.key: tx.fragments([e.fragment])[e.fragment] for e in tree.scan(tx, state.root)}
     world.commit({"z.csv": fragments["a.csv"], "b.csv": fragments["b.csv"], "c.csv": fragments["c.csv"]})
+    world.commit({"z.csv": fragments["b.csv"], "b.csv": fragments["a.csv"], "c.csv": fragments["c.csv"]})
+    with place.http() as http:
+        assert told(http.get(f"{CHANGES}.ndjson", params={"since": 2})) == []
+        assert opened(world) == ([], [])  # two partitions have each other's rows
     world.commit({"z.csv": [order(1)], "b.csv": [order(2, '=1+1, "x"', "2.50"), order(3, None), order(4, "ü")]})
     with place.http() as http:
         assert told(http.get(f"{CHANGES}.ndjson", params={"since": 1, "until": 2})) == []
@@ -204,6 +210,18 @@ def test_a_row_is_told_as_often_as_one_side_has_it_more(tmp_path: Path) -> None:
         ("insert", 1): 39_997,
         ("insert", 3): 1,
     }
+
+
+def test_processes_tell_the_same(tmp_path: Path) -> None:
+    asked = request(tmp_path, [order(1), order(2)], [order(2), order(3)])
+    render = ChangeRenderer(asked["lake"], threading.Event())
+    wanted = WantedChanges(asked["before"], asked["after"], SCHEMA, 7, Rendering("csv", coding="gzip"))
+    lines = gzip.decompress(b"".join(render(wanted))).decode().splitlines()
+    assert [line.split(",")[0] for line in lines] == ['"k"', "1", "3"]
+    added = b"".join(render(replace(wanted, before=[], rendering=Rendering("csv")))).decode().splitlines()
+    assert [line.split(",")[0] for line in added] == ['"k"', "2", "3"]
+    with pytest.raises(NotCompared, match=r"gone\.parquet"):
+        next(iter(render(replace(wanted, before=["gone.parquet"]))))
 
 
 def test_a_comparison_that_nobody_waits_for_ends_and_leaves_nothing(

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from controlplane.operations.desired import links, tokens
+from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, RecordWorld, Served, served
 
@@ -133,6 +134,23 @@ def test_a_link_ends_when_its_makers_token_does(place: Served) -> None:
     assert problem(get(link["url"])) == (410, "link-ended")
 
 
+def test_a_link_of_a_branch_ends_with_it(place: Served) -> None:
+    with place.http() as http:
+        assert http.post("/v1/branches", json={"name": "dev"}).status_code == 201
+        link = make(place, branch="dev")
+        assert get(link["url"]).status_code == 200
+        http.delete("/v1/branches/dev")
+    assert problem(get(link["url"])) == (410, "link-ended")
+
+
+def test_a_link_tells_nothing_of_what_it_does_not_read(place: Served) -> None:
+    link = make(place, where=None, limit=1)
+    assert "x-rows" not in get(link["url"]).headers
+    place.world.commit({"a.csv": [{"k": 1, "other": 2}]}, schema=struct(k="long", secret="long"))
+    answer = get(link["url"])
+    assert (problem(answer), "secret" in answer.text) == ((404, "not-found"), False)
+
+
 def test_a_link_never_reads_more_than_its_maker_may(place: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     link = make(place)
     monkeypatch.setattr(links, "may_read", lambda maker, link: False)
@@ -153,25 +171,25 @@ def test_making_and_revoking_are_audited_without_the_address(place: Served) -> N
     assert signature not in str(rows) + listed
 
 
-@pytest.mark.parametrize(
-    ("more", "code"),
-    [
-        ({"dataset": "shop.none"}, "not-found"),
-        ({"branch": "nope"}, "not-found"),
-        ({"columns": ["nope"]}, "bad-columns"),
-        ({"where": "k = 'x'"}, "bad-condition"),
-        ({"at": "x"}, "bad-address"),
-        ({"at": "9"}, "not-found"),
-        ({"compression": "gzip"}, "invalid-request"),
-        ({"ttl_s": 0}, "invalid-request"),
-        ({"ttl_s": 1e9}, "invalid-request"),
-        ({"format": "xml"}, "invalid-request"),
-        ({"more": 1}, "invalid-request"),
-    ],
-)
-def test_what_no_link_is_made_of(place: Served, more: dict[str, Any], code: str) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"dataset": "shop.none"}, "not-found"),
+    ({"branch": "nope"}, "not-found"),
+    ({"columns": ["nope"]}, "bad-columns"),
+    ({"where": "k = 'x'"}, "bad-condition"),
+    ({"at": "x"}, "bad-address"),
+    ({"at": "9"}, "not-found"),
+    ({"compression": "gzip"}, "invalid-request"),
+    ({"ttl_s": 0}, "invalid-request"),
+    ({"ttl_s": 1e9}, "invalid-request"),
+    ({"format": "xml"}, "invalid-request"),
+    ({"more": 1}, "invalid-request"),
+]
+
+
+def test_what_no_link_is_made_of(place: Served) -> None:
     with place.http() as http:
-        assert problem(http.post("/v1/links", json={**ASKED, **more}))[1] == code
+        for more, code in REFUSED:
+            assert problem(http.post("/v1/links", json={**ASKED, **more}))[1] == code, more
         assert http.get("/v1/links").json()["items"] == []
 
 

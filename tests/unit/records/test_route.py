@@ -120,6 +120,27 @@ def test_data_that_did_not_change_is_neither_read_nor_sent(place: Served) -> Non
     assert len(world.rendered) == number + 1
 
 
+def test_each_part_of_what_is_asked_has_a_tag_of_its_own(place: Served) -> None:
+    asked: list[dict[str, str]] = [
+        {},
+        {"limit": "2"},
+        {"offset": "2"},
+        {"where": "k > 1"},
+        {"where": "k > 2"},
+        {"columns": "k"},
+        {"columns": "k,name"},
+        {"columns": "name,k"},
+        {"partition": "a.csv"},
+        {"format": "csv"},
+        {"format": "parquet"},
+        {"format": "parquet", "compression": "gzip"},
+    ]
+    with place.http() as http:
+        tags = [http.head(RECORDS, params=one).headers["etag"] for one in asked]
+        assert http.head(RECORDS, params={"columns": " k, name "}).headers["etag"] == tags[6]
+    assert len(set(tags)) == len(asked)
+
+
 def test_headers_alone_read_nothing(place: Served) -> None:
     with place.http() as http:
         head, got = http.head(f"{RECORDS}.csv"), http.get(f"{RECORDS}.csv")

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from controlplane.core.errors import BadCondition
+from controlplane.core.records.texts import unquoted
 from controlplane.core.records.where import parse
+from controlplane.core.sql.lexer import tokenize
 from dataplane.contract.predicates import as_json, columns_of, of_json
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import arrow_schema
@@ -113,6 +115,28 @@ def test_rows_of_which_it_is_true(text: str, expected: list[int]) -> None:
     condition = parse(text, SCHEMA)
     assert satisfying(BATCH, of_json(as_json(condition)))["n"].to_pylist() == expected
     assert set(columns_of(condition)) <= set(BATCH.schema.names)
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        ("'a'", "a"),
+        ("''", ""),
+        ("'it''s'", "it's"),
+        ("'''a'", "'a"),
+        ('"a""b"', 'a"b'),
+        ("'a'\"b\"'c'", "abc"),
+        (r"'a\n\t\\\'\0\x'", "a\n\t\\'\0x"),
+        (r"'\u00e9'", "é"),
+        (r"'\%\_'", r"\%\_"),
+        (r"r'\n'", r"\n"),
+        (r"r'a\''b'", "a\\'b"),
+        ('R"a\'"', "a'"),
+    ],
+)
+def test_texts_between_quotes(token: str, text: str) -> None:
+    assert [one.kind for one in tokenize(token)] == ["string"]
+    assert unquoted(token) == text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from controlplane.core import tree
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
-from controlplane.lake.changes import ChangeRenderer
+from controlplane.lake.changes import request_of as change_request
 from controlplane.lake.objects import LocalObjects
 from controlplane.lake.records import request_of
 from controlplane.operations.context import Context
@@ -33,6 +33,7 @@ from controlplane.store import open_store, upgrade
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import arrow_schema
+from dataplane.fragments.changes import write as tell
 from dataplane.fragments.records import write
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import open_lake
@@ -108,7 +109,9 @@ class RecordWorld:
 
     def render_changes(self, wanted: WantedChanges) -> Iterator[bytes]:
         self.changed.append(wanted)
-        yield from ChangeRenderer(self.lake.uri, threading.Event())(wanted)
+        out = io.BytesIO()
+        tell(change_request(self.lake.uri, wanted, scratch=str(self.root), seconds=0), out)
+        yield out.getvalue()
 
     @property
     def opened(self) -> list[str]:
