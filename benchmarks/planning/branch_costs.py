@@ -26,7 +26,8 @@ from controlplane.store.sql import tables
 
 @dataclass(slots=True)
 class Cost:
-    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in all tables; `states`: how many were read."""
+    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in
+    all tables; `states`: how many were read."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
