@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import Column, ColumnElement, Table, create_engine, func, insert, select
 
 from benchmarks.planning import ours
 from benchmarks.planning.graph import Shape
@@ -22,11 +24,15 @@ from controlplane.ports.store import Tx
 from controlplane.reconciler.branching import Branching
 from controlplane.reconciler.loop import WINDOW
 from controlplane.store.sql import tables
+from controlplane.store.sql.branches import COPIED
+
+SEEDED = "graph"  # how names of dataflows begin, and of datasets with them
 
 
 @dataclass(slots=True)
 class Cost:
-    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in all tables; `states`: how many were read."""
+    """Of one call. `cpu_s`: of this process, which is SQLite's, too. `rows`: how many there are more than before, in
+    all tables; `states`: how many were read."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -51,6 +57,17 @@ class Beside:
         self._branching = Branching(
             self.store, ours.NAMESPACE, self._main, Troubles(), window=WINDOW, since_trace=0, clock=lambda: 0.0
         )
+
+    def multiply(self, times: int) -> None:
+        """Let main have so many times as many dataflows and datasets: rows as theirs under other names. Branches are
+        made beside them and read through them; a pass would not understand their texts."""
+        engine = create_engine(self.url)
+        with engine.begin() as connection:
+            for table, number in product(COPIED, range(1, times)):
+                columns = [_renamed(column, number) for column in table.c]
+                rows = select(*columns).where(table.c.branch == ours.MAIN, _is_seeded(table))
+                connection.execute(insert(table).from_select([column.name for column in table.c], rows))
+        engine.dispose()
 
     def close(self) -> None:
         self.store.close()
@@ -112,3 +129,17 @@ class Beside:
             total = sum(connection.execute(count).scalar_one() for count in counts)
         engine.dispose()
         return total
+
+
+def _name(table: Table) -> Column[Any]:
+    """The column after the branch in the primary key: what a row is about."""
+    return list(table.primary_key)[2]
+
+
+def _is_seeded(table: Table) -> ColumnElement[bool]:
+    return _name(table).startswith(SEEDED)
+
+
+def _renamed(column: Column[Any], number: int) -> ColumnElement[Any]:
+    is_name = column is _name(column.table)
+    return func.replace(column, SEEDED, f"more{number}_{SEEDED}") if is_name else column

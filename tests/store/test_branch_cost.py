@@ -17,7 +17,7 @@ from benchmarks.planning.seed import Seeder
 from controlplane.store import upgrade
 
 SMALL, LARGE = Shape(layers=2, width=2, columns=2, partitions=1), Shape(layers=6, width=8, columns=2, partitions=1)
-CREATE = 11  # statements: is it there, the row, the audit, marks, and what is answered
+CREATE = 9  # statements: is it there, the row, the audit, its event, marks
 ROWS = 3  # the branch, the audit, a mark
 DEV = "dev"
 

@@ -5,7 +5,7 @@ Does not belong here: merging (`merging`), comparing (`inspect.branch_diff`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
@@ -49,10 +49,11 @@ def create(
         branch = Branch(name=name, source=source, at=now, actor=ctx.actor, expires=expires, protected=protected)
         branch = replace(branch, redirects=_redirects(ctx, tx, branch, redirect), pinned=pinned)
         tx.create_branch(branch)
-        branch = tx.branches()[name]  # one of a pinned branch is pinned
+        if source != MAIN:
+            branch = tx.branches()[name]  # one of a pinned branch is pinned
         told = {"source": source, "expires": expires, "redirects": dict(branch.redirects), "pinned": branch.pinned}
         _note(ctx, tx, "branch.create", name, None, told)
-        answer = _shown(tx, branch)
+        answer = _told(branch) if source == MAIN else _shown(tx, branch)  # one of main begins with nothing of its own
     ctx.wake()
     return answer
 
@@ -191,6 +192,12 @@ def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:
 def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
     is_main = branch.name == MAIN
     flows = tx.revisions(MAIN) if is_main else tx.own_dataflows(branch.name)
+    return _told(branch, flows, len(tx.own_datasets(branch.name)))
+
+
+def _told(branch: Branch, flows: Iterable[str] = (), datasets: int = 0) -> BranchAnswer:
+    """With the dataflows that are its own, and how many datasets are."""
+    is_main = branch.name == MAIN
     return {
         "name": branch.name,
         "source": None if is_main else branch.source,
@@ -201,7 +208,7 @@ def _shown(tx: Tx, branch: Branch) -> BranchAnswer:
         "redirects": dict(branch.redirects),
         "pinned": branch.pinned,
         "dataflows": sorted(flows),
-        "datasets": len(tx.own_datasets(branch.name)),
+        "datasets": datasets,
     }
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Row, Table, delete, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Row, Table, bindparam, delete, exists, literal, or_, select, update
 
 from controlplane.core.errors import BranchExists, NotFound
 from controlplane.core.model import change_marks
@@ -23,6 +23,13 @@ BY_DATAFLOW = (db.dataflows, db.revisions, db.uids)
 BY_DATASET = (db.heads, db.states, db.buildings, db.begun, db.pins, db.problems, db.publications, db.forces, db.holds)
 OTHERS = (db.pauses, db.targets, db.wishes, db.marks, db.alerts, db.messages)
 COPIED = (*BY_DATAFLOW, db.heads, db.states, db.pins, db.forces, db.holds, db.pauses)  # to a branch of a branch
+
+
+def _has_rows(table: Table) -> ColumnElement[bool]:
+    return exists().where(table.c.namespace == bindparam("of_namespace"), table.c.branch == bindparam("of_branch"))
+
+
+IS_KNOWN = select(or_(*map(_has_rows, COPIED)))  # written once: it is long
 
 
 class SqlBranches(SqlSnapshots, SqlQueue):
@@ -67,8 +74,8 @@ class SqlBranches(SqlSnapshots, SqlQueue):
 
     def _is_known(self, name: str) -> bool:
         """Something is left of a branch of that name."""
-        there = (exists().where(self._mine(table, branch=name)) for table in COPIED)
-        return bool(self._connection.execute(select(or_(*there))).scalar_one())
+        of = {"of_namespace": self._namespace, "of_branch": name}
+        return bool(self._connection.execute(IS_KNOWN, of).scalar_one())
 
     def _copy(self, table: Table, source: str, target: str) -> None:
         columns = [literal(target).label("branch") if c.name == "branch" else c for c in table.c]
