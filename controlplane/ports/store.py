@@ -21,6 +21,7 @@ from controlplane.ports.packs import Packs
 from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
+from controlplane.ports.reads import Reads
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
 from controlplane.ports.upkeep import Upkeep
@@ -39,6 +40,7 @@ class Tx(
     Drivers,
     Projections,
     Events,
+    Reads,
     Leases,
     Packs,
     Upkeep,

@@ -15,6 +15,7 @@ from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
@@ -198,6 +199,11 @@ def event(kind: str, n: int = 1, branch: str = "main") -> Event:
 def token(name: str, **other: Any) -> Token:
     made = Token(name, sha256(name.encode()).digest(), "laptop", ("admin", "driver"), "ann", 3.5, 9.5)
     return replace(made, **other)
+
+
+def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Read:
+    made = Read("ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]})
+    return replace(made, **fields)
 
 
 def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:

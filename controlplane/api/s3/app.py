@@ -100,7 +100,7 @@ class S3App:
             key = await to_thread.run_sync(self._key, request, limiter=limiter)
             answer.access_key = key.id
             with self._turns.of(key.id) as turn:
-                response = await self._answered(request, Reader(key.scopes), turn)
+                response = await self._answered(request, Reader(key.scopes, key.principal), turn)
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)

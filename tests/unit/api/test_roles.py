@@ -7,7 +7,8 @@ import pytest
 
 from controlplane.api.app import create_app
 from controlplane.api.auth import PUBLIC
-from controlplane.core.rights import ROLES, may
+from controlplane.core.model.access import Token
+from controlplane.core.rights import PERMISSIONS, ROLES, may
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.test_access import asked, flat, routes
@@ -69,9 +70,9 @@ TABLE = {
     "GET /v1/tokens": ADMIN,
     "POST /v1/tokens": ADMIN,
     "DELETE /v1/tokens/{id}": ADMIN,
-    "GET /v1/s3/keys": ADMIN,
-    "POST /v1/s3/keys": ADMIN,
-    "DELETE /v1/s3/keys/{key}": ADMIN,
+    "GET /v1/s3/keys": DATA,
+    "POST /v1/s3/keys": DATA,
+    "DELETE /v1/s3/keys/{key}": DATA,
     "POST /v1/gc": ADMIN,
     "POST /v1/fsck": ADMIN,
 }
@@ -107,8 +108,8 @@ def sample(path: str) -> str:
 
 def test_roles_have_the_permissions_of_the_table() -> None:
     for role in ROLES:
-        principal = tokens.Token("", b"", "", (role,), "", 0.0).principal
-        assert {p for p in ALLOWED if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
+        principal = Token("", b"", "", (role,), "", 0.0).principal
+        assert {p for p in PERMISSIONS if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
 
 
 @pytest.mark.parametrize(

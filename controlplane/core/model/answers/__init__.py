@@ -110,6 +110,7 @@ from controlplane.core.model.answers.upkeep import (
     S3KeysAnswer,
     TokenEntry,
     TokensAnswer,
+    WithinAnswer,
 )
 from controlplane.core.model.answers.work import (
     AttemptEntry,
@@ -231,5 +232,6 @@ __all__ = [
     "WhyHeldUp",
     "WhyNode",
     "WhyStop",
+    "WithinAnswer",
     "WorkSummary",
 ]
