@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from controlplane.api.living import Living
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
@@ -95,7 +96,11 @@ class Services:
     analyser: Callable[[], str] = lambda: ""  # has a driver started where no loop does; why there will be none
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     threads: Threads = field(default_factory=Threads)
+    living: Living = field(init=False)
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "living", Living(self.store, self.threads.events))
 
     def turn(self, key: str) -> threading.Lock:
         """Held while a request with this Idempotency-Key is answered; few others have the same."""

@@ -90,6 +90,13 @@ def _has_dataflow(within: Narrowing, dataflow: str) -> bool:
     return is_whole and _fits(dataflow, within.dataflows)
 
 
+def may_see_part(principal: Principal, dataflow: str) -> bool:
+    """Whether there may be a dataset in it that it sees."""
+    within = principal.within
+    flows = tuple(pattern.partition(".")[0] for pattern in within.datasets)
+    return _fits(dataflow, within.dataflows) and _fits(dataflow, flows) and "view" in principal.permissions
+
+
 def _is_of_wholes(pattern: str) -> bool:
     """`*` and `shop.*` are patterns of whole dataflows, `shop.o*` is not."""
     return pattern == "*" or pattern.endswith(".*")

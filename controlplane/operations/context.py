@@ -33,6 +33,7 @@ class Context:
     troubles: Troubles = field(default_factory=Troubles)  # of the loop, where it runs in this process
     notify: tuple[Channel, ...] = ()  # channels of the installation
     principal: Principal = EVERYTHING  # what the actor may do
+    override: bool = False  # an administrator changes what is protected, which is noted
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

@@ -10,7 +10,7 @@ from fastapi import Header, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, is_head, target_of
+from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, is_head
 from controlplane.api.content_tags import content_tag, is_named
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
@@ -40,7 +40,7 @@ MEDIA_TYPES: dict[Format, str] = {
     "arrow": "application/vnd.apache.arrow.stream",
 }
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/status")
@@ -57,7 +57,7 @@ async def status(
     `long`: also what the last commits took, and what is at it now."""
 
     def work() -> Answer[StatusAnswer]:
-        wanted = target_of(target)
+        wanted = None if target is None else call.target(target)
         if refresh:
             call.need("operate")
             look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)
@@ -155,7 +155,7 @@ def why(
     return answer(causes.why(call.context, branch, dataset, partition, shows_all=shows_all))
 
 
-@router.get("/v1/branches/{branch}/datasets/{dataset}/records", dependencies=auth.needs("data"))
+@router.get("/v1/branches/{branch}/datasets/{dataset}/records", dependencies=auth.needs("data", "all"))
 def records(
     call: Called,
     branch: Branch,

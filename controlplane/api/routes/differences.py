@@ -22,7 +22,7 @@ Key = Annotated[list[str] | None, Query(max_length=100)]
 Timeout = Annotated[float, Query(gt=0, le=LONGEST_S)]
 Point = Annotated[str | None, Query(max_length=100)]
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/diff/{other}")
@@ -45,7 +45,7 @@ async def branches(
         if rows or key or partition is not None:
             raise RequestRefused("invalid-request", "rows, key and partition are of one dataset: say which")
         return await waiting(call, lambda: _branches(call, branch, other, after, limit), may_wait=False)
-    if not DATASET.fullmatch(dataset):
+    if not DATASET.fullmatch(dataset) or not call.has(dataset=dataset):
         raise NotFound("there is no dataset of this name")
     wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
 

@@ -17,7 +17,7 @@ from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
 from controlplane.core.rights import may
 from controlplane.operations.desired import s3_keys
 
-router = auth.router("data")
+router = auth.router("data", "all")
 
 
 class NewS3Key(BaseModel):

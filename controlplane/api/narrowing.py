@@ -1,0 +1,112 @@
+"""Tokens that are narrowed to some names, and tokens that end while they are at it.
+
+Which routes are open to them, what their answers show, and how long these go on. Does not belong here: names in
+requests (`calls`), and what is hidden (`core.veil`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from typing import Literal, TypeAlias, cast
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from controlplane.api import problems
+from controlplane.api.access import CHALLENGE
+from controlplane.api.problems import RequestRefused
+from controlplane.api.services import Services
+from controlplane.core.errors import NotFound
+from controlplane.core.model.access import Token
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.rights import Narrowing
+from controlplane.core.veil import Veil, problem_over
+from controlplane.operations.desired import tokens
+from controlplane.operations.inspect import hidden
+
+OpenTo: TypeAlias = Literal["whole", "branches", "all"]
+Part: TypeAlias = bytes | str | memoryview
+LONG_S = 0.5  # after which a token is looked up again: it may have ended while the request waited
+
+
+def require_open(within: Narrowing, open_to: OpenTo) -> None:
+    """Refused for a token that is narrowed more than a route can be."""
+    is_open = open_to == "all" or (open_to == "branches" and not within.dataflows and not within.datasets)
+    if within and not is_open:
+        raise RequestRefused(
+            "forbidden", "this token is narrowed to some names, and this is about the whole installation"
+        )
+
+
+async def answered(
+    found: Services,
+    request: Request,
+    token: Token,
+    inner: Callable[[Request], Awaitable[Response]],
+    limiter: CapacityLimiter,
+) -> Response:
+    """The answer of a route, as the token may see it."""
+    began = time.monotonic()
+    veil: Veil | None = None
+    if token.principal.within:
+        veil = await to_thread.run_sync(_veil, found, request, token, limiter=limiter)
+        request.scope["headgate.veil"] = veil
+    response = await inner(request)
+    if time.monotonic() - began > LONG_S:
+        await _require_live(found, token, limiter)
+    if isinstance(response, StreamingResponse):
+        response.body_iterator = _while_live(found, token, response.body_iterator)
+    elif veil is not None and isinstance(response, JSONResponse) and response.body:
+        return _veiled(response, veil)
+    return response
+
+
+def _veil(found: Services, request: Request, token: Token) -> Veil:
+    """Over main and the branches that the address names."""
+    named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
+    return hidden.veil_of(found.context(token, problems.request_id(request)), [name for name in named if name])
+
+
+def _veiled(response: JSONResponse, veil: Veil) -> Response:
+    value = cast("JsonValue", json.loads(bytes(response.body)))
+    if response.media_type == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
+        return _with(response, problem_over(veil, cast("JsonObject", value)))
+    shown = veil.over(value)
+    if shown is None and value is not None:
+        raise NotFound("there is nothing of this name")
+    return _with(response, shown)
+
+
+def _with(response: JSONResponse, value: JsonValue) -> Response:
+    """The same answer with another body."""
+    kept = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
+    return JSONResponse(value, response.status_code, kept, response.media_type, response.background)
+
+
+def problem(response: JSONResponse, request: Request) -> Response:
+    """A problem in words that its reader may see."""
+    veil = request.scope.get("headgate.veil")
+    if not isinstance(veil, Veil):
+        return response
+    return _with(response, problem_over(veil, cast("JsonObject", json.loads(bytes(response.body)))))
+
+
+# --- tokens that end ------------------------------------------------------------------------------
+
+
+async def _require_live(found: Services, token: Token, limiter: CapacityLimiter) -> None:
+    """Refused if it has ended since the request came."""
+    if not await to_thread.run_sync(tokens.is_live, found.store, token.id, limiter=limiter):
+        raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)
+
+
+async def _while_live(found: Services, token: Token, parts: AsyncIterable[Part]) -> AsyncIterator[Part]:
+    """The parts of a stream, until its token ends."""
+    with found.living.watch(token.id) as has_ended:
+        async for part in parts:
+            if has_ended():
+                return
+            yield part
