@@ -18,7 +18,9 @@ from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.json_values import JsonValue
 from controlplane.core.rights import Permission, may
+from controlplane.core.veil import Veil
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
@@ -56,6 +58,11 @@ class Call:
         """Whether the route's permission is there for what is named."""
         needed = cast("Permission", self.request.scope["headgate.need"])
         return may(self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch)
+
+    def shows(self, answer: object) -> bool:
+        """Whether something is left of an answer that the token may see."""
+        veil = self.request.scope.get("headgate.veil")
+        return not isinstance(veil, Veil) or veil.over(cast("JsonValue", answer)) is not None
 
     def target(self, text: str | None) -> str | None:
         """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""

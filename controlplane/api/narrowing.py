@@ -54,13 +54,17 @@ async def answered(
     if token.principal.within:
         veil = await to_thread.run_sync(_veil, found, request, token, limiter=limiter)
         request.scope["headgate.veil"] = veil
-    response = await inner(request)
+    try:
+        response = await inner(request)
+    finally:
+        if veil is not None:
+            request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as somebody has read it
     if time.monotonic() - began > LONG_S:
         await _require_live(found, token, limiter)
     if isinstance(response, StreamingResponse):
         response.body_iterator = _while_live(found, token, response.body_iterator)
     elif veil is not None and isinstance(response, JSONResponse) and response.body:
-        return _veiled(response, veil)
+        return _veiled(response, request, veil)
     return response
 
 
@@ -70,10 +74,10 @@ def _veil(found: Services, request: Request, token: Token) -> Veil:
     return hidden.veil_of(found.context(token, problems.request_id(request)), [name for name in named if name])
 
 
-def _veiled(response: JSONResponse, veil: Veil) -> Response:
+def _veiled(response: JSONResponse, request: Request, veil: Veil) -> Response:
     value = cast("JsonValue", json.loads(bytes(response.body)))
     if response.media_type == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
-        return _with(response, problem_over(veil, cast("JsonObject", value)))
+        return _with(response, problem_over(veil, cast("JsonObject", value), _sent(request)))
     shown = veil.over(value)
     if shown is None and value is not None:
         raise NotFound("there is nothing of this name")
@@ -91,7 +95,14 @@ def problem(response: JSONResponse, request: Request) -> Response:
     veil = request.scope.get("headgate.veil")
     if not isinstance(veil, Veil):
         return response
-    return _with(response, problem_over(veil, cast("JsonObject", json.loads(bytes(response.body)))))
+    document = cast("JsonObject", json.loads(bytes(response.body)))
+    return _with(response, problem_over(veil, document, _sent(request)))
+
+
+def _sent(request: Request) -> str:
+    """All that the request says."""
+    body = request.scope.get("headgate.body", b"")
+    return f"{request.url.path} {request.url.query} {bytes(body).decode(errors='replace')}"
 
 
 # --- tokens that end ------------------------------------------------------------------------------

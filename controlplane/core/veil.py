@@ -17,10 +17,11 @@ from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.rights import Principal, may, may_see_part
 
 HIDDEN = "(hidden)"
-OWN: Final = frozenset(
-    {"text", "files", "schema", "columns", "objects", "partitions", "row_changes", "diff", "text_diff", "examples"}
-)
-"""Fields with content of the thing that they stand in: rows, keys, columns, texts."""
+OWN: Final = frozenset({"text", "files", "schema", "columns", "row_changes", "diff", "text_diff", "examples"})
+"""Fields with content of the thing that they stand in: rows, columns, texts."""
+
+KEYS: Final = frozenset({"objects", "partitions"})
+"""Fields whose texts are content, too; what else is in them tells what it is about."""
 
 _ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted")
 _FLOW, _DATASET = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
@@ -42,10 +43,13 @@ class Veil:
         found = self._over(value)
         return None if found is _GONE else found  # type: ignore[return-value]  # else it is a value
 
-    def words(self, text: str) -> str:
-        """With `(hidden)` in place of hidden names."""
+    def words(self, text: str, sent: str = "") -> str:
+        """With `(hidden)` in place of hidden names; but of those that were sent, since a gap would tell that they are
+        there."""
         pattern = _pattern(self._names())
-        return text if pattern is None else pattern.sub(HIDDEN, text)
+        if pattern is None:
+            return text
+        return pattern.sub(lambda found: found[0] if found[0] in sent else HIDDEN, text)
 
     def _over(self, value: JsonValue) -> JsonValue | object:
         match value:
@@ -62,12 +66,18 @@ class Veil:
         """A run of which nothing is left goes, too."""
         found: JsonObject = {}
         for key, one in value.items():
-            if self._is_hidden_name(key):
+            if self._is_hidden_name(key) or key in self._short_names():
                 continue
-            kept = one if key in OWN else self._over(one)
+            kept = one if key in OWN else self._keys(one) if key in KEYS else self._over(one)
             found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
         is_run = "id" in found and bool(value.get("datasets"))
         return _GONE if is_run and not found["datasets"] else found
+
+    def _keys(self, value: JsonValue) -> JsonValue | object:
+        if not isinstance(value, list):
+            return self._over(value)
+        found = (one if isinstance(one, str) else self._over(one) for one in value)
+        return [one for one in found if one is not _GONE]
 
     def _is_hidden(self, value: JsonObject) -> bool:
         """Whether it is about something hidden, by the fields that say what it is about."""
@@ -77,6 +87,8 @@ class Veil:
         flow, component = value.get("dataflow"), value.get("component")
         if isinstance(flow, str) and isinstance(component, str) and self._is_hidden_name(f"{flow}.{component}"):
             return True
+        if "diff" in value and isinstance(flow, str) and not may(self.principal, "view", dataflow=flow):
+            return True  # text of a dataflow
         return any(self._is_hidden_in(key, value) for key in _ABOUT)
 
     def _is_hidden_in(self, key: str, value: JsonObject) -> bool:
@@ -102,8 +114,12 @@ class Veil:
 
     def _names(self) -> frozenset[str]:
         hidden = {name for name in self.datasets if not may(self.principal, "view", dataset=name)}
-        short = {name.partition(".")[2] for name in hidden}
-        return frozenset({*self.dataflows, *self.branches, *hidden, *short})
+        return frozenset({*self.dataflows, *self.branches, *hidden, *self._short_names()})
+
+    def _short_names(self) -> frozenset[str]:
+        """Of components that are hidden in dataflows of which others are seen."""
+        hidden = (name for name in self.datasets if not may(self.principal, "view", dataset=name))
+        return frozenset(name.partition(".")[2] for name in hidden)
 
 
 @lru_cache(maxsize=64)
@@ -115,18 +131,18 @@ def _pattern(names: frozenset[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?:\.[a-z][a-z0-9_]*)?(?![A-Za-z0-9_])")
 
 
-def problem_over(veil: Veil, document: Mapping[str, JsonValue]) -> JsonObject:
-    """A problem document: no part of it goes, since clients read all."""
-    return {key: _said(veil, value) for key, value in document.items()}
+def problem_over(veil: Veil, document: Mapping[str, JsonValue], sent: str) -> JsonObject:
+    """A problem document: no part of it goes, since clients read all. `sent`: the text of the request."""
+    return {key: _said(veil, value, sent) for key, value in document.items()}
 
 
-def _said(veil: Veil, value: JsonValue) -> JsonValue:
+def _said(veil: Veil, value: JsonValue, sent: str) -> JsonValue:
     match value:
         case str():
-            return veil.words(value)
+            return veil.words(value, sent)
         case list():
-            return [_said(veil, one) for one in value]
+            return [_said(veil, one, sent) for one in value]
         case dict():
-            return {key: _said(veil, one) for key, one in value.items()}
+            return {key: _said(veil, one, sent) for key, one in value.items()}
         case _:
             return value

@@ -55,9 +55,10 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
     def work() -> Answer[BranchAnswer]:
-        branch_of(call, new.source)
         if not call.has(branch=new.name):
             raise RequestRefused("forbidden", "this token may not make a branch of this name")
+        if new.source != MAIN:  # a branch reads main, whatever it is made of
+            branch_of(call, new.source)
         made = branches.create(
             call.context,
             new.name,

@@ -28,4 +28,7 @@ def listing(
 @router.get("/v1/branches/{branch}/runs/{run}")
 def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
-    return answer(past_runs.one(call.context, branch, run))
+    found = past_runs.one(call.context, branch, run)
+    if not call.shows(found):
+        raise past_runs.no_run(branch, run)
+    return answer(found)
