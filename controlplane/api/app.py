@@ -14,6 +14,7 @@ from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
 from controlplane.api.routes import (
     alerts,
+    audit,
     blueprints,
     branches,
     datasets,
@@ -40,6 +41,7 @@ ROUTERS = (
     datasets,
     past_runs,
     operate,
+    audit,
     rollback,
     runs,
     tokens,

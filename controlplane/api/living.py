@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 from anyio import CapacityLimiter, to_thread
 
@@ -16,6 +17,11 @@ from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store
 
 LOOK_AGAIN_S = 0.5
+Part: TypeAlias = bytes | str | memoryview
+
+
+class TokenEnded(Exception):
+    """In the middle of an answer: its connection is cut."""
 
 
 class Living:
@@ -42,6 +48,20 @@ class Living:
                 del self._streams[token]
                 self._ended.discard(token)
                 self._looking.pop(token).cancel()
+
+    async def while_live(
+        self, token: str, parts: AsyncIterable[Part], *, has_no_end: bool = False
+    ) -> AsyncIterator[Part]:
+        """The parts of a stream. Raises TokenEnded, unless it is one without an end: a client must not take what is cut
+        off for the whole."""
+        with self.watch(token) as has_ended:
+            async for part in parts:
+                if not has_ended():
+                    yield part
+                elif has_no_end:
+                    return
+                else:
+                    raise TokenEnded("the token of this request has ended")
 
     async def _look(self, token: str) -> None:
         """A store that does not answer ends nothing."""

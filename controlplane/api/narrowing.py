@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -28,7 +28,7 @@ from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import hidden
 
 OpenTo: TypeAlias = Literal["whole", "branches", "all"]
-Part: TypeAlias = bytes | str | memoryview
+EVENTS = "text/event-stream"
 LONG_S = 0.5  # after which a token is looked up again: it may have ended while the request waited
 
 
@@ -59,10 +59,11 @@ async def answered(
     finally:
         if veil is not None:
             request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as somebody has read it
-    if time.monotonic() - began > LONG_S:
+    if request.method == "GET" and time.monotonic() - began > LONG_S:
         await _require_live(found, token, limiter)
     if isinstance(response, StreamingResponse):
-        response.body_iterator = _while_live(found, token, response.body_iterator)
+        has_no_end = response.media_type == EVENTS
+        response.body_iterator = found.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
     elif veil is not None and isinstance(response, JSONResponse) and response.body:
         return _veiled(response, request, veil)
     return response
@@ -112,12 +113,3 @@ async def _require_live(found: Services, token: Token, limiter: CapacityLimiter)
     """Refused if it has ended since the request came."""
     if not await to_thread.run_sync(tokens.is_live, found.store, token.id, limiter=limiter):
         raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)
-
-
-async def _while_live(found: Services, token: Token, parts: AsyncIterable[Part]) -> AsyncIterator[Part]:
-    """The parts of a stream, until its token ends."""
-    with found.living.watch(token.id) as has_ended:
-        async for part in parts:
-            if has_ended():
-                return
-            yield part

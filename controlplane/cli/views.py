@@ -214,15 +214,6 @@ def _example(item: CheckResult) -> str:
     return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
 
 
-def tokens(items: Sequence[TokenEntry]) -> View:
-    columns = ("id", "name", "scopes", "made", "expires", "state")
-    rows = tuple(
-        (i["id"], i["name"], ", ".join(i["scopes"]), time_of(i["at"]), time_of(i["expires"]), token_state(i))
-        for i in items
-    )
-    return [Table("", columns, rows)]
-
-
 def token(value: NewTokenAnswer) -> View:
     """A new token, with its text in a line of its own."""
     expires = f", ends {time_of(value['expires'])}" if value.get("expires") else ""

@@ -28,8 +28,9 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.work import AttemptsAnswer
+from controlplane.core.model.json_values import JsonObject
 from controlplane.core.rights import may
-from controlplane.operations.inspect import causes, consistency, datasets, overview
+from controlplane.operations.inspect import audit, causes, consistency, datasets, overview
 from controlplane.operations.inspect import tasks as notes
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
@@ -180,6 +181,8 @@ def records(
     headers["X-Rows"] = str(found.rows)
     if is_head(call.request):
         return Response(media_type=MEDIA_TYPES[format], headers=headers)
+    what: JsonObject = {"generation": found.generation, "partition": partition, "format": format, "limit": limit}
+    audit.note_read(call.context, "records", branch, dataset, what)
     parts = call.services.render(found.files, found.schema, limit=limit, format=format)
     return StreamingResponse(_begun(parts), media_type=MEDIA_TYPES[format], headers=headers)
 

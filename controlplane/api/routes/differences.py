@@ -13,7 +13,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import BranchDifference, DataDifference
-from controlplane.operations.inspect import branch_diff, data_diff
+from controlplane.operations.inspect import audit, branch_diff, data_diff
 
 COMPARED_S, LONGEST_S = 120.0, 3600.0
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -50,8 +50,11 @@ async def branches(
     wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> Answer[BranchDifference | DataDifference]:
-        compare = call.services.compare
-        return answer(data_diff.of_branches(call.context, compare, branch, branch_of(call, other), dataset, wish))
+        compare, second = call.services.compare, branch_of(call, other)
+        if wish.timeout_s is not None:
+            for read in {branch: second, second: branch}.items():
+                audit.note_read(call.context, "rows-diff", read[0], dataset, {"compared_with": read[1]})
+        return answer(data_diff.of_branches(call.context, compare, branch, second, dataset, wish))
 
     return await waiting(call, work, may_wait=wish.timeout_s is not None)
 
@@ -85,6 +88,8 @@ async def generations(
     def work() -> Answer[DataDifference]:
         compare = call.services.compare
         one_point, other_point = points
+        if wish.timeout_s is not None:
+            audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
         found = data_diff.of_points(
             call.context, compare, branch, dataset=dataset, one=one_point, other=other_point, wish=wish
         )

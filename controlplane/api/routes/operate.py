@@ -12,10 +12,9 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
-from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
-from controlplane.core.model.branches import MAIN
+from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import source_changes, tasks
@@ -103,16 +102,6 @@ def driver_log(
     """The last lines that a driver or worker said."""
     said = tasks.log_of_driver(driver, tail, call.services.log)
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
-
-
-@router.get("/v1/audit", dependencies=auth.needs("admin"))
-def audit(
-    call: Called,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-    branch: Annotated[str, Query()] = MAIN,
-) -> Answer[AuditAnswer]:
-    """Who changed what is wanted in a branch, or installation-wide; the last changes first."""
-    return answer(tasks.audit(call.context, branch_of(call, branch), limit))
 
 
 def _each(

@@ -67,6 +67,7 @@ TABLE = {
     "PUT /v1/branches/{branch}/protection": ADMIN,
     "GET /v1/drivers/{driver}/log": ADMIN,
     "GET /v1/audit": ADMIN,
+    "GET /v1/audit/reads": ADMIN,
     "GET /v1/tokens": ADMIN,
     "POST /v1/tokens": ADMIN,
     "DELETE /v1/tokens/{id}": ADMIN,

@@ -21,6 +21,8 @@ from controlplane.core.model.answers.controls import (
     EventRecord,
     PauseAllAnswer,
     PauseAnswer,
+    ReadEntry,
+    ReadsAnswer,
     RefreshAnswer,
     RetryAnswer,
 )
@@ -195,6 +197,8 @@ __all__ = [
     "PlanItem",
     "ProblemDetail",
     "ProblemDocument",
+    "ReadEntry",
+    "ReadsAnswer",
     "RefreshAnswer",
     "Repairs",
     "RetryAnswer",
