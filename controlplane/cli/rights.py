@@ -16,7 +16,7 @@ from controlplane.cli.output import Lines, Table, View, show
 from controlplane.core.blueprint.kinds import seconds
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import AuditEntry, ReadEntry, TokenEntry, WithinAnswer
+    from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
 
 
 class Role(StrEnum):
@@ -72,7 +72,7 @@ def create(
     roles = [one.value for one in role]
     with session.connect(home) as client:
         value = client.create_token(name, roles, ttl_s=ttl_s, dataflows=dataflow, datasets=dataset, branches=branch)
-    show(value, views.token(value), session.output)
+    show(value, _made(value), session.output)
 
 
 def _ttl_s(expires: str | None, ttl_s: float | None) -> float | None:
@@ -136,6 +136,14 @@ def audit(
         show(items, view, session.output)
     if len(items) == limit:
         sys.stderr.write(f"there may be more: --until {items[-1]['at']}, or a larger --limit\n")
+
+
+def _made(value: NewTokenAnswer) -> View:
+    """A new token, with its text in a line of its own."""
+    expires = f", ends {views.time_of(value['expires'])}" if value["expires"] else ""
+    what = "; ".join(part for part in (", ".join(value["scopes"]), _within(value["within"])) if part)
+    words = f"{value['id']} {value['name']} ({what}){expires}; the token is shown only now"
+    return [Lines((value["token"], words))]
 
 
 def _tokens(items: Sequence[TokenEntry]) -> View:
