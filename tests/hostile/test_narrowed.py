@@ -156,6 +156,7 @@ def test_lists_have_what_is_seen(place: Place) -> None:
         events = http.get("/v1/events?after=0&follow=false").text
     assert [flow["name"] for flow in flows] == ["shop"]
     assert [flow["name"] for flow in status["dataflows"]] == ["shop"]
+    assert {item["dataset"].partition(".")[0] for item in plan.json()["items"]} <= {"shop"}
     assert {d["name"] for d in status["dataflows"][0]["datasets"]} == {
         "shop.orders",
         "shop.doubled",

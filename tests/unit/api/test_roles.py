@@ -84,6 +84,12 @@ def test_every_route_stands_in_the_table(world: World) -> None:
     assert {name for name in there if name.split()[1] not in PUBLIC} == set(TABLE)
 
 
+def test_the_document_names_the_permission_of_each_route(world: World) -> None:
+    paths = create_app(world.services).openapi()["paths"]
+    told = {f"{m.upper()} {p}": o.get("x-headgate-permission") for p, ms in paths.items() for m, o in ms.items()}
+    assert {name: permission for name, permission in told.items() if permission} == TABLE
+
+
 def of_role(world: World, role: str) -> httpx2.Client:
     text, _ = tokens.create(Context(world.services.store), role, (role,))
     return world.http(text)
