@@ -45,10 +45,11 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
             assert path.startswith("/v1/") <= ({"401", "403", "422", "503"} <= set(operation["responses"]))
 
 
-# What a schema cannot say: whether a text is a blueprint, and whether a key or revision was used before.
+# What a schema cannot say: whether a text is a blueprint, a time or a pattern, and whether a key or revision was used
+# before.
 CONFIG = """
 [[operations]]
-include-path-regex = "blueprints|dataflows|gc|fsck|refresh|retry|pause|resume|/plan|/run|/branches|/merge"
+include-path-regex = "blueprints|dataflows|gc|fsck|refresh|retry|pause|resume|/plan|/run|/branches|/merge|/audit|/tokens"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 """
 WITHOUT = ("/v1/events", "/v1/connections", "/v1/tokens/{id}")  # one never ends, one waits, one revokes our token
