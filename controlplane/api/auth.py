@@ -42,8 +42,8 @@ class Need:
     permission: Permission
     open_to: OpenTo
 
-    def __call__(self) -> None:
-        """`Guarded` has looked by then."""
+    async def __call__(self) -> None:
+        """`Guarded` has looked by then. A coroutine, since others would take a thread each."""
 
 
 class Guarded(Encoded):

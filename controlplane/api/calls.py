@@ -220,7 +220,7 @@ def _dataset(call: Called, dataset: Annotated[str, Path()]) -> str:
     return dataset
 
 
-def _overriding(call: Called, override: bool = False) -> Call:
+async def _overriding(call: Called, override: bool = False) -> Call:
     """`override`: change a protected branch all the same, which needs `admin`."""
     if not override:
         return call
