@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from itertools import repeat
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from controlplane.api import feed
+from controlplane.api import driver, feed
 from controlplane.api.living import LOOK_AGAIN_S
 from controlplane.api.services import Services
 from controlplane.core.rights import Narrowing
@@ -46,6 +47,19 @@ def test_a_stream_of_events_that_waits_ends_with_its_token(world: World, monkeyp
     assert LOOK_AGAIN_S < 1
 
 
+def test_a_driver_whose_token_ends_while_it_waits_gets_no_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "KNOWN_S", 0.0)
+    context = Context(world.services.store)
+    with ThreadPoolExecutor(1) as pool, world.http(world.driver) as http:
+        wish = {"contract": 1, "kinds": ["list"], "wait_s": 25.0}
+        answer = pool.submit(http.post, "/v1/driver/claim", json=wish)
+        world.wake.waiting.acquire()
+        with context.store.begin() as tx:
+            tokens.revoke_drivers(tx, {"d1"})
+        world.services.wake.notify()
+        assert answer.result().status_code == 401
+
+
 def test_what_is_cut_off_is_not_taken_for_the_whole(tmp_path: Path, place: Place) -> None:
     """A download goes on for as long as it takes; its token ends in between."""
     context, ended = place.world.ctx, threading.Event()
@@ -74,12 +88,12 @@ def test_a_use_is_noted_once_a_minute() -> None:
     now = [1000.0]
     ctx = Context(MemoryStore(clock=lambda: now[0]))
     text, token = tokens.create(ctx, "ci", ("view",))
-    driver, its = tokens.create(ctx, "driver", ("driver",), subject="d1")
+    text_of_driver, its = tokens.create(ctx, "driver", ("driver",), subject="d1")
     used = []
     for at in (1000.0, 1059.0, 1060.0, 1100.0, 1121.0):
         now[0] = at
         assert tokens.authenticate(ctx.store, text) is not None
-        assert tokens.authenticate(ctx.store, driver) is not None
+        assert tokens.authenticate(ctx.store, text_of_driver) is not None
         with ctx.store.read() as tx:
             used += [found.used for found in tx.tokens() if found.id == token.id]
     assert used == [1000.0, 1000.0, 1060.0, 1060.0, 1121.0]
