@@ -21,15 +21,13 @@ def upgrade() -> None:
     op.add_column("tokens", sa.Column("narrowed", sa.Text, nullable=False, server_default="{}"))
     op.add_column("tokens", sa.Column("parent", sa.Text, nullable=True))
     op.add_column("tokens", sa.Column("used", sa.Double, nullable=True))
-    op.create_table(
-        "reads",
-        _text("namespace"),
-        sa.Column("id", sa.BigInteger, nullable=False),
+    keys = [_text("namespace"), sa.Column("id", sa.BigInteger, nullable=False)]
+    told = [
         *(_text(name) for name in ("actor", "request_id", "how", "branch", "dataset")),
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("times", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=True),
         _text("what"),
-        sa.PrimaryKeyConstraint("namespace", "id", name="reads_pkey"),
-    )
+    ]
+    op.create_table("reads", *keys, *told, sa.PrimaryKeyConstraint("namespace", "id", name="reads_pkey"))
     op.create_index("reads_at", "reads", ["namespace", "at"])
