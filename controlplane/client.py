@@ -52,6 +52,7 @@ from controlplane.core.model.answers import (
     PlanBasis,
     ProblemDetail,
     ProblemDocument,
+    ReadsAnswer,
     RefreshAnswer,
     RetryAnswer,
     RollbackAnswer,
@@ -142,11 +143,14 @@ class Headgate:
         analyse_s: float | None = None,
         revision: int | None = None,
         key: str | None = None,
+        override: bool = False,
     ) -> ApplyAnswer:
         """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not there yet). `refresh_s`:
         of a dry run, how long to wait at most for workers to list the sources first. `analyse_s`: likewise, for both
-        together, where Spark is to tell the columns of what is edited."""
+        together, where Spark is to tell the columns of what is edited. `override`: also in a protected branch, here and
+        below; that needs `admin`."""
         query = {"branch": branch, "dry_run": str(dry_run).lower(), **_refreshing(refresh_s), **_analysing(analyse_s)}
+        query |= _overriding(override)
         headers, body = _match(revision) | _key(key), {"blueprints": list(documents)}
         wait_s = refresh_s if analyse_s is None else analyse_s
         return cast("ApplyAnswer", self._post("/v1/blueprints", body, query, headers, wait_s=wait_s))
@@ -171,9 +175,12 @@ class Headgate:
     def dataflow(self, name: str, branch: str = "main") -> DataflowAnswer:
         return cast("DataflowAnswer", self._get(f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"))
 
-    def delete(self, name: str, *, branch: str = "main", revision: int | None = None) -> DeleteAnswer:
+    def delete(
+        self, name: str, *, branch: str = "main", revision: int | None = None, override: bool = False
+    ) -> DeleteAnswer:
         path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(name)}"
-        return cast("DeleteAnswer", _value(self._http.delete(path, headers=_match(revision))))
+        query = _overriding(override)
+        return cast("DeleteAnswer", _value(self._http.delete(path, headers=_match(revision), params=query)))
 
     def plan(
         self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
@@ -189,12 +196,18 @@ class Headgate:
         return {**plan, "next": None}
 
     def carry_out(
-        self, documents: Iterable[Document], basis: PlanBasis, *, branch: str = "main", key: str | None = None
+        self,
+        documents: Iterable[Document],
+        basis: PlanBasis,
+        *,
+        branch: str = "main",
+        key: str | None = None,
+        override: bool = False,
     ) -> ApplyAnswer:
         """Store the blueprints of a plan, if all that it rests on (`basis`) is still so."""
         body = {"blueprints": list(documents), "basis": basis}
         path = f"/v1/branches/{_segment(branch)}/plan"
-        return cast("ApplyAnswer", self._post(path, body, headers=_key(key)))
+        return cast("ApplyAnswer", self._post(path, body, _overriding(override), _key(key)))
 
     # branches
     def branches(self) -> list[BranchAnswer]:
@@ -229,8 +242,9 @@ class Headgate:
         path = f"/v1/branches/{_segment(name)}/protection"
         return cast("BranchAnswer", _value(self._http.put(path, json={"protected": protected})))
 
-    def delete_branch(self, name: str) -> DropBranchAnswer:
-        return cast("DropBranchAnswer", _value(self._http.delete(f"/v1/branches/{_segment(name)}")))
+    def delete_branch(self, name: str, *, override: bool = False) -> DropBranchAnswer:
+        path = f"/v1/branches/{_segment(name)}"
+        return cast("DropBranchAnswer", _value(self._http.delete(path, params=_overriding(override))))
 
     def merge_branch(
         self,
@@ -549,17 +563,28 @@ class Headgate:
         reason: str = "",
         force: bool = False,
         branch: str = "main",
+        override: bool = False,
     ) -> RollbackAnswer:
         """Go back to a generation of a dataset, or to what a dataset or dataflow had at a time, until `resume`."""
         body = {"target": target, "generation": generation, "at": at, "reason": reason, "force": force}
-        return cast("RollbackAnswer", self._post(f"/v1/branches/{_segment(branch)}/rollback", body))
+        return cast(
+            "RollbackAnswer", self._post(f"/v1/branches/{_segment(branch)}/rollback", body, _overriding(override))
+        )
 
     def revert(
-        self, dataflow: str, to: int, *, branch: str = "main", dry_run: bool = False, revision: int | None = None
+        self,
+        dataflow: str,
+        to: int,
+        *,
+        branch: str = "main",
+        dry_run: bool = False,
+        revision: int | None = None,
+        override: bool = False,
     ) -> ApplyAnswer:
         """Store the text of revision `to` again. `revision`: only if the dataflow is there now."""
         path = f"/v1/branches/{_segment(branch)}/dataflows/{_segment(dataflow)}/revert"
-        return cast("ApplyAnswer", self._post(path, {"to": to, "dry_run": dry_run}, headers=_match(revision)))
+        body, query = {"to": to, "dry_run": dry_run}, _overriding(override)
+        return cast("ApplyAnswer", self._post(path, body, query, _match(revision)))
 
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True
@@ -597,10 +622,20 @@ class Headgate:
 
     # tokens and health
     def create_token(
-        self, name: str, scopes: Iterable[str] = ("admin",), *, ttl_s: float | None = None
+        self,
+        name: str,
+        scopes: Iterable[str] = ("admin",),
+        *,
+        ttl_s: float | None = None,
+        dataflows: Iterable[str] = (),
+        datasets: Iterable[str] = (),
+        branches: Iterable[str] = (),
     ) -> NewTokenAnswer:
-        """Make a token; its text is under `token`, in this answer only."""
-        return cast("NewTokenAnswer", self._post("/v1/tokens", {"name": name, "scopes": list(scopes), "ttl_s": ttl_s}))
+        """Make a token; its text is under `token`, in this answer only. `scopes`: roles (docs/rights.md), or `driver`.
+        The others are patterns of names that it is narrowed to."""
+        within = {"dataflows": list(dataflows), "datasets": list(datasets), "branches": list(branches)}
+        body: JsonObject = {"name": name, "scopes": list(scopes), "ttl_s": ttl_s, "within": cast("JsonObject", within)}
+        return cast("NewTokenAnswer", self._post("/v1/tokens", body))
 
     def tokens(self) -> list[TokenEntry]:
         found = cast("TokensAnswer", self._get("/v1/tokens"))
@@ -645,8 +680,25 @@ class Headgate:
         response = self._http.get(path, params={"tail": tail})
         return response.text if response.status_code < 400 else str(_value(response))
 
-    def audit(self, limit: int = 100, *, branch: str = "main") -> AuditAnswer:
-        return cast("AuditAnswer", self._get("/v1/audit", {"branch": branch, "limit": limit}))
+    def audit(
+        self,
+        limit: int = 100,
+        *,
+        branch: str | None = "main",
+        since: str | None = None,
+        until: str | None = None,
+    ) -> AuditAnswer:
+        """Changes of a branch and of none, or of all with None, the last ones first. `since`, `until`: times with their
+        zones; what was before `until`."""
+        of = {"all_branches": "true"} if branch is None else {"branch": branch}
+        return cast("AuditAnswer", self._get("/v1/audit", {**of, **_given(limit=limit, since=since, until=until)}))
+
+    def audit_reads(
+        self, limit: int = 100, *, branch: str | None = None, since: str | None = None, until: str | None = None
+    ) -> ReadsAnswer:
+        """Who read rows of which dataset, as `audit`."""
+        query = _given(limit=limit, branch=branch, since=since, until=until)
+        return cast("ReadsAnswer", self._get("/v1/audit/reads", query))
 
     def require_alive(self) -> None:
         """Raises an error of httpx2 where nobody answers; what is answered does not matter."""
@@ -723,6 +775,10 @@ def _point(meant: int | str | datetime) -> str:
 
 def _given(**query: str | int | None) -> Query:
     return {k: v for k, v in query.items() if v is not None}
+
+
+def _overriding(override: bool) -> dict[str, str]:
+    return {"override": "true"} if override else {}
 
 
 def _refreshing(timeout_s: float | None) -> dict[str, str | int]:

@@ -7,12 +7,14 @@ from importlib.metadata import version
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 
-from controlplane.api import problems
+from controlplane.api import narrowing, problems
 from controlplane.api.description import allowed, describe
 from controlplane.api.feed import Feed
 from controlplane.api.routes import (
     alerts,
+    audit,
     blueprints,
     branches,
     changes,
@@ -44,6 +46,7 @@ ROUTERS = (
     changes,
     past_runs,
     operate,
+    audit,
     rollback,
     runs,
     tokens,
@@ -76,6 +79,10 @@ async def _fault(request: Request, _: Exception) -> Response:
 
 async def _problem(request: Request, error: Exception) -> Response:
     """Every expected error of routes, routing and validation is answered with a problem."""
+    return narrowing.problem(_told(request, error), request)
+
+
+def _told(request: Request, error: Exception) -> JSONResponse:
     match error:
         case HeadgateError():
             return problems.of_error(error, request)

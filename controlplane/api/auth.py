@@ -16,7 +16,9 @@ from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
+from controlplane.api import narrowing
 from controlplane.api.access import CHALLENGE, authenticate, require
+from controlplane.api.narrowing import OpenTo
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.model.access import Token
@@ -40,9 +42,10 @@ class Need:
     """The permission of a route. It stands among dependencies, since routers hand those to their routes."""
 
     permission: Permission
+    open_to: OpenTo
 
-    def __call__(self) -> None:
-        """`Guarded` has looked by then."""
+    async def __call__(self) -> None:
+        """`Guarded` has looked by then. A coroutine, since others would take a thread each."""
 
 
 class Guarded(Encoded):
@@ -62,20 +65,26 @@ class Guarded(Encoded):
             limiter = found.threads.of(self.path)
             token = await to_thread.run_sync(authenticate, found, request, limiter=limiter)
             require(found, token.principal, self.need.permission)
-            request.scope["headgate.token"] = token
-            return await inner(request)
+            narrowing.require_open(token.principal.within, self.need.open_to)
+            request.scope["headgate.token"], request.scope["headgate.need"] = token, self.need.permission
+            return await narrowing.answered(found, request, token, inner, limiter)
 
         return handle
 
 
-def router(permission: Permission = "admin") -> APIRouter:
-    """A router whose routes need this permission, unless they name another one (`needs`)."""
-    return APIRouter(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission)])
+def router(permission: Permission = "admin", open_to: OpenTo = "whole") -> APIRouter:
+    """A router whose routes need this permission, unless they name another one (`needs`).
+
+    `open_to`: which tokens may come that are narrowed to some names: none (`whole`), those that are narrowed to
+    branches (`branches`), or all. A route that lets them in checks every name that it is sent: those in its path by the
+    types of `calls`, others by `Call.target`, `Call.flows` and `branch_of`. Names in JSON answers are looked after.
+    """
+    return APIRouter(route_class=Guarded, dependencies=[Depends(bearer), *needs(permission, open_to)])
 
 
-def needs(permission: Permission) -> list[Depends]:
-    """The `dependencies` of a route that needs another permission than its router says."""
-    return [Depends(Need(permission))]
+def needs(permission: Permission, open_to: OpenTo = "whole") -> list[Depends]:
+    """The `dependencies` of a route that needs another permission than its router says, or is open to others."""
+    return [Depends(Need(permission, open_to))]
 
 
 def caller(request: Request) -> Token:

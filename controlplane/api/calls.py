@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Generic, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Request, Response
@@ -18,13 +18,17 @@ from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.branches import MAIN
-from controlplane.core.rights import Permission
+from controlplane.core.model.json_values import JsonValue
+from controlplane.core.rights import Permission, may
+from controlplane.core.veil import Veil
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from dataplane.contract.encoding import digest
 
 DATAFLOW = re.compile(r"[a-z][a-z0-9_]{0,199}")
 DATASET = re.compile(r"[a-z][a-z0-9_]{0,199}\.[a-z][a-z0-9_]{0,199}")
+NO_NAME = "there is no {kind} of this name"
+NO_TARGET = "there is no dataflow or dataset of this name"
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
 ETAG_TEXT = r'^"[0-9]{1,9}"$'
 ETAG = re.compile(r'"(\d{1,9})"')
@@ -49,6 +53,34 @@ class Call:
     def need(self, permission: Permission) -> None:
         """Refused without it: for what a route does only where it is asked to."""
         require(self.services, self.context.principal, permission)
+
+    def has(self, *, dataflow: str | None = None, dataset: str | None = None, branch: str | None = None) -> bool:
+        """Whether the route's permission is there for what is named."""
+        needed = cast("Permission", self.request.scope["headgate.need"])
+        return may(self.context.principal, needed, dataflow=dataflow, dataset=dataset, branch=branch)
+
+    def shows(self, answer: object) -> bool:
+        """Whether something is left of an answer that the token may see."""
+        veil = self.request.scope.get("headgate.veil")
+        return not isinstance(veil, Veil) or veil.over(cast("JsonValue", answer)) is not None
+
+    def target(self, text: str | None) -> str | None:
+        """A dataflow or a dataset that a request names; None for everything, which needs a token that has it all."""
+        found = target_of(text)
+        if found is None:
+            if self.context.principal.within:
+                raise RequestRefused("forbidden", "this token is narrowed to some names: name a dataflow or dataset")
+        elif not (self.has(dataset=found) if "." in found else self.has(dataflow=found)):
+            raise NotFound(NO_TARGET)
+        return found
+
+    def flows(self, names: Sequence[str] | None) -> list[str] | None:
+        """Dataflows that a query names, or None for all."""
+        found = flows_of(names)
+        for name in found or ():
+            if not self.has(dataflow=name):
+                raise NotFound(NO_NAME.format(kind="dataflow"))
+        return found
 
     def once(self, work: Callable[[], Answer[T]]) -> Answer[T]:
         """Do the work, or give the answer that the same request with the same Idempotency-Key got before."""
@@ -138,23 +170,17 @@ def expected(
 
 def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
     if not pattern.fullmatch(name):
-        raise NotFound(f"there is no {kind} of this name")
+        raise NotFound(NO_NAME.format(kind=kind))
     return name
 
 
 def branch_of(call: Call, name: str) -> str:
-    """A branch that a path or a query names."""
+    """A branch that a path, a query or a body names. One that must not be seen is not there."""
+    if not call.has(branch=name):
+        raise branches.no_branch(name)
     if name != MAIN:
         branches.one(call.context, name)
     return name
-
-
-def _dataflow(dataflow: Annotated[str, Path()]) -> str:
-    return _named(DATAFLOW, "dataflow", dataflow)
-
-
-def _dataset(dataset: Annotated[str, Path()]) -> str:
-    return _named(DATASET, "dataset", dataset)
 
 
 def _attempt(attempt: Annotated[str, Path()]) -> str:
@@ -170,7 +196,7 @@ def target_of(text: str | None) -> str | None:
     """A dataflow, a dataset, or None for everything."""
     if text is None or DATAFLOW.fullmatch(text) or DATASET.fullmatch(text):
         return text
-    raise NotFound("there is no dataflow or dataset of this name")
+    raise NotFound(NO_TARGET)
 
 
 Called: TypeAlias = Annotated[Call, Depends(call)]
@@ -180,8 +206,36 @@ def _branch(call: Called, branch: Annotated[str, Path()]) -> str:
     return branch_of(call, branch)
 
 
+def _dataflow(call: Called, dataflow: Annotated[str, Path()]) -> str:
+    """One that must not be seen is answered as what is no name at all."""
+    if not call.has(dataflow=_named(DATAFLOW, "dataflow", dataflow)):
+        raise NotFound(NO_NAME.format(kind="dataflow"))
+    return dataflow
+
+
+def dataset_of(call: Call, name: str) -> str:
+    """A dataset that a path or a body names. As for dataflows."""
+    if not call.has(dataset=_named(DATASET, "dataset", name)):
+        raise NotFound(NO_NAME.format(kind="dataset"))
+    return name
+
+
+def _dataset(call: Called, dataset: Annotated[str, Path()]) -> str:
+    return dataset_of(call, dataset)
+
+
+async def _overriding(call: Called, override: bool = False) -> Call:
+    """`override`: change a protected branch all the same, which needs `admin`."""
+    if not override:
+        return call
+    call.need("admin")
+    return replace(call, context=replace(call.context, override=True))
+
+
 Expected: TypeAlias = Annotated[int | None, Depends(expected)]
 Branch: TypeAlias = Annotated[str, Depends(_branch)]
 Dataflow: TypeAlias = Annotated[str, Depends(_dataflow)]
 Dataset: TypeAlias = Annotated[str, Depends(_dataset)]
+Overriding: TypeAlias = Annotated[Call, Depends(_overriding)]
+"""For routes that protected branches refuse."""
 Attempt: TypeAlias = Annotated[str, Depends(_attempt)]

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import TypedDictSchema
 
-from controlplane.api.auth import LINK, PUBLIC
+from controlplane.api.auth import LINK, PUBLIC, Guarded
 from controlplane.api.calls import Answer
 from controlplane.api.problems import MEDIA_TYPE
 from controlplane.core.records.formats import MEDIA_TYPES
@@ -75,11 +75,20 @@ def describe(app: FastAPI, routers: Iterable[APIRouter]) -> Json:
             for method, operation in operations.items():
                 _complete(path, method, operation, schemas)
         schemas["Problem"] = PROBLEM
+        _name_permissions(routers, found["paths"])
         _describe_answers(routers, found["paths"], schemas)
         for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
             schemas.pop(unused, None)
         app.openapi_schema = found
     return app.openapi_schema
+
+
+def _name_permissions(routers: Iterable[APIRouter], paths: Json) -> None:
+    """What a token needs for each route, beside it."""
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, Guarded):
+            for method in route.methods or ():
+                paths[route.path][method.lower()]["x-headgate-permission"] = route.need.permission
 
 
 class ClosedSchema(GenerateJsonSchema):

@@ -22,18 +22,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.api import problems
-from controlplane.api.access import authenticate, require_driver
+from controlplane.api.access import CHALLENGE, authenticate, require_driver
 from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.core.errors import HeadgateError
+from controlplane.core.model.access import Token
 from controlplane.core.model.tasks import SIZES, Size
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import Claim
 from dataplane.contract.kinds import Kind
 
 PREFIX = "/v1/driver/"
 WAIT_LIMIT_S = 25.0
+KNOWN_S = 0.5  # for which a token is known to live
 LOOK_AGAIN_S = 5.0  # another process may share the database, and its notices do not reach us
 WITHOUT = 256  # dataflows that a claim may leave out
 KINDS = get_args(Kind)
@@ -47,10 +50,14 @@ class DriverCall:
 
     services: Services
     context: Context
-    driver: str
+    token: Token
     body: dict[str, Any]
     gone: threading.Event  # set when the driver has hung up: it is dead, or will ask again
     at: float  # when it came, by `time.monotonic`
+
+    @property
+    def driver(self) -> str:
+        return self.token.subject
 
     def take(self, name: str, is_fine: Callable[[Any], bool], default: Any = None) -> Any:
         """A field of the body, if it has the shape that it must have."""
@@ -93,7 +100,7 @@ class DriverApp:
         context = self._services.context(token, problems.request_id(request))
 
         def work() -> Response:  # decoding megabytes is nothing for the event loop
-            return handle(DriverCall(self._services, context, token.subject, _decoded(raw), gone, came))
+            return handle(DriverCall(self._services, context, token, _decoded(raw), gone, came))
 
         watching = asyncio.ensure_future(self._watch(request.receive, gone))
         try:
@@ -141,17 +148,26 @@ def _look(call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size],
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[], Claim | None]) -> Claim | None:
-    """Look, then wait until something changed or the time is up. Holds no transaction while it waits."""
-    end = call.at + wait_s
+    """Look, then wait until something changed or the time is up. Holds no transaction while it waits. A token that has
+    ended meanwhile gets no work."""
+    end, known = call.at + wait_s, call.at
     wake, stopping = call.services.wake, call.services.stopping
     while not stopping.is_set() and not call.gone.is_set():
         seen = wake.count
+        if (now := time.monotonic()) - known > KNOWN_S:
+            _require_live(call)
+            known = now
         found = look()
         left = end - time.monotonic()
         if found is not None or left <= 0:
             return found
         wake.wait(min(left, LOOK_AGAIN_S), seen)
     raise RequestRefused("unavailable", "the control plane is ending", {"Retry-After": "2"})
+
+
+def _require_live(call: DriverCall) -> None:
+    if not tokens.is_live(call.services.store, call.token.id):
+        raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)
 
 
 def _heartbeat(call: DriverCall) -> Response:

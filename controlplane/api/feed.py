@@ -63,6 +63,7 @@ class Feed:
         self._texts: list[bytes] = []
         self._floor: int | None = None  # every later event is among the texts; None: nothing was read yet
         self._newest, self._told = 0, -1
+        services.living.at_end.append(self._wake_all)
 
     @contextmanager
     def place(self, token: str) -> Iterator[None]:
@@ -152,6 +153,9 @@ class Feed:
         self._ids.clear()
         self._branches.clear()
         self._texts.clear()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for future in list(self._waiting):
             _set(future)
 

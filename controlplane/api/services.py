@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from controlplane.api.living import Living
 from controlplane.api.streams import Streams
 from controlplane.api.threads import Threads
 from controlplane.core.model.access import Token
 from controlplane.core.model.alerts import Channel
 from controlplane.operations.context import Context
 from controlplane.operations.planning.branch_planner import Planners
+from controlplane.operations.s3.reads import ReadCounts
 from controlplane.operations.troubles import Troubles
 from controlplane.operations.upkeep.collect import Forget
 from controlplane.operations.upkeep.fsck import Damages
@@ -90,7 +92,13 @@ class Services:
     s3_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # of the installation: signs for its keys
     exports: bool = False  # events of lineage are sent
     threads: Threads = field(default_factory=Threads)
+    living: Living = field(init=False)
+    reads: ReadCounts = field(init=False)  # through the S3 view
     turns: tuple[threading.Lock, ...] = field(default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS)))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reads", ReadCounts(self.store))
+        object.__setattr__(self, "living", Living(self.store, self.threads.events))
 
     def turn(self, key: str) -> threading.Lock:
         """Held while a request with this Idempotency-Key is answered; few others have the same."""

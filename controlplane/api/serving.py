@@ -91,7 +91,7 @@ class Serving(threading.Thread):
     ) -> None:
         super().__init__(name="api", daemon=True)
         self._bound, self._on_failure, self._eager = bound, on_failure, eager
-        self._edge = Gateway(services)
+        self._edge, self._reads = Gateway(services), services.reads
         self._listener = Listener(
             uvicorn.Config(
                 self._edge,
@@ -127,5 +127,6 @@ class Serving(threading.Thread):
         self._listener.end(at_once=at_once)
         if self.ident is not None:
             self.join()
+        self._reads.close()
         if self.failure is not None:
             raise Broken(f"the API ended ({type(self.failure).__name__}: {self.failure})") from self.failure

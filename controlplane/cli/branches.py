@@ -148,11 +148,17 @@ def _when_ready(
             operate.settled(session, client, None, name)
 
 
-def delete(ctx: typer.Context, name: Name, home: options.Home = None, output: options.As = options.Form.table) -> None:
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    override: options.Override = False,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
     """End a branch."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.delete_branch(name)
+        value = client.delete_branch(name, override=override)
     show(value, views.fields(value), session.output)
 
 

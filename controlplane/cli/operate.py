@@ -38,6 +38,7 @@ def apply(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the dataflows are made.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
     explain: options.Explain = False,
+    override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -54,8 +55,9 @@ def apply(
 
     def store(client: Headgate) -> ApplyAnswer:
         if planned is not None:
-            return client.carry_out(planned["blueprints"], planned["basis"], branch=planned["branch"])
-        return client.apply(documents, branch=branch, revision=revision)
+            of = planned["branch"]
+            return client.carry_out(planned["blueprints"], planned["basis"], branch=of, override=override)
+        return client.apply(documents, branch=branch, revision=revision, override=override)
 
     with session.connect(home) as client:
         if not wait:
@@ -90,6 +92,7 @@ def delete(
     ctx: typer.Context,
     dataflow: Annotated[str, typer.Argument(metavar="DATAFLOW", show_default=False)],
     revision: Annotated[int | None, typer.Option(min=1, help="Only if the dataflow is at this revision.")] = None,
+    override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -97,7 +100,7 @@ def delete(
     """End a dataflow. What it computed stays."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.delete(dataflow, branch=branch, revision=revision)
+        value = client.delete(dataflow, branch=branch, revision=revision, override=override)
     show(value, views.fields(value), session.output)
 
 

@@ -44,6 +44,9 @@ DetailedExit: TypeAlias = Annotated[
 AcceptDeletes: TypeAlias = Annotated[
     bool, typer.Option("--accept-deletes", help="Confirm a loss of source objects that waits for confirmation.")
 ]
+Override: TypeAlias = Annotated[
+    bool, typer.Option("--override", help="Also in a protected branch; needs the role admin, and is noted.")
+]
 Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Also say what the words mean.")]
 
 

@@ -29,6 +29,7 @@ def rollback(
     force: Annotated[
         bool, typer.Option("--force", help="Also where datasets would reflect different states of a source.")
     ] = False,
+    override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -38,7 +39,9 @@ def rollback(
     generation = int(to) if to.isascii() and to.isdecimal() else None
     at = to if generation is None else None
     with session.connect(home) as client:
-        value = client.rollback(target, generation=generation, at=at, reason=reason, force=force, branch=branch)
+        value = client.rollback(
+            target, generation=generation, at=at, reason=reason, force=force, branch=branch, override=override
+        )
     show(value, _rolled_back(value), session.output)
 
 
@@ -48,6 +51,7 @@ def revert(
     to: Annotated[int, typer.Option("--to", min=1, metavar="REVISION", help="Whose text is stored again.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what it would change, and cost.")] = False,
     revision: Annotated[int | None, typer.Option(min=0, help="Only if the dataflow is at this revision.")] = None,
+    override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.Form.table,
@@ -55,7 +59,7 @@ def revert(
     """Undo edits: store the text of an earlier revision as a new one. Data follows, from memory where it is known."""
     session = options.session(ctx, output)
     with session.connect(home) as client:
-        value = client.revert(dataflow, to, branch=branch, dry_run=dry_run, revision=revision)
+        value = client.revert(dataflow, to, branch=branch, dry_run=dry_run, revision=revision, override=override)
     plan = [*plan_views.changes(value["plan"]), *views.plan(value["plan"])]
     show(value, plan if dry_run else views.applied(value), session.output)
 

@@ -1,9 +1,7 @@
-"""Commands for who keeps a control plane: tokens, the database, collecting and checking."""
+"""Commands for who keeps a control plane: the database, collecting and checking."""
 
 from __future__ import annotations
 
-import math
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,63 +13,13 @@ from controlplane.cli.session import Output
 from controlplane.home import Home
 
 
-class Scope(StrEnum):
-    """What a token may do."""
-
-    admin = "admin"
-    driver = "driver"
-
-
 def add(app: typer.Typer) -> None:
-    token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
-    for command in (create, listing, revoke):
-        token.command("list" if command is listing else None)(command)
-    app.add_typer(token, name="token")
     db = typer.Typer(help="The metadata database.", no_args_is_help=True)
     for command in (upgrade, version):
         db.command()(command)
     app.add_typer(db, name="db")
     app.command()(gc)
     app.command()(fsck)
-
-
-def create(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
-    scope: Annotated[list[Scope], typer.Option(help="What it may do.")] = [Scope.admin],  # noqa: B006  # read only
-    ttl_s: Annotated[float | None, typer.Option(help="Seconds until it ends; never by default.")] = None,
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
-    """Make a token. Its text is shown once."""
-    session = options.session(ctx, output)
-    if ttl_s is not None and not 0 < ttl_s < math.inf:
-        raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
-    with session.connect(home) as client:
-        value = client.create_token(name, [s.value for s in scope], ttl_s=ttl_s)
-    show(value, views.token(value), session.output)
-
-
-def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
-    """List tokens, without their texts."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        value = client.tokens()
-    show(value, views.tokens(value), session.output)
-
-
-def revoke(
-    ctx: typer.Context,
-    token: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
-    home: options.Home = None,
-    output: options.As = options.Form.table,
-) -> None:
-    """End a token now: by its id, or by its name if no other live token has it."""
-    session = options.session(ctx, output)
-    with session.connect(home) as client:
-        client.revoke_token(token)
-    value = {"revoked": token}
-    show(value, views.fields(value), session.output)
 
 
 def upgrade(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:

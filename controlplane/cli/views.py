@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         FsckAnswer,
         HistoryAnswer,
         LeaderStatus,
-        NewTokenAnswer,
         PlanAnswer,
         PlanItem,
         RunAnswer,
@@ -220,22 +219,6 @@ def _checks(title: str, items: Sequence[CheckResult]) -> Table:
 def _example(item: CheckResult) -> str:
     found = item["examples"][0] if item["examples"] else None
     return "" if found is None else f"{found['row']}" + (f" in {found['partition']}" if found["partition"] else "")
-
-
-def tokens(items: Sequence[TokenEntry]) -> View:
-    columns = ("id", "name", "scopes", "made", "expires", "state")
-    rows = tuple(
-        (i["id"], i["name"], ", ".join(i["scopes"]), time_of(i["at"]), time_of(i["expires"]), token_state(i))
-        for i in items
-    )
-    return [Table("", columns, rows)]
-
-
-def token(value: NewTokenAnswer) -> View:
-    """A new token, with its text in a line of its own."""
-    expires = f", ends {time_of(value['expires'])}" if value.get("expires") else ""
-    words = f"{value['id']} {value['name']} ({', '.join(value['scopes'])}){expires}; the token is shown only now"
-    return [Lines((value["token"], words))]
 
 
 def token_state(item: TokenEntry | S3KeyEntry) -> str:

@@ -73,7 +73,8 @@ class BadAddress(HeadgateError):
 
 
 class BadScope(HeadgateError):
-    """What an S3 key is to read is not written as a scope. The message shows the form."""
+    """What a token or an S3 key is to be narrowed to is not written as a pattern or scope. The message shows the
+    form."""
 
     code = "bad-scope"
 

@@ -5,10 +5,13 @@ Does not belong here: who has which token (`core.model.access`), and which route
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, get_args
+
+from controlplane.core.errors import BadScope
 
 Permission: TypeAlias = Literal["view", "data", "operate", "edit", "admin"]
 """`view`: metadata. `data`: rows. `operate`: refresh, retry, pause. `edit`: blueprints and branches. `admin`: who may
@@ -27,18 +30,27 @@ ROLES: Final[Mapping[str, frozenset[Permission]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
-    """Somebody who asks. The names are patterns with `*` and `?`; none narrow nothing. All of them have to fit."""
+class Narrowing:
+    """Patterns of names, with `*` and `?`. A name has to fit one of its kind; a kind without patterns has all names."""
 
-    permissions: frozenset[Permission]
     dataflows: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()  # of `dataflow.component`
     branches: tuple[str, ...] = ()
 
-    @property
-    def is_narrowed(self) -> bool:
-        """There may be names that it must not see."""
+    def __bool__(self) -> bool:
+        """There may be names outside."""
         return bool(self.dataflows or self.datasets or self.branches)
+
+
+EVERYWHERE: Final = Narrowing()
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who asks."""
+
+    permissions: frozenset[Permission]
+    within: Narrowing = EVERYWHERE
 
 
 EVERYTHING: Final = Principal(ROLES["admin"])
@@ -59,22 +71,30 @@ def may(
     """
     if permission not in principal.permissions:
         return False
-    if branch is not None and not _fits(branch, principal.branches):
+    within = principal.within
+    if branch is not None and not _fits(branch, within.branches):
         return False
-    if dataset is not None and not _has_dataset(principal, dataset):
+    if dataset is not None and not _has_dataset(within, dataset):
         return False
-    return dataflow is None or _has_dataflow(principal, dataflow)
+    return dataflow is None or _has_dataflow(within, dataflow)
 
 
-def _has_dataset(principal: Principal, dataset: str) -> bool:
+def _has_dataset(within: Narrowing, dataset: str) -> bool:
     flow = dataset.partition(".")[0]
-    return _fits(flow, principal.dataflows) and _fits(dataset, principal.datasets)
+    return _fits(flow, within.dataflows) and _fits(dataset, within.datasets)
 
 
-def _has_dataflow(principal: Principal, dataflow: str) -> bool:
-    wholes = tuple(pattern.removesuffix(".*") for pattern in principal.datasets if _is_of_wholes(pattern))
-    is_whole = not principal.datasets or _fits_any(dataflow, wholes)
-    return is_whole and _fits(dataflow, principal.dataflows)
+def _has_dataflow(within: Narrowing, dataflow: str) -> bool:
+    wholes = tuple(pattern.removesuffix(".*") for pattern in within.datasets if _is_of_wholes(pattern))
+    is_whole = not within.datasets or _fits_any(dataflow, wholes)
+    return is_whole and _fits(dataflow, within.dataflows)
+
+
+def may_see_part(principal: Principal, dataflow: str) -> bool:
+    """Whether there may be a dataset in it that it sees."""
+    within = principal.within
+    flows = tuple(pattern.partition(".")[0] for pattern in within.datasets)
+    return _fits(dataflow, within.dataflows) and _fits(dataflow, flows) and "view" in principal.permissions
 
 
 def _is_of_wholes(pattern: str) -> bool:
@@ -93,3 +113,19 @@ def _fits_any(name: str, patterns: Iterable[str]) -> bool:
 def permissions_of(roles: Iterable[str]) -> frozenset[Permission]:
     """All that these roles allow together; words that are no roles allow nothing."""
     return frozenset().union(*(ROLES.get(role, frozenset()) for role in roles))
+
+
+_FLOW, _DATASET = re.compile(r"[a-z0-9_*?]{1,200}"), re.compile(r"\*|[a-z0-9_*?]{1,200}\.[a-z0-9_*?]{1,200}")
+_BRANCH = re.compile(r"[a-z0-9._*?-]{1,100}")
+
+
+def check(roles: Iterable[str], within: Narrowing) -> None:
+    """Raises BadScope for what is no pattern, and for roles that cannot be narrowed."""
+    if within and {"admin", "driver"} & set(roles):
+        raise BadScope("the roles admin and driver are of the whole installation; take view, data, operate or edit")
+    kinds = (("dataflow", within.dataflows, _FLOW), ("dataset", within.datasets, _DATASET))
+    for kind, patterns, form in (*kinds, ("branch", within.branches, _BRANCH)):
+        for pattern in patterns:
+            if not form.fullmatch(pattern):
+                like = {"dataflow": "sales or sales_*", "dataset": "sales.orders or sales.*", "branch": "main or pr-*"}
+                raise BadScope(f"{pattern[:100]!r} is no pattern of a {kind}; write one such as {like[kind]}")

@@ -34,6 +34,7 @@ class Context:
     notify: tuple[Channel, ...] = ()  # channels of the installation
     principal: Principal = EVERYTHING  # what the actor may do
     exports: bool = False  # events of lineage are sent
+    override: bool = False  # an administrator changes what is protected, which is noted
 
     def looking(
         self, branch: str, flows: Iterable[str] | None = None

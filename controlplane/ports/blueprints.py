@@ -50,8 +50,11 @@ class Blueprints(Protocol):
 
     def put_change(self, change: Change) -> None: ...
 
-    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
-        """Those of the branch and those of no branch, newest first."""
+    def changes(
+        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
+    ) -> tuple[Change, ...]:
+        """Those of the branch and those of no branch (all with None), at or after `since` and before `until`, newest
+        first."""
 
     def answer(self, key: str) -> Answer | None: ...
 

@@ -44,3 +44,6 @@ class Events(Protocol):
 
     def put_token(self, token: Token) -> None:
         """Insert or replace by id."""
+
+    def touch_token(self, id: str, at: float) -> None:
+        """It was used at this time. Nothing else of it is changed."""

@@ -23,6 +23,7 @@ from controlplane.ports.packs import Packs
 from controlplane.ports.past_attempts import PastAttempts
 from controlplane.ports.projections import Projections
 from controlplane.ports.queue import Queue
+from controlplane.ports.reads import Reads
 from controlplane.ports.states import States
 from controlplane.ports.traces import Traces
 from controlplane.ports.upkeep import Upkeep
@@ -42,6 +43,7 @@ class Tx(
     Projections,
     Events,
     Cursors,
+    Reads,
     Leases,
     Packs,
     Upkeep,

@@ -47,11 +47,11 @@ def test_every_route_declares_its_problems(world: Attacked) -> None:
             assert path.startswith("/v1/") <= (told <= set(operation["responses"]))
 
 
-# What a schema cannot say: whether a text is a blueprint, whether a key or revision was used before, and what a
-# signature is.
+# What a schema cannot say: whether a text is a blueprint, a time or a pattern, whether a key or revision was used
+# before, and what a signature is.
 CONFIG = """
 [[operations]]
-include-path-regex = "blueprints|dataflows|gc|fsck|refresh|retry|pause|resume|/plan|/run|/branches|/merge|/links$"
+include-path-regex = "blueprints|dataflows|gc|fsck|re(fresh|try|sume)|pause|plan|run|branches|merge|audit|tokens|/links"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "412", "422"]
 
 [[operations]]

@@ -16,6 +16,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.links import Link
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import Consumed, PartialState, State, UnfinishedRun
@@ -219,6 +220,11 @@ def link(id: str, **other: Any) -> Link:
         expires=9.5,
     )
     return replace(made, **other)
+
+
+def read(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Read:
+    made = Read("ann ü", "r1", "records", branch, dataset, 3.5, what={"generation": 3, "partition": None, "é": ["ü"]})
+    return replace(made, **fields)
 
 
 def alert(dataset: str = "flights.a", branch: str = "main", **fields: Any) -> Alert:

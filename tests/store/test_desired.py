@@ -152,6 +152,10 @@ def test_a_branch_reads_its_own_changes_and_those_of_no_branch(world: World) -> 
         assert tx.changes("dev") == (everybodys, theirs)
         assert tx.changes("other") == (everybodys,)
         assert tx.changes("main", limit=1) == (everybodys,)
+        assert tx.changes(None) == (everybodys, theirs, ours)
+        assert tx.changes(None, since=ours.at, until=ours.at) == ()
+        assert tx.changes("main", since=ours.at, until=ours.at + 1) == (everybodys, ours)
+        assert tx.changes("main", since=ours.at + 1) == ()
 
 
 def test_an_answer_is_given_once(world: World) -> None:

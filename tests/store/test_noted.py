@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.core.model.events import NO_BRANCH, Event
+from controlplane.core.rights import ROLES, Narrowing, Principal
 from tests.store.conftest import World
-from tests.store.examples import d, driver, event, token
+from tests.store.examples import d, driver, event, read, token
 
 
 def test_events_have_ids_and_times(world: World) -> None:
@@ -106,3 +107,29 @@ def test_tokens(world: World) -> None:
         assert (tx.token_by_id("a"), tx.token_by_id("c")) == (token("a", expires=None), None)
         assert tx.token(token("b").hash) == token("b", revoked=True)
         assert tx.token(d(1)) is None
+
+
+def test_what_a_token_is_narrowed_to_and_its_last_use(world: World) -> None:
+    narrow = token("a", within=Narrowing(("shop*", "é"), ("shop.o?",), ("pr-*",)), parent="p")
+    with world.begin() as tx:
+        tx.put_token(narrow)
+        tx.touch_token("a", 12.5)
+        tx.touch_token("nobody", 1.0)
+    with world.read() as tx:
+        assert tx.tokens() == (replace(narrow, used=12.5),)
+        assert narrow.principal == Principal(ROLES["admin"], narrow.within)
+
+
+def test_reads_come_newest_first_of_a_branch_and_a_time(world: World) -> None:
+    first, second, third = read(at=1.0), read("flights.b", "dev", at=2.0, bytes=2**40), read(at=3.0, how="s3", times=7)
+    with world.begin() as tx:
+        tx.put_reads([first, second])
+        tx.put_reads([])
+        tx.put_reads([third])
+    with world.read() as tx:
+        assert tx.reads(None, 9) == (third, second, first)
+        assert (tx.reads("main", 9), tx.reads("main", 1), tx.reads("x", 9)) == ((third, first), (third,), ())
+        assert tx.reads(None, 9, since=2.0, until=3.0) == (second,)
+    with world.begin() as tx:
+        assert (tx.drop_reads(3.0, 1), tx.reads(None, 9)) == (1, (third, second))
+        assert (tx.drop_reads(3.0, 9), tx.drop_reads(3.0, 9), tx.reads(None, 9)) == (1, 0, (third,))

@@ -39,6 +39,7 @@ from tests.store.examples import (
     message,
     past,
     publication,
+    read,
     revision,
     source_partition,
     state,
@@ -179,6 +180,9 @@ NOTED = [
     call(lambda ns, b: lambda tx: tx.put_events([event(str(n), n, b) for n in ns]), numbers, told_in),
     call(lambda n, e: lambda tx: tx.put_driver(driver(str(n), ended=e)), small, st.booleans()),
     call(lambda n, r: lambda tx: tx.put_token(token(str(n), revoked=r)), small, st.booleans()),
+    call(lambda n, t: lambda tx: tx.touch_token(str(n), t), small, times),
+    call(lambda b, n, t: lambda tx: tx.put_reads([read(n, b, at=t)]), branches, names, times),
+    call(lambda t, n: lambda tx: tx.drop_reads(t, n), times, small),
     call(
         lambda n, b, d, t, s, k: (
             lambda tx: tx.put_past_attempts([past(str(n), branch=b, dataset=d, ended_at=t, seconds=s, outcome=k)])
@@ -266,6 +270,8 @@ def look(tx: Tx) -> list[object]:
         [dict(tx.past_costs(b, ["flights.a", "flights.b", "x"])) for b in ("main", "dev")],
         [(tx.alerts(b), tx.messages(b)) for b in ("main", "dev")],
         [tx.drivers(), tx.tokens(), tx.token(token("1").hash)],
+        [tx.reads(b, 3) for b in (None, "main", "dev")],
+        [tx.reads(None, 9, since=999.0, until=1000.0)],
         [sorted(map(str, tx.pointers())), sorted(map(str, tx.spans())), tx.node_digests(b"", 99), tx.collections()],
         [sorted(tx.builds(2000.0)), tx.stored(ALL), sorted(tx.loose_outputs()), list(tx.loose_heads())],
         [[(f.attempt, f.files) for f in tx.files()]],

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, answer, branch_of, etag, flows_of
+from controlplane.api.calls import Answer, Branch, Call, Called, Dataflow, Expected, Overriding, answer, branch_of, etag
 from controlplane.api.looks import LISTED_S, Timeout, analysed, look, wait_until, waiting
 from controlplane.api.problems import JSON_TYPE, RequestRefused, wrong_type
 from controlplane.core.blueprint import parse
@@ -43,7 +43,7 @@ UNANSWERED: ConnectionFound = {
     "error": {"kind": "infrastructure", "condition": "no-worker", "message": "no worker has answered in time"},
 }
 
-router = auth.router("edit")
+router = auth.router("edit", "all")
 
 
 Name = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -117,7 +117,7 @@ Sources = Annotated[tuple[blueprints.Source, ...], Depends(_sources)]
 
 @router.post("/v1/blueprints", openapi_extra=BODY)
 async def apply(
-    call: Called,
+    call: Overriding,
     sources: Sources,
     expected: Expected,
     branch: Annotated[str, Query()] = "main",
@@ -188,13 +188,13 @@ def _connections(call: Call, sources: tuple[blueprints.Source, ...]) -> Answer[C
     return answer({"connected": not any(i["error"] for i in items), "items": items})
 
 
-@router.get("/v1/branches/{branch}/dataflows", dependencies=auth.needs("view"))
+@router.get("/v1/branches/{branch}/dataflows", dependencies=auth.needs("view", "all"))
 def dataflows(call: Called, branch: Branch) -> Answer[DataflowsAnswer]:
     """Declared dataflows and their state."""
     return answer({"items": blueprints.dataflows(call.context, branch), "next": None})
 
 
-@router.get("/v1/branches/{branch}/dataflows/{dataflow}", dependencies=auth.needs("view"))
+@router.get("/v1/branches/{branch}/dataflows/{dataflow}", dependencies=auth.needs("view", "all"))
 def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[DataflowAnswer]:
     """One dataflow with its text; its revision is the ETag."""
     found = blueprints.dataflow(call.context, branch, dataflow)
@@ -202,12 +202,12 @@ def dataflow(call: Called, branch: Branch, dataflow: Dataflow) -> Answer[Dataflo
 
 
 @router.delete("/v1/branches/{branch}/dataflows/{dataflow}")
-def delete(call: Called, branch: Branch, dataflow: Dataflow, expected: Expected) -> Answer[DeleteAnswer]:
+def delete(call: Overriding, branch: Branch, dataflow: Dataflow, expected: Expected) -> Answer[DeleteAnswer]:
     """End a dataflow: its demand and pointers go, data that others refer to stays."""
     return answer(blueprints.delete(call.context, branch, dataflow, expected=expected))
 
 
-@router.get("/v1/branches/{branch}/plan", dependencies=auth.needs("view"))
+@router.get("/v1/branches/{branch}/plan", dependencies=auth.needs("view", "all"))
 async def plan(
     call: Called,
     branch: Branch,
@@ -222,7 +222,7 @@ async def plan(
     tells as of when each was looked at, and what it has that its dataset has not."""
 
     def work() -> Answer[PlanAnswer]:
-        flows = flows_of(dataflow)
+        flows = call.flows(dataflow)
         unseen: Mapping[str, str] = {}
         if refresh:
             call.need("operate")
@@ -233,7 +233,7 @@ async def plan(
 
 
 @router.post("/v1/branches/{branch}/plan")
-def carry_out(call: Called, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
+def carry_out(call: Overriding, branch: Branch, planned: Planned) -> Answer[ApplyAnswer]:
     """Store the blueprints of a plan, if all that it rests on is as it was when the plan was made; else `plan-moved`
     says what moved, and nothing is stored."""
     sources = _as_sources(planned.blueprints)

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer
+from controlplane.api.calls import Answer, Branch, Called, Overriding, answer, branch_of
+from controlplane.api.problems import RequestRefused
 from controlplane.core.model.answers import (
     BranchAnswer,
     BranchesAnswer,
@@ -17,7 +18,7 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.branches import MAIN, NAME
 from controlplane.operations.desired import branches, merging
 
-router = auth.router("edit")
+router = auth.router("edit", "branches")
 
 
 class NewBranch(BaseModel):
@@ -54,6 +55,10 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     """Make a branch. It costs nothing, and computes nothing until something is edited in it."""
 
     def work() -> Answer[BranchAnswer]:
+        if not call.has(branch=new.name):
+            raise RequestRefused("forbidden", "this token may not make a branch of this name")
+        if new.source != MAIN:  # a branch reads main, whatever it is made of
+            branch_of(call, new.source)
         made = branches.create(
             call.context,
             new.name,
@@ -68,13 +73,13 @@ def create(call: Called, new: NewBranch) -> Answer[BranchAnswer]:
     return call.once(work)
 
 
-@router.get("/v1/branches", dependencies=auth.needs("view"))
+@router.get("/v1/branches", dependencies=auth.needs("view", "all"))
 def listing(call: Called) -> Answer[BranchesAnswer]:
     """All branches beside main."""
     return answer(branches.listing(call.context))
 
 
-@router.get("/v1/branches/{branch}", dependencies=auth.needs("view"))
+@router.get("/v1/branches/{branch}", dependencies=auth.needs("view", "all"))
 def one(call: Called, branch: Branch) -> Answer[BranchAnswer]:
     """One branch. Main has no end."""
     return answer(branches.one(call.context, branch))
@@ -93,7 +98,7 @@ def update(call: Called, branch: Branch) -> Answer[BranchAnswer]:
 
 
 @router.delete("/v1/branches/{branch}")
-def delete(call: Called, branch: Branch) -> Answer[DropBranchAnswer]:
+def delete(call: Overriding, branch: Branch) -> Answer[DropBranchAnswer]:
     """End a branch. What it computed and nothing else refers to is collected later."""
     return answer(branches.delete(call.context, branch))
 
@@ -105,6 +110,7 @@ def merge(call: Called, branch: Branch, wish: Merge | None = None) -> Answer[Mer
 
     def work() -> Answer[MergeAnswer]:
         ready = how.when_ready
+        branch_of(call, how.into)
         told = merging.merge_branch(
             call.context, branch, how.into, dry_run=how.dry_run, take=how.take, when_ready=ready
         )

@@ -11,14 +11,15 @@ from fastapi import Query, Response
 from controlplane.api import auth
 from controlplane.api.calls import Branch, Called, Dataset, is_head
 from controlplane.api.content_tags import content_tag, is_named
-from controlplane.api.routes.records import Takes, named, sent, tagged
+from controlplane.api.routes.records import Takes, named, noted, sent, tagged
 from controlplane.api.streams import Stream
 from controlplane.core.model import addresses
+from controlplane.core.model.json_values import JsonObject
 from controlplane.core.records.formats import MEDIA_TYPES
 from controlplane.operations.inspect import changes as told
 from controlplane.operations.inspect.changes import Changes
 
-router = auth.router()
+router = auth.router("data", "all")
 ChangeFormat: TypeAlias = Literal["ndjson", "csv", "arrow", "parquet"]
 
 
@@ -58,6 +59,8 @@ async def changes(
     media_type = MEDIA_TYPES[format]
     if is_head(call.request):
         return Response(media_type=media_type, headers=headers)
+    what: JsonObject = {"since": found.since, "until": found.until, "format": format}
+    await noted(call.services, call.context, "changes", branch, dataset, what)
     pieces = call.services.render_changes(found.wanted)
     caller = auth.caller(call.request).id
     stream = Stream(call.services.streams, caller, pieces, call.services.threads.connections)  # it may wait for a turn

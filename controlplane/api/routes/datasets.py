@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer, target_of
+from controlplane.api.calls import Answer, Branch, Called, Dataflow, Dataset, answer
 from controlplane.api.looks import LISTED_S, Timeout, look, waiting
 from controlplane.api.points import Number, Point, Time, moment
 from controlplane.core.model.answers import (
@@ -30,7 +30,7 @@ from controlplane.operations.inspect import tasks as notes
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Partition = Annotated[str | None, Query(max_length=20_000)]
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/status")
@@ -47,7 +47,7 @@ async def status(
     `long`: also what the last commits took, and what is at it now."""
 
     def work() -> Answer[StatusAnswer]:
-        wanted = target_of(target)
+        wanted = None if target is None else call.target(target)
         if refresh:
             call.need("operate")
             look(call, branch, overview.sources(call.context, branch, target=wanted), timeout_s)

@@ -13,7 +13,7 @@ from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import BranchDifference, DataDifference
-from controlplane.operations.inspect import branch_diff, data_diff
+from controlplane.operations.inspect import audit, branch_diff, data_diff
 
 COMPARED_S, LONGEST_S = 120.0, 3600.0
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -22,7 +22,7 @@ Key = Annotated[list[str] | None, Query(max_length=100)]
 Timeout = Annotated[float, Query(gt=0, le=LONGEST_S)]
 Point = Annotated[str | None, Query(max_length=100)]
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/diff/{other}")
@@ -45,13 +45,16 @@ async def branches(
         if rows or key or partition is not None:
             raise RequestRefused("invalid-request", "rows, key and partition are of one dataset: say which")
         return await waiting(call, lambda: _branches(call, branch, other, after, limit), may_wait=False)
-    if not DATASET.fullmatch(dataset):
+    if not DATASET.fullmatch(dataset) or not call.has(dataset=dataset):
         raise NotFound("there is no dataset of this name")
     wish = _wish(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> Answer[BranchDifference | DataDifference]:
-        compare = call.services.compare
-        return answer(data_diff.of_branches(call.context, compare, branch, branch_of(call, other), dataset, wish))
+        compare, second = call.services.compare, branch_of(call, other)
+        if wish.timeout_s is not None:
+            for read in {branch: second, second: branch}.items():
+                audit.note_read(call.context, "rows-diff", read[0], dataset, {"compared_with": read[1]})
+        return answer(data_diff.of_branches(call.context, compare, branch, second, dataset, wish))
 
     return await waiting(call, work, may_wait=wish.timeout_s is not None)
 
@@ -85,6 +88,8 @@ async def generations(
     def work() -> Answer[DataDifference]:
         compare = call.services.compare
         one_point, other_point = points
+        if wish.timeout_s is not None:
+            audit.note_read(call.context, "rows-diff", branch, dataset, {"one": one, "other": other})
         found = data_diff.of_points(
             call.context, compare, branch, dataset=dataset, one=one_point, other=other_point, wish=wish
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -14,16 +15,18 @@ from starlette.types import Receive, Scope, Send
 from controlplane.api import auth
 from controlplane.api.auth import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
-from controlplane.api.feed import Feed
+from controlplane.api.feed import STILL_HERE, Feed
 from controlplane.api.metrics import CONTENT_TYPE, render
 from controlplane.core.model.branches import MAIN
+from controlplane.core.veil import Veil
 from controlplane.operations.inspect import overview
 
+END = b"\n\n"
 STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 EventId = Annotated[int | None, Query(ge=0, le=2**53)]
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/events")
@@ -42,9 +45,25 @@ async def events(
     assert isinstance(feed, Feed)
     if is_head(call.request):
         return Response(media_type=STREAM, headers=HEADERS)
-    if follow:
-        return _Stream(feed, caller(call.request).id, feed.follow(of, start))
-    return _Stream(feed, caller(call.request).id, feed.until_newest(of, start))
+    parts = feed.follow(of, start) if follow else feed.until_newest(of, start)
+    veil = call.request.scope.get("headgate.veil")
+    seen = _seen(parts, veil) if isinstance(veil, Veil) else parts
+    return _Stream(feed, caller(call.request).id, seen)
+
+
+async def _seen(parts: AsyncIterator[bytes], veil: Veil) -> AsyncIterator[bytes]:
+    """Without events of what is hidden. A comment stands for those, as for events of other branches."""
+    async for part in parts:
+        shown = b"".join(_shown(event, veil) for event in part.split(END) if event)
+        yield shown or STILL_HERE
+
+
+def _shown(event: bytes, veil: Veil) -> bytes:
+    head, mark, data = event.partition(b"\ndata: ")
+    if not mark:
+        return event + END
+    record = veil.over(json.loads(data))
+    return b"" if record is None else head + mark + json.dumps(record).encode() + END
 
 
 class _Stream(StreamingResponse):
@@ -59,7 +78,7 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-@router.get("/metrics")
+@router.get("/metrics", dependencies=auth.needs("view"))
 async def metrics(call: Called) -> Response:
     """Counters and gauges for Prometheus."""
     text = await to_thread.run_sync(_metrics, call, limiter=call.services.threads.probes)

@@ -13,7 +13,7 @@ from controlplane.api.routes.datasets import Limit, Partition
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.operations.inspect import lineage as inspecting
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/lineage")

@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane import logs
 from controlplane.api import auth
-from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of
+from controlplane.api.calls import DATASET, Answer, Called, answer, branch_of, dataset_of
 from controlplane.api.problems import RequestRefused, request_id
 from controlplane.api.routes import records
 from controlplane.api.routes.records import Asked, Taken
@@ -25,7 +26,7 @@ from controlplane.core.records.formats import Compression, Format, compression_f
 from controlplane.operations.desired import links
 from controlplane.operations.desired.links import LinkWish
 
-router = auth.router()
+router = auth.router("data", "all")
 signed = APIRouter(route_class=auth.Encoded)
 DAY_S = 86_400.0
 log = logs.get("links")
@@ -57,7 +58,7 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
         raise RequestRefused("invalid-request", fault)
     wish = LinkWish(
         branch_of(call, new.branch),
-        new.dataset,
+        dataset_of(call, new.dataset),
         new.format,
         compression=new.compression,
         point=new.at or "",
@@ -75,14 +76,14 @@ def create(call: Called, new: NewLink) -> Answer[NewLinkAnswer]:
 
 @router.get("/v1/links")
 def listing(call: Called) -> Answer[LinksAnswer]:
-    """All links, without their addresses."""
-    return answer({"items": links.listing(call.context), "next": None})
+    """The links of this token, or all for who administers, without their addresses."""
+    return answer({"items": links.listing(call.context, auth.caller(call.request)), "next": None})
 
 
 @router.delete("/v1/links/{link}", status_code=204)
 def revoke(call: Called, link: Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$")]) -> Response:
     """End a link now."""
-    links.revoke(call.context, link)
+    links.revoke(call.context, auth.caller(call.request), link)
     return Response(status_code=204)
 
 
@@ -125,6 +126,8 @@ async def read(
         response = await records.answered(services, context, request, asked)
     except (BadColumns, BadCondition) as e:  # whose words name columns that the link does not read
         raise NotFound("the dataset has no more the columns that this link reads; ask for another link") from e
+    if isinstance(response, StreamingResponse):
+        response.body_iterator = services.living.while_live(maker.id, response.body_iterator)
     with suppress(KeyError):
         del response.headers["X-Rows"]  # of all rows, also those that the link does not read
     return response

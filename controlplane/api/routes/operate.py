@@ -12,17 +12,16 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer, branch_of, target_of
+from controlplane.api.calls import Answer, Attempt, Branch, Call, Called, answer
 from controlplane.api.looks import LONGEST_S, await_listings, waiting
-from controlplane.core.model.answers import AuditAnswer, PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
-from controlplane.core.model.branches import MAIN
+from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import source_changes, tasks
 
 TaskKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-router = auth.router("operate")
+router = auth.router("operate", "all")
 
 
 class Wish(BaseModel):
@@ -60,7 +59,7 @@ async def refresh(call: Called, branch: Branch, wish: Refresh | None = None) -> 
 def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
     context = call.context
     how = {"accept_deletes": wish.accept_deletes, "force": wish.force, "schema": wish.schema_}
-    found, requests = controls.ask_refresh(context, branch, target_of(wish.target), **how)
+    found, requests = controls.ask_refresh(context, branch, call.target(wish.target), **how)
     if wish.wait_s > 0:
         unseen = await_listings(call, requests, wish.wait_s)
         found["changes"] = source_changes.of_requests(context, requests, unseen)
@@ -70,7 +69,7 @@ def _refreshed(call: Call, branch: str, wish: Refresh) -> RefreshAnswer:
 @router.post("/v1/branches/{branch}/retry")
 def retry(call: Called, branch: Branch, wish: Retry | None = None) -> Answer[RetryAnswer]:
     """Try failed tasks again: all, or those that are named."""
-    target = _target(wish)
+    target = call.target(wish.target if wish else None)
     named = None if wish is None or wish.tasks is None else frozenset(map(bytes.fromhex, wish.tasks))
     return call.once(lambda: answer(controls.retry(call.context, branch, target, among=named)))
 
@@ -105,24 +104,14 @@ def driver_log(
     return PlainTextResponse(said, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
-@router.get("/v1/audit", dependencies=auth.needs("admin"))
-def audit(
-    call: Called,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-    branch: Annotated[str, Query()] = MAIN,
-) -> Answer[AuditAnswer]:
-    """Who changed what is wanted in a branch, or installation-wide; the last changes first."""
-    return answer(tasks.audit(call.context, branch_of(call, branch), limit))
-
-
 def _each(
     call: Call, branch: str, wish: Wish | None, work: Callable[[Context, str, str], PauseAnswer]
 ) -> PauseAnswer | PauseAllAnswer:
-    """Pauses belong to names: without a target, every dataflow that there is now."""
-    target = _target(wish)
-    if target:
+    """Pauses belong to names: without a target, every dataflow that there is now, and that the token may."""
+    if wish is not None and wish.target is not None and (target := call.target(wish.target)):
         return work(call.context, branch, target)
-    names = [flow["name"] for flow in blueprints.dataflows(call.context, branch)]
+    there = (flow["name"] for flow in blueprints.dataflows(call.context, branch))
+    names = [name for name in there if call.has(dataflow=name)]
     done = [work(call.context, branch, name) for name in names]
     whole: PauseAllAnswer = {"target": None, "targets": names}
     if still := _united(one.get("still_paused", []) for one in done):
@@ -139,7 +128,3 @@ def _each(
 def _united(lists: Iterable[list[str]]) -> list[str]:
     """All of them, each once, in the order in which they come first."""
     return list(dict.fromkeys(chain.from_iterable(lists)))
-
-
-def _target(wish: Wish | None) -> str | None:
-    return target_of(wish.target if wish else None)

@@ -7,11 +7,11 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer, target_of
+from controlplane.api.calls import Answer, Branch, Called, answer
 from controlplane.core.model.answers.work import PastRunAnswer, PastRunsAnswer
 from controlplane.operations.inspect import past_runs
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 @router.get("/v1/branches/{branch}/runs")
@@ -22,10 +22,13 @@ def listing(
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Answer[PastRunsAnswer]:
     """The last runs that reached a dataflow or dataset, or any; the last ones first."""
-    return answer(past_runs.listing(call.context, branch, target_of(target), limit))
+    return answer(past_runs.listing(call.context, branch, None if target is None else call.target(target), limit))
 
 
 @router.get("/v1/branches/{branch}/runs/{run}")
 def run(call: Called, branch: Branch, run: Annotated[str, Path(max_length=500)]) -> Answer[PastRunAnswer]:
     """One run, with its steps and its attempts."""
-    return answer(past_runs.one(call.context, branch, run))
+    found = past_runs.one(call.context, branch, run)
+    if not call.shows(found):
+        raise past_runs.no_run(branch, run)
+    return answer(found)

@@ -17,14 +17,17 @@ from controlplane.api.problems import RequestRefused
 from controlplane.api.services import Services
 from controlplane.api.streams import Stream
 from controlplane.core.model import addresses
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.reads import How
 from controlplane.core.records import columns as lists
 from controlplane.core.records.formats import MEDIA_TYPES, TEXTS, Compression, Format, coding_of, compression_fault
 from controlplane.operations.context import Context
+from controlplane.operations.inspect import audit
 from controlplane.operations.inspect import records as rows
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.ports.records import Rendering
 
-router = auth.router()
+router = auth.router("data", "all")
 WISHED = 2**53
 
 
@@ -138,6 +141,19 @@ class Asked:
     caller: str
     if_none_match: str | None
 
+    def told(self, generation: int) -> JsonObject:
+        """What the audit says about it."""
+        wish = self.wish
+        return {
+            "generation": generation,
+            "format": self.rendering.format,
+            "partition": wish.partition,
+            "columns": list(wish.columns),
+            "where": wish.where,
+            "offset": wish.offset,
+            "limit": wish.limit,
+        }
+
 
 async def answered(services: Services, context: Context, request: Request, asked: Asked) -> Response:
     """The records, or 304, or headers alone where these are asked for."""
@@ -164,10 +180,22 @@ async def answered(services: Services, context: Context, request: Request, asked
     media_type = MEDIA_TYPES[asked.rendering.format]
     if is_head(request):
         return Response(media_type=media_type, headers=headers)
+    await noted(services, context, "records", asked.branch, asked.dataset, asked.told(found.generation))
     pieces = services.render(found.wanted)
     return await sent(
         Stream(services.streams, asked.caller, pieces, services.threads.records), request, headers, media_type
     )
+
+
+async def noted(
+    services: Services, context: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]
+) -> None:
+    """In the audit, before the first row."""
+
+    def note() -> None:
+        audit.note_read(context, how, branch, dataset, what)
+
+    await to_thread.run_sync(note, limiter=services.threads.users)
 
 
 async def sent(stream: Stream, request: Request, headers: Mapping[str, str], media_type: str) -> Response:

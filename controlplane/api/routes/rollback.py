@@ -5,14 +5,14 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataflow, Expected, answer, etag, target_of
+from controlplane.api.calls import Answer, Branch, Dataflow, Expected, Overriding, answer, etag
 from controlplane.api.problems import RequestRefused
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation, Point, moment_of
 from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
 from controlplane.operations.desired import revert, rollback
 
-router = auth.router("operate")
+router = auth.router("operate", "all")
 
 
 class Rollback(BaseModel):
@@ -36,10 +36,10 @@ class Revert(BaseModel):
 
 
 @router.post("/v1/branches/{branch}/rollback")
-def roll_back(call: Called, branch: Branch, wish: Rollback) -> Answer[RollbackAnswer]:
+def roll_back(call: Overriding, branch: Branch, wish: Rollback) -> Answer[RollbackAnswer]:
     """Give datasets the rows of an earlier generation, and hold them there until `resume`. All of it happens, or
     nothing."""
-    target, to = target_of(wish.target), _to(wish)
+    target, to = call.target(wish.target), _to(wish)
     if target is None:
         raise NotFound("there is no dataflow or dataset of this name")
     return call.once(
@@ -55,9 +55,9 @@ def _to(wish: Rollback) -> Point:
     raise RequestRefused("invalid-request", "say one of generation and at")
 
 
-@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert", dependencies=auth.needs("edit"))
+@router.post("/v1/branches/{branch}/dataflows/{dataflow}/revert", dependencies=auth.needs("edit", "all"))
 def revert_dataflow(
-    call: Called, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
+    call: Overriding, branch: Branch, dataflow: Dataflow, wish: Revert, expected: Expected
 ) -> Answer[ApplyAnswer]:
     """Store the text of an earlier revision again, as a new one; answers as for blueprints."""
 

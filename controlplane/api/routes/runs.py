@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer, flows_of
+from controlplane.api.calls import Answer, Branch, Called, Overriding, answer
 from controlplane.api.routes.blueprints import Documents
 from controlplane.api.routes.events import EventId
 from controlplane.core.model.answers import RunBegun, RunProgress
 from controlplane.operations.desired import blueprints, runs
 from controlplane.operations.inspect import run_progress
 
-router = auth.router("view")
+router = auth.router("view", "all")
 
 
 class Run(Documents):
@@ -23,8 +23,8 @@ class Run(Documents):
     accept_deletes: bool = False
 
 
-@router.post("/v1/branches/{branch}/run", dependencies=auth.needs("edit"))
-def begin(call: Called, branch: Branch, wish: Run) -> Answer[RunBegun]:
+@router.post("/v1/branches/{branch}/run", dependencies=auth.needs("edit", "all"))
+def begin(call: Overriding, branch: Branch, wish: Run) -> Answer[RunBegun]:
     """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop does the rest: see
     how it stands with GET and the answer's `since`. `failed` has tasks that had failed before: once all is settled,
     those that are still wanted can be tried again (`retry` with `tasks`)."""
@@ -46,4 +46,4 @@ def progress(
     since: EventId = None,
 ) -> Answer[RunProgress]:
     """What was done of dataflows and their upstream since an event (from now on by default), and how they stand."""
-    return answer(run_progress.progress(call.context, branch, flows_of(dataflow) or (), since))
+    return answer(run_progress.progress(call.context, branch, call.flows(dataflow) or (), since))

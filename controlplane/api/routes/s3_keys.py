@@ -8,14 +8,16 @@ from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Called, answer
+from controlplane.api.auth import caller
+from controlplane.api.calls import Answer, Call, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.api.s3.recognition import REGION
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewS3KeyAnswer, S3KeysAnswer
+from controlplane.core.rights import may
 from controlplane.operations.desired import s3_keys
 
-router = auth.router("admin")
+router = auth.router("data", "all")
 
 
 class NewS3Key(BaseModel):
@@ -29,12 +31,18 @@ class NewS3Key(BaseModel):
 
 @router.post("/v1/s3/keys", status_code=201)
 def create(call: Called, new: NewS3Key) -> Answer[NewS3KeyAnswer]:
-    """Make a key; keep its secret, which is not stored. So a repeat with an Idempotency-Key cannot be answered."""
+    """Make a key; keep its secret, which is not stored. One of who is no administrator reads no more than the token
+    that makes it, and ends with it. So a repeat with an Idempotency-Key cannot be answered."""
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a key: its secret is shown once")
-    key = s3_keys.create(call.context, new.name, new.read, ttl_s=new.ttl_s)
+    key = s3_keys.create(call.context, new.name, new.read, ttl_s=new.ttl_s, parent=_owner(call) or "")
     secret = s3_keys.secret_key(call.services.s3_secret, call.context.namespace, key.id)
     return answer(_shown(key, secret, str(call.request.base_url).rstrip("/")), 201)
+
+
+def _owner(call: Call) -> str | None:
+    """The token that keys are of. Keys of administrators stand alone, and administrators see to all."""
+    return None if may(call.context.principal, "admin") else caller(call.request).id
 
 
 def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
@@ -52,12 +60,12 @@ def _shown(key: Token, secret: str, endpoint: str) -> NewS3KeyAnswer:
 
 @router.get("/v1/s3/keys")
 def listing(call: Called) -> Answer[S3KeysAnswer]:
-    """All keys, without their secrets."""
-    return answer({"items": s3_keys.listing(call.context), "next": None})
+    """All keys, without their secrets; for who is no administrator, those that the same token made."""
+    return answer({"items": s3_keys.listing(call.context, parent=_owner(call)), "next": None})
 
 
 @router.delete("/v1/s3/keys/{key}", status_code=204)
 def revoke(call: Called, key: Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,100}$")]) -> Response:
     """End a key now: that with this access key, or else the live one with this name."""
-    s3_keys.revoke(call.context, key)
+    s3_keys.revoke(call.context, key, parent=_owner(call))
     return Response(status_code=204)

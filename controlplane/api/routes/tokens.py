@@ -12,19 +12,37 @@ from controlplane.api.calls import Answer, Called, answer
 from controlplane.api.problems import RequestRefused
 from controlplane.core.model.access import Token
 from controlplane.core.model.answers import NewTokenAnswer, TokensAnswer
+from controlplane.core.rights import Narrowing
 from controlplane.operations.desired import tokens
 
 router = auth.router("admin")
 
 
+Pattern = Annotated[str, Field(max_length=400)]
+Patterns = Annotated[list[Pattern], Field(max_length=100)]
+
+
+class Within(BaseModel):
+    """Patterns of names with `*` and `?`; a list that is empty narrows nothing."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    dataflows: Patterns = []
+    datasets: Patterns = []
+    branches: Patterns = []
+
+    def narrowing(self) -> Narrowing:
+        return Narrowing(tuple(self.dataflows), tuple(self.datasets), tuple(self.branches))
+
+
 class NewToken(BaseModel):
-    """What a token may do, and for how long."""
+    """What a token may do (docs/rights.md), within which names, and for how long."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
     scopes: list[Literal["view", "data", "operate", "edit", "admin", "driver"]] = Field(
         ["admin"], min_length=1, max_length=6
     )
+    within: Within = Within()
     ttl_s: float | None = Field(None, gt=0, le=10 * 366 * 86400)
 
 
@@ -34,7 +52,8 @@ def create(call: Called, new: NewToken) -> Answer[NewTokenAnswer]:
     if call.repeat is not None:
         raise RequestRefused("not-supported", "an Idempotency-Key cannot go with a token: its text is shown once")
     scopes = tuple(dict.fromkeys(new.scopes))
-    text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True)
+    within = new.within.narrowing()
+    text, token = tokens.create(call.context, new.name, scopes, ttl_s=new.ttl_s, is_unique=True, within=within)
     return answer(_shown(text, token), 201)
 
 
@@ -46,6 +65,7 @@ def _shown(text: str, token: Token) -> NewTokenAnswer:
         "scopes": list(token.scopes),
         "at": token.at,
         "expires": token.expires,
+        "within": tokens.shown(token.within),
     }
 
 

@@ -27,6 +27,7 @@ from controlplane.api.s3.refusals import S3Refused
 from controlplane.api.s3.sigv4 import SignedRequest
 from controlplane.api.services import Services
 from controlplane.core.errors import NotFound
+from controlplane.core.s3 import addresses
 from controlplane.operations.desired import s3_keys
 from controlplane.operations.s3.access import OutOfScope, Reader
 from controlplane.operations.s3.objects import S3Object
@@ -98,9 +99,11 @@ class S3App:
         try:
             limiter = self._services.threads.s3_keys
             key = await to_thread.run_sync(self._key, request, limiter=limiter)
-            answer.access_key = key.id
+            answer.key = key
             with self._turns.of(key.id) as turn:
-                response = await self._answered(request, Reader(key.scopes), turn)
+                response = await self._answered(request, Reader(key.scopes, key.principal), turn)
+                if isinstance(response, StreamingResponse):
+                    response.body_iterator = self._services.living.while_live(key.id, response.body_iterator)
                 await answer.send(response, receive, send)
         except S3Refused as refused:
             await answer.send(answer.refusal(refused), receive, send)
@@ -200,7 +203,8 @@ class _Answer:
     def __init__(self, services: Services, scope: Scope, request: SignedRequest) -> None:
         self._services, self._scope, self._request = services, scope, request
         self.request_id = str(scope["headgate.request_id"])
-        self.access_key, self.code, self.is_begun = "", "", False
+        self.code, self.is_begun = "", False
+        self.key: s3_keys.S3Key | None = None
 
     def refusal(self, refused: S3Refused) -> Response:
         self.code = refused.code
@@ -224,9 +228,10 @@ class _Answer:
         finally:
             self._services.counters.add("s3_answers", self.code or str(response.status_code))
             self._services.counters.add("s3_sent_bytes", n=sent)
+            self._note_read(response.status_code, sent)
             log.info(
                 "answered",
-                access_key=self.access_key,
+                access_key="" if self.key is None else self.key.id,
                 method=self._request.method,
                 path=self._request.path,
                 status=response.status_code,
@@ -234,6 +239,16 @@ class _Answer:
                 sent=sent,
                 request_id=self.request_id,
             )
+
+    def _note_read(self, status: int, sent: int) -> None:
+        """Of content of a dataset, also where it was cut off."""
+        if self.key is None or status not in (200, 206) or not sent or self._request.method != "GET":
+            return
+        path = sigv4.decoded(self._request.path).decode(errors="replace")
+        found = addresses.split(path.removeprefix("/").partition("/")[2])
+        if found is not None:
+            table, _ = found
+            self._services.reads.add(self.key.id, self.key.name, table.ref.branch, table.name, sent)
 
 
 class _Turns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controlplane.core.rights import Principal, permissions_of
+from controlplane.core.rights import EVERYWHERE, Narrowing, Principal, permissions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,14 @@ class Token:
     at: float
     expires: float | None = None
     revoked: bool = False
+    within: Narrowing = EVERYWHERE
+    parent: str = ""  # of an S3 key: the token that made it, with which it ends; empty: it stands alone
+    used: float | None = None  # when it was last seen, at most a minute late
 
     @property
     def principal(self) -> Principal:
         """What it may do through the API for people and programs."""
-        return Principal(permissions_of(self.scopes))
+        return Principal(permissions_of(self.scopes), self.within)
 
 
 @dataclass(frozen=True, slots=True)

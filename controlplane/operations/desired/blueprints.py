@@ -25,7 +25,7 @@ from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.plan import Plan
 from controlplane.core.review import Wish
 from controlplane.operations.context import Context
-from controlplane.operations.desired import branches, drafts, holds, pins, renaming
+from controlplane.operations.desired import branches, drafts, holds, permits, pins, renaming
 from controlplane.operations.desired.drafts import Source as Source
 from controlplane.operations.inspect import plan_basis, source_changes, views
 from controlplane.operations.planning import review
@@ -142,7 +142,7 @@ def apply(
             planned["plan"]["basis"] = _basis(edit, sources, edit.flows, plan, facts)
             return planned
     with ctx.store.begin(ctx.namespace) as tx:
-        branches.require_editable(tx, branch)
+        branches.require_editable(ctx, tx, branch)
         if tx.revisions(branch) != edit.live:  # somebody else has applied something meanwhile
             edit = edit_of(ctx, tx, branch, found, sources)
         commit(ctx, tx, edit, expected, action)
@@ -159,7 +159,7 @@ def carry_out(ctx: Context, branch: str, sources: Sequence[Source], planned: Pla
     with ctx.store.read(ctx.namespace) as tx:
         edit_of(ctx, tx, branch, found, sources)  # compiled here, the transaction that writes need not
     with ctx.store.begin(ctx.namespace) as tx:
-        branches.require_editable(tx, branch)
+        branches.require_editable(ctx, tx, branch)
         edit = edit_of(ctx, tx, branch, found, sources)
         flows = edit.flows or planned["dataflows"]
         plan, facts = plan_now(tx, branch, flows or None, namespace=ctx.namespace, proposed=edit.proposed)
@@ -228,6 +228,7 @@ def edit_of(
     `uids`: those that components bring along, by dataflow. `without`: dataflows that end with the edit.
     """
     live = tx.revisions(branch)
+    permits.check(ctx, branch, found, _looked_at(found, sources), live)
     if any(d.problems for d in found):
         _refuse(live, _looked_at(found, sources), found, ctx.namespace)
     revisions = [
@@ -419,7 +420,7 @@ def _reads_of(name: str, text: NodeText, desired: Desired) -> Iterator[Problem]:
 def delete(ctx: Context, branch: str, name: str, expected: int | None = None) -> DeleteAnswer:
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.store.begin(ctx.namespace) as tx:
-        branches.require_editable(tx, branch)
+        branches.require_editable(ctx, tx, branch)
         live = tx.revisions(branch)
         if name not in live:
             raise NotFound(f"there is no dataflow {name} in branch {branch}")

@@ -16,6 +16,7 @@ from controlplane.core.model.answers import BranchAnswer, BranchesAnswer, DropBr
 from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.events import NO_BRANCH, Event
 from controlplane.core.model.revisions import Change, Revision
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect.views import instant
 from controlplane.operations.planning.snapshot import compile_live, desired
@@ -124,7 +125,7 @@ def delete(ctx: Context, name: str) -> DropBranchAnswer:
     """End a branch, what it asks for and all of its own pointers. Raises NotFound, and BranchProtected."""
     with ctx.store.begin(ctx.namespace) as tx:
         if _one(tx, name).protected:
-            raise BranchProtected(name)
+            _override(ctx, tx, name)
         _drop(ctx, tx, name, "branch.delete")
     ctx.wake()
     return {"deleted": name}
@@ -141,16 +142,19 @@ def drop_expired(store: Store, namespace: str) -> list[str]:
     return over
 
 
-def require_editable(tx: Tx, name: str) -> None:
+def require_editable(ctx: Context, tx: Tx, name: str) -> None:
     """What is edited lives on for as long as a new branch. Raises NotFound, and BranchProtected."""
-    if name == MAIN:
-        if tx.is_protected(MAIN):
-            raise BranchProtected(MAIN)
-        return
-    branch = _one(tx, name)
-    if branch.protected:
-        raise BranchProtected(name)
+    require_there(tx, name)
+    if tx.is_protected(name):
+        _override(ctx, tx, name)
     lengthen(tx, name)
+
+
+def _override(ctx: Context, tx: Tx, name: str) -> None:
+    """Note that a protected branch is changed all the same. Raises BranchProtected."""
+    if not ctx.override or not may(ctx.principal, "admin"):
+        raise BranchProtected(name)
+    _note(ctx, tx, "branch.override", name, True, True)
 
 
 def lengthen(tx: Tx, name: str) -> None:
@@ -180,8 +184,13 @@ def _one(tx: Tx, name: str) -> Branch:
         raise MainStays
     found = tx.branches().get(name)
     if found is None:
-        raise NotFound(f"there is no branch {name[:80]!r}: headgate branch list")
+        raise no_branch(name)
     return found
+
+
+def no_branch(name: str) -> NotFound:
+    """That there is none, or none that may be seen."""
+    return NotFound(f"there is no branch {name[:80]!r}: headgate branch list")
 
 
 def _drop(ctx: Context, tx: Tx, name: str, action: str) -> None:

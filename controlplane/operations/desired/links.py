@@ -23,7 +23,9 @@ from controlplane.core.model.links import Link
 from controlplane.core.model.revisions import Change
 from controlplane.core.records import columns, where
 from controlplane.core.records.formats import Compression, Format
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.operations.inspect.records import RecordsWish
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.inspect.views import instant
@@ -103,9 +105,9 @@ def find(store: Store, installation: bytes, id: str, given: str, *, namespace: s
     return link, maker
 
 
-def may_read(maker: Token, link: Link) -> bool:  # noqa: ARG001  # rights of datasets will ask for it
+def may_read(maker: Token, link: Link) -> bool:
     """Whether the token that made a link may itself read what the link reads, as of now. All rights end here."""
-    return "admin" in maker.scopes
+    return may(maker.principal, "data", dataset=link.dataset, branch=link.branch)
 
 
 def _ended(tx: Tx, link: Link) -> str:
@@ -114,8 +116,8 @@ def _ended(tx: Tx, link: Link) -> str:
         return "was revoked"
     if link.expires <= tx.now():
         return f"ended at {instant(link.expires)}"
-    maker = tx.token_by_id(link.maker)
-    if maker is None or maker.revoked or (maker.expires is not None and maker.expires <= tx.now()):
+    maker = tokens.live(tx, tx.token_by_id(link.maker))
+    if maker is None:
         return "ended with the token that made it"
     if link.branch != MAIN and link.branch not in tx.branches():
         return "read a branch that is not there any more"
@@ -127,21 +129,25 @@ def wish_of(link: Link) -> tuple[addresses.Point | None, RecordsWish]:
     return point, RecordsWish(link.partition, link.columns, link.where, limit=link.limit)
 
 
-def revoke(ctx: Context, id: str) -> None:
-    """End a link now. Raises NotFound."""
+def revoke(ctx: Context, caller: Token, id: str) -> None:
+    """End a link now. Raises NotFound, also for a link of somebody else's unless the caller administers."""
     with ctx.store.begin(ctx.namespace) as tx:
         link = tx.link(id)
-        if link is None:
+        if link is None or not _is_shown(link, caller):
             raise NotFound(f"there is no link {id}; `headgate link list` has them")
         tx.put_link(replace(link, revoked=True))
         before, after = ({"dataset": link.dataset, "revoked": revoked} for revoked in (link.revoked, True))
         _note(ctx, tx, "link.revoke", link, before=before, after=after)
 
 
-def listing(ctx: Context) -> list[LinkEntry]:
-    """All links, without their addresses."""
+def listing(ctx: Context, caller: Token) -> list[LinkEntry]:
+    """The caller's links, or all for who administers, without their addresses."""
     with ctx.store.read(ctx.namespace) as tx:
-        return [entry_of(link, _ended(tx, link)) for link in tx.links()]
+        return [entry_of(link, _ended(tx, link)) for link in tx.links() if _is_shown(link, caller)]
+
+
+def _is_shown(link: Link, caller: Token) -> bool:
+    return link.maker == caller.id or may(caller.principal, "admin")
 
 
 def entry_of(link: Link, ended: str = "") -> LinkEntry:

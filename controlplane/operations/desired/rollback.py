@@ -64,7 +64,7 @@ def rollback(
 def _rolled_back(ctx: Context, wish: _Wish, *, force: bool) -> RollbackAnswer:
     with ctx.store.begin(ctx.namespace) as tx:
         tx.collections()  # first: no collection begins before the old roots have a new state
-        branches.require_editable(tx, wish.branch)
+        branches.require_editable(ctx, tx, wish.branch)
         nodes = desired(tx, wish.branch, namespace=ctx.namespace)
         found = earlier.choose(tx, wish.branch, nodes, wish.target, wish.to)
         if not force:

@@ -19,9 +19,11 @@ from controlplane.core.model.access import Token
 from controlplane.core.model.answers import S3KeyEntry
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.revisions import Change
+from controlplane.core.rights import EVERYTHING, Principal
 from controlplane.core.s3 import scopes
 from controlplane.core.s3.scopes import Scope
 from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.ports.store import Store, Tx
 
 _SCOPE = "s3:"  # starts the scopes of such a token
@@ -38,15 +40,16 @@ class S3Key:
     name: str
     scopes: tuple[Scope, ...]
     namespace: str
+    principal: Principal = EVERYTHING  # of the token that made it: what it may not read, the key does not
 
 
-def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None = None) -> Token:
-    """A new key for these scopes, as the token whose id is its access key. Raises BadScope, and NameTaken where a live
-    key has the name."""
+def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None = None, parent: str = "") -> Token:
+    """A new key for these scopes, as the token whose id is its access key. `parent`: the token that it ends with, and
+    reads no more than; empty: none. Raises BadScope, and NameTaken where a live key of the same parent has the name."""
     meant = tuple(dict.fromkeys(f"{_SCOPE}{scopes.parse(text)}" for text in read))
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
-        if any(key.name == name and _is_live(key, now) for key in _keys(tx)):
+        if any(key.name == name and _is_live(key, now) for key in _keys(tx, parent)):
             raise NameTaken(f"a live S3 key has the name {name}; choose another, or revoke that one")
         expires = None if ttl_s is None else now + ttl_s
         key = Token(
@@ -57,6 +60,7 @@ def create(ctx: Context, name: str, read: Sequence[str], *, ttl_s: float | None 
             subject=_SUBJECT,
             at=now,
             expires=expires,
+            parent=parent,
         )
         tx.put_token(key)
         after = {"name": name, "read": read_scopes(key), "expires": expires}
@@ -81,23 +85,27 @@ def find(store: Store, access_key: str, *, namespace: str = "default") -> S3Key 
     if not access_key.isalnum() or len(access_key) > 100:
         return None
     with store.read(namespace) as tx:
-        key = tx.token_by_id(access_key)
-        if key is None or not _is_s3(key) or not _is_live(key, tx.now()):
+        key, now = tokens.live(tx, tx.token_by_id(access_key)), tx.now()
+        if key is None or not _is_s3(key):
             return None
-    return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace)
+        parent = tx.token_by_id(key.parent) if key.parent else None
+    tokens.note_use(store, namespace, key, now)
+    principal = EVERYTHING if parent is None else parent.principal
+    return S3Key(key.id, key.name, tuple(scopes.parse(text) for text in read_scopes(key)), namespace, principal)
 
 
-def revoke(ctx: Context, key: str) -> None:
-    """End the key with this access key, or else the live one with this name. Raises NotFound, AmbiguousName."""
+def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
+    """End the key with this access key, or else the live one with this name; of those that a token made (None: of all).
+    Raises NotFound, AmbiguousName."""
     with ctx.store.begin(ctx.namespace) as tx:
-        found = _meant(tx, key)
+        found = _meant(tx, key, parent)
         tx.put_token(replace(found, revoked=True))
         before, after = ({"name": found.name, "revoked": revoked} for revoked in (found.revoked, True))
         _note(ctx, tx, "s3-key.revoke", found, before=before, after=after)
 
 
-def listing(ctx: Context) -> list[S3KeyEntry]:
-    """All keys, without their secrets."""
+def listing(ctx: Context, *, parent: str | None = None) -> list[S3KeyEntry]:
+    """All keys, or those that a token made, without their secrets."""
     with ctx.store.read(ctx.namespace) as tx:
         return [
             {
@@ -108,13 +116,15 @@ def listing(ctx: Context) -> list[S3KeyEntry]:
                 "expires": key.expires,
                 "expired": key.expires is not None and key.expires <= tx.now(),
                 "revoked": key.revoked,
+                "parent": key.parent,
+                "used": key.used,
             }
-            for key in _keys(tx)
+            for key in _keys(tx, parent)
         ]
 
 
-def _meant(tx: Tx, text: str) -> Token:
-    keys, now = _keys(tx), tx.now()
+def _meant(tx: Tx, text: str, parent: str | None) -> Token:
+    keys, now = _keys(tx, parent), tx.now()
     for key in keys:
         if key.id == text:
             return key
@@ -127,8 +137,8 @@ def _meant(tx: Tx, text: str) -> Token:
     return named[0]
 
 
-def _keys(tx: Tx) -> list[Token]:
-    return [token for token in tx.tokens() if _is_s3(token)]
+def _keys(tx: Tx, parent: str | None) -> list[Token]:
+    return [token for token in tx.tokens() if _is_s3(token) and parent in (None, token.parent)]
 
 
 def _is_s3(token: Token) -> bool:

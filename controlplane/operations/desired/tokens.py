@@ -5,18 +5,22 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 
+from controlplane.core import rights
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
 from controlplane.core.model.access import Token
-from controlplane.core.model.answers import TokenEntry
+from controlplane.core.model.answers import TokenEntry, WithinAnswer
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.revisions import Change
+from controlplane.core.rights import EVERYWHERE, Narrowing
 from controlplane.operations.context import Context
 from controlplane.ports.store import Store, Tx
 
 PREFIX = "hg_"
+USE_NOTED_S = 60.0
 OURS = ("local", "loop", "pool")  # actors without a token
 
 
@@ -28,12 +32,14 @@ def create(
     subject: str = "",
     ttl_s: float | None = None,
     is_unique: bool = False,
+    within: Narrowing = EVERYWHERE,
 ) -> tuple[str, Token]:
     """A new token: its text, which is never seen again, and its record.
 
     `is_unique`: the audit knows people by the names of their tokens, so no live token may have the same one. Raises
-    NameTaken.
+    NameTaken, and BadScope for what it cannot be narrowed to.
     """
+    rights.check(scopes, within)
     text = PREFIX + secrets.token_urlsafe(32)
     with ctx.store.begin(ctx.namespace) as tx:
         now = tx.now()
@@ -46,11 +52,12 @@ def create(
             subject=subject or name,
             at=now,
             expires=expires,
+            within=within,
         )
         if is_unique and (name in OURS or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.tokens())):
             raise NameTaken(f"a live token has the name {name}, and the audit tells people by it; choose another")
         tx.put_token(token)
-        after = {"name": name, "scopes": list(scopes), "expires": expires}
+        after = {"name": name, "scopes": list(scopes), "expires": expires, **_patterns(within)}
         tx.put_change(
             Change(
                 ctx.actor,
@@ -94,13 +101,42 @@ def _hash(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
+def _patterns(within: Narrowing) -> dict[str, list[str]]:
+    every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
+    return {kind: list(patterns) for kind, patterns in every.items() if patterns}
+
+
 def authenticate(store: Store, text: str, *, namespace: str = "default") -> Token | None:
-    """The live token with this text, or None."""
+    """The live token with this text, or None. That it was used is noted, at most once a minute."""
     if not text.startswith(PREFIX):
         return None
     with store.read(namespace) as tx:
-        token = tx.token(_hash(text))
-        return token if token is not None and _is_live(token, tx.now()) else None
+        token, now = tx.token(_hash(text)), tx.now()
+    if token is None or not _is_live(token, now):
+        return None
+    if "driver" not in token.scopes:  # of drivers the store knows when they were last seen
+        note_use(store, namespace, token, now)
+    return token
+
+
+def note_use(store: Store, namespace: str, token: Token, now: float) -> None:
+    """A database that cannot be written to now keeps nobody from reading."""
+    if token.used is None or now - token.used >= USE_NOTED_S:
+        with suppress(OSError), store.begin(namespace) as tx:
+            tx.touch_token(token.id, now)
+
+
+def is_live(store: Store, token: str, *, namespace: str = "default") -> bool:
+    """Whether the token or S3 key with this id has not ended, nor the token that made it."""
+    with store.read(namespace) as tx:
+        return live(tx, tx.token_by_id(token)) is not None
+
+
+def live(tx: Tx, token: Token | None) -> Token | None:
+    """The same, unless it has ended, or the token that made it."""
+    if token is None or not _is_live(token, tx.now()):
+        return None
+    return token if not token.parent or live(tx, tx.token_by_id(token.parent)) is not None else None
 
 
 def _is_live(token: Token, now: float) -> bool:
@@ -156,6 +192,15 @@ def revoke_drivers(tx: Tx, drivers: Container[str]) -> None:
             tx.put_token(replace(token, revoked=True))
 
 
+def shown(within: Narrowing) -> WithinAnswer:
+    """Empty lists narrow nothing."""
+    return {
+        "dataflows": list(within.dataflows),
+        "datasets": list(within.datasets),
+        "branches": list(within.branches),
+    }
+
+
 def listing(ctx: Context) -> list[TokenEntry]:
     """All tokens that people made, without their texts."""
     with ctx.store.read(ctx.namespace) as tx:
@@ -168,6 +213,8 @@ def listing(ctx: Context) -> list[TokenEntry]:
                 "expires": t.expires,
                 "expired": t.expires is not None and t.expires <= tx.now(),
                 "revoked": t.revoked,
+                "within": shown(t.within),
+                "used": t.used,
             }
             for t in tx.tokens()
             if _is_of_people(t)

@@ -33,6 +33,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
 from controlplane.core.plan.values import INTERNAL
+from controlplane.core.rights import may, may_see_part
 from controlplane.operations.context import Context
 from controlplane.operations.export_cursor import behind
 from controlplane.operations.inspect import freshness, lateness, pinned_columns, plan_basis, source_changes, views, work
@@ -57,14 +58,21 @@ def plan(
     flows: Sequence[str] | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
 ) -> PlanAnswer:
-    """What would run now, of these dataflows or of all. `unseen`: why a source was not looked at for it. Raises
-    NotFound for one that is not declared."""
+    """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a source was not looked
+    at for it. Raises NotFound for one that is not declared."""
+    if flows is None and ctx.principal.within:
+        flows = _seen(ctx, branch)
     with ctx.looking(branch, flows) as (whole, facts):
         _require_declared(facts.tx, branch, flows)
         plan = facts.owned(whole)
         found = views.plan(branch, plan, facts, source_changes.of_plan(plan, facts, unseen))
         found["basis"] = plan_basis.of_plan(plan, facts, facts.tx.revisions(branch), flows or ())
         return found
+
+
+def _seen(ctx: Context, branch: str) -> list[str]:
+    with ctx.store.read(ctx.namespace) as tx:
+        return [name for name in sorted(tx.revisions(branch)) if may(ctx.principal, "view", dataflow=name)]
 
 
 def sources(ctx: Context, branch: str, flows: Sequence[str] | None = None, target: str | None = None) -> list[Source]:
@@ -84,15 +92,16 @@ def _require_declared(tx: Tx, branch: str, flows: Sequence[str] | None) -> None:
 
 
 def status(ctx: Context, branch: str, target: str | None = None, *, long: bool = False) -> StatusAnswer:
-    """State of every dataflow (or the target's), its datasets and targets, the drivers, and who has the loop. `long`:
-    also what their last commits took, and what runs."""
+    """State of every dataflow (or the target's) that the actor sees, its datasets and targets, the drivers, and who has
+    the loop. `long`: also what their last commits took, and what runs."""
     with ctx.looking(branch) as (plan, facts):
         tx = facts.tx
-        wanted = set(targeted(facts.desired, target))
+        wanted = {name for name in targeted(facts.desired, target) if may(ctx.principal, "view", dataset=name)}
         chosen = as_known(ctx, tx, facts, (d for d in plan.decisions if d.dataset in wanted))
         revisions = tx.revisions(branch)
         listed = _listed(tx, facts, chosen, revisions)
-        by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in sorted(revisions)}
+        there = [name for name in sorted(revisions) if may_see_part(ctx.principal, name)]
+        by_flow: dict[str, list[Decision]] = {} if target else {name: [] for name in there}
         for decision in chosen:
             by_flow.setdefault(decision.dataset.partition(".")[0], []).append(decision)
         flows = [

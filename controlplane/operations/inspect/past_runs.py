@@ -73,6 +73,11 @@ def listing(ctx: Context, branch: str, target: str | None, limit: int) -> PastRu
     return {"items": [_run(run, past) for run in found[:limit]], "next": None}
 
 
+def no_run(branch: str, id: str) -> NotFound:
+    """That there is none, or none that may be seen."""
+    return NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
+
+
 def one(ctx: Context, branch: str, id: str) -> PastRunAnswer:
     """A run with its steps and attempts. Raises NotFound."""
     flow = id.partition(".")[0]
@@ -80,7 +85,7 @@ def one(ctx: Context, branch: str, id: str) -> PastRunAnswer:
         past, found = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
     run = next((run for run in found if run.id == id), None)
     if run is None:
-        raise NotFound(f"there is no run {id} in branch {branch}, or it is too long ago: headgate runs")
+        raise no_run(branch, id)
     steps = _steps(run, past)
     attempts = sorted(_attempts_of(run, past), key=lambda a: (a.started_at, a.id))
     return {**_run(run, past), "steps": steps, "attempts": list(map(work.entry, attempts))}

@@ -1,5 +1,4 @@
-"""What is noted of work and of wishes: the tasks that a dataset asks for, what the driver of an attempt said, and who
-changed what. Changes nothing.
+"""What is noted of work: the tasks that a dataset asks for, and what the driver of an attempt said. Changes nothing.
 
 Does not belong here: what is to be made of it (`look`).
 """
@@ -7,14 +6,11 @@ Does not belong here: what is to be made of it (`look`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import LogGone, NotFound
-from controlplane.core.model.answers import AuditAnswer, AuditEntry, TaskEntry, TasksAnswer
+from controlplane.core.model.answers import TaskEntry, TasksAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer
-from controlplane.core.model.json_values import JsonValue
-from controlplane.core.model.revisions import Change
 from controlplane.core.model.tasks import Attempt, Task
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
@@ -111,22 +107,3 @@ def _driver_of(tx: Tx, attempt: str) -> str:
     if "driver" not in claim.body:
         raise LogGone(f"it was not noted which driver had attempt {attempt}")
     return str(claim.body["driver"])
-
-
-def audit(ctx: Context, branch: str, limit: int) -> AuditAnswer:
-    """Changes of what is wanted in a branch or installation-wide, the last ones first: who, when, before and after."""
-    with ctx.store.read(ctx.namespace) as tx:
-        return {"items": [_change(change) for change in tx.changes(branch, limit)], "next": None}
-
-
-def _change(change: Change) -> AuditEntry:
-    return {
-        "at": views.instant(change.at),
-        "actor": change.actor,
-        "request_id": change.request_id,
-        "branch": change.branch,
-        "action": change.action,
-        "target": change.target,
-        "before": cast("JsonValue", change.before),
-        "after": cast("JsonValue", change.after),
-    }

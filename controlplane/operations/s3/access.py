@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.core.errors import HeadgateError
+from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.core.s3 import addresses, scopes
 from controlplane.core.s3.addresses import Ref, Table
 from controlplane.core.s3.scopes import ANY, Scope
@@ -21,13 +22,15 @@ class Reader:
     """A key at work."""
 
     scopes: tuple[Scope, ...]
+    principal: Principal = EVERYTHING
 
     def may_read(self, table: Table) -> bool:
-        return scopes.allows(self.scopes, table.ref.branch, table.dataflow, table.dataset)
+        is_let = may(self.principal, "data", dataset=table.name, branch=table.ref.branch)
+        return is_let and scopes.allows(self.scopes, table.ref.branch, table.dataflow, table.dataset)
 
     def may_see_part_of(self, ref: Ref, dataflow: str = ANY) -> bool:
         """Whether there may be a dataset in it that the key reads."""
-        return any(
+        return may(self.principal, "data", branch=ref.branch) and any(
             scope.branch in (ANY, ref.branch) and (ANY in (scope.dataflow, dataflow) or scope.dataflow == dataflow)
             for scope in self.scopes
         )

@@ -43,6 +43,7 @@ GENERATIONS, DAYS = 30, 30.0  # where nothing is declared
 GRACE_S = 3600.0
 ANSWER_S = 2 * 86400.0
 DRIVER_S = 86400.0  # for which a driver that ended is remembered
+READS_S = 90 * 86400.0  # for which the audit has reads of data
 DAY_S = 86400.0
 NODES_A_TIME = 500  # of a transaction that deletes: some 10 MB
 ROWS_A_TIME = 5_000
@@ -77,6 +78,7 @@ class Collected:
     answers: int = 0
     drivers: int = 0
     attempts: int = 0
+    reads: int = 0  # of data, in the audit
     nodes: int = 0
     nodes_in_use: int = 0
     superseded: int = 0  # packs
@@ -124,6 +126,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
                 answers=tx.drop_answers(now - ANSWER_S, ROWS_A_TIME),
                 drivers=tx.drop_drivers(now - DRIVER_S, ROWS_A_TIME),
                 attempts=tx.drop_past_attempts(old, ROWS_A_TIME),
+                reads=tx.drop_reads(now - READS_S, ROWS_A_TIME),
             )
         total += found
     return total

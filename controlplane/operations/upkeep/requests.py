@@ -41,6 +41,7 @@ def _counts(found: Collected) -> CollectAnswer:
         "answers": found.answers,
         "drivers": found.drivers,
         "attempts": found.attempts,
+        "reads": found.reads,
         "nodes": found.nodes,
         "nodes_in_use": found.nodes_in_use,
         "superseded": found.superseded,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from controlplane.core.errors import IdempotencyConflict, NotFound, StaleRevision, StaleState
@@ -36,6 +37,7 @@ from controlplane.store.memory.links import MemoryLinks
 from controlplane.store.memory.packs import MemorySuperseded
 from controlplane.store.memory.past_attempts import MemoryPastAttempts
 from controlplane.store.memory.queue import pick
+from controlplane.store.memory.reads import MemoryReads
 from controlplane.store.memory.tables import CowDict, Named, NamespaceTables, V
 from controlplane.store.memory.upkeep import MemoryCollected
 from controlplane.store.rules import NODE_FRESH_S, firsts, is_of_flows
@@ -69,6 +71,7 @@ class MemoryTx(
     MemoryBranches,
     MemoryPastAttempts,
     MemoryCollected,
+    MemoryReads,
     MemoryLeased,
     MemorySuperseded,
     MemoryAlerts,
@@ -189,9 +192,13 @@ class MemoryTx(
     def put_change(self, change: Change) -> None:
         self._space.changes[self._count("changes")] = change
 
-    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
+    def changes(
+        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
+    ) -> tuple[Change, ...]:
         newest_first = reversed(list(self._space.changes.values()))
-        return tuple(change for change in newest_first if change.branch in (NO_BRANCH, branch))[:limit]
+        ours = (change for change in newest_first if branch is None or change.branch in (NO_BRANCH, branch))
+        told = (change for change in ours if since <= change.at and (until is None or change.at < until))
+        return tuple(islice(told, limit))
 
     def answer(self, key: str) -> Answer | None:
         return self._space.answers[key][1] if key in self._space.answers else None
@@ -463,6 +470,10 @@ class MemoryTx(
 
     def put_token(self, token: Token) -> None:
         self._space.tokens[token.id] = token
+
+    def touch_token(self, id: str, at: float) -> None:
+        if id in self._space.tokens:
+            self._space.tokens[id] = replace(self._space.tokens[id], used=at)
 
 
 class MemoryStore:

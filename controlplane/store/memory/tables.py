@@ -24,6 +24,7 @@ from controlplane.core.model.pack_origins import Origin, PendingDeletion
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
+from controlplane.core.model.reads import Read
 from controlplane.core.model.revisions import Change, Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
@@ -121,6 +122,7 @@ class NamespaceTables:
     targets: CowDict[Named, Target] = field(default_factory=CowDict)
     events: CowDict[int, Event] = field(default_factory=CowDict)
     tokens: CowDict[str, Token] = field(default_factory=CowDict)
+    reads: CowDict[int, Read] = field(default_factory=CowDict)
     counters: CowDict[str, int] = field(default_factory=CowDict)
     cursors: CowDict[str, int] = field(default_factory=CowDict)
     leases: CowDict[str, Lease] = field(default_factory=CowDict)

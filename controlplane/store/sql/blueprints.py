@@ -192,9 +192,14 @@ class SqlBlueprints(SqlSnapshots, SqlQueue):
             self._insert(db.changes, [_change_row(first + i, change) for i, change in enumerate(new)])
             new.clear()
 
-    def changes(self, branch: str, limit: int = 100) -> tuple[Change, ...]:
+    def changes(
+        self, branch: str | None, limit: int = 100, *, since: float = 0.0, until: float | None = None
+    ) -> tuple[Change, ...]:
         self._write_changes()
-        told = select(db.changes).where(self._told_in(db.changes, branch))
+        ours = self._mine(db.changes) if branch is None else self._told_in(db.changes, branch)
+        told = select(db.changes).where(ours, db.changes.c.at >= since)
+        if until is not None:
+            told = told.where(db.changes.c.at < until)
         rows = self._rows(told.order_by(db.changes.c.id.desc()).limit(limit))
         return tuple(_change(row) for row in rows)
 

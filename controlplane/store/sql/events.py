@@ -7,12 +7,13 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Row, delete, func, select
+from sqlalchemy import Row, delete, func, select, update
 
 from controlplane.core.model.access import Token
 from controlplane.core.model.driver_ends import EXPECTED
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import CLAIMED, Event
+from controlplane.core.rights import Narrowing
 from controlplane.store.rules import is_of_flows
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import Part, dump
@@ -112,6 +113,9 @@ class SqlEvents(Part):
     def put_token(self, token: Token) -> None:
         self._upsert(db.tokens, [_token_row(token)])
 
+    def touch_token(self, id: str, at: float) -> None:
+        self._change(update(db.tokens).where(self._mine(db.tokens, id=id)).values(used=at))
+
 
 def _event(row: Row[Any]) -> Event:
     return Event(row.kind, row.dataset, row.n, json.loads(row.body), row.id, row.at, branch=row.branch)
@@ -156,6 +160,9 @@ def _token(row: Row[Any]) -> Token:
         at=row.at,
         expires=row.expires,
         revoked=row.revoked,
+        within=Narrowing(**{kind: tuple(patterns) for kind, patterns in json.loads(row.narrowed).items()}),
+        parent=row.parent or "",
+        used=row.used,
     )
 
 
@@ -169,4 +176,12 @@ def _token_row(token: Token) -> dict[str, Any]:
         "at": token.at,
         "expires": token.expires,
         "revoked": token.revoked,
+        "narrowed": dump(_patterns(token.within)),
+        "parent": token.parent or None,
+        "used": token.used,
     }
+
+
+def _patterns(within: Narrowing) -> dict[str, tuple[str, ...]]:
+    every = {"dataflows": within.dataflows, "datasets": within.datasets, "branches": within.branches}
+    return {kind: patterns for kind, patterns in every.items() if patterns}

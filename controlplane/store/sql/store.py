@@ -26,6 +26,7 @@ from controlplane.store.sql.marks import SqlMarks
 from controlplane.store.sql.packs import SqlPacks
 from controlplane.store.sql.past_attempts import SqlPastAttempts
 from controlplane.store.sql.past_states import SqlPastStates
+from controlplane.store.sql.reads import SqlReads
 from controlplane.store.sql.traces import SqlTraces
 from controlplane.store.sql.upkeep import SqlUpkeep
 
@@ -40,6 +41,7 @@ class SqlTx(
     SqlPastAttempts,
     SqlEvents,
     SqlCursors,
+    SqlReads,
     SqlMarks,
     SqlUpkeep,
     SqlLeases,

@@ -353,6 +353,9 @@ tokens = _table(
     _time("at"),
     _time("expires", nullable=True),
     _flag("revoked"),
+    Column("narrowed", Text, nullable=False, server_default="{}"),
+    _text("parent", nullable=True),  # of an S3 key: the token that made it
+    _time("used", nullable=True),
 )
 Index("tokens_hash", tokens.c.namespace, tokens.c.hash, unique=True)
 links = _table(
@@ -367,6 +370,20 @@ links = _table(
     _time("expires"),
     _flag("revoked"),
 )
+reads = _table(
+    "reads",
+    _key("id", BigInteger),
+    _text("actor"),
+    _text("request_id"),
+    _text("how"),
+    _text("branch"),
+    _text("dataset"),
+    _time("at"),
+    _count("times"),
+    _count("bytes", nullable=True),
+    _text("what"),
+)
+Index("reads_at", reads.c.namespace, reads.c.at)
 counters = _table("counters", _key("name"), _count("value"), clustered=True)
 
 # How far readers of events are.

@@ -17,6 +17,7 @@ import pytest
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.desired import tokens
+from controlplane.operations.inspect import audit
 from controlplane.operations.work import claims, reports
 from dataplane.contract.claims import CONTRACT
 from dataplane.contract.schemas import Json
@@ -221,6 +222,8 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("POST", "/v1/fsck", {"files": True})["findings"]
     assert called("POST", "/v1/fsck", {"repair": True})["repaired"]["fragments"]
     assert called("GET", "/v1/audit")["items"]
+    audit.note_read(place.world.ctx, "records", "main", "shop.orders", {"generation": 1})
+    assert called("GET", "/v1/audit/reads")["items"]
     called("DELETE", BRANCH + "/dataflows/{dataflow}")
     assert place.called == operations(place.document) - WITHOUT_JSON.keys()
 

@@ -7,7 +7,8 @@ import pytest
 
 from controlplane.api.app import create_app
 from controlplane.api.auth import PUBLIC
-from controlplane.core.rights import ROLES, may
+from controlplane.core.model.access import Token
+from controlplane.core.rights import PERMISSIONS, ROLES, may
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from tests.unit.api.test_access import asked, flat, routes
@@ -66,12 +67,13 @@ TABLE = {
     "PUT /v1/branches/{branch}/protection": ADMIN,
     "GET /v1/drivers/{driver}/log": ADMIN,
     "GET /v1/audit": ADMIN,
+    "GET /v1/audit/reads": ADMIN,
     "GET /v1/tokens": ADMIN,
     "POST /v1/tokens": ADMIN,
     "DELETE /v1/tokens/{id}": ADMIN,
-    "GET /v1/s3/keys": ADMIN,
-    "POST /v1/s3/keys": ADMIN,
-    "DELETE /v1/s3/keys/{key}": ADMIN,
+    "GET /v1/s3/keys": DATA,
+    "POST /v1/s3/keys": DATA,
+    "DELETE /v1/s3/keys/{key}": DATA,
     "POST /v1/gc": ADMIN,
     "POST /v1/fsck": ADMIN,
 }
@@ -80,6 +82,12 @@ TABLE = {
 def test_every_route_stands_in_the_table(world: World) -> None:
     there = {f"{m} {r.path}" for r in flat(create_app(world.services).routes) for m in r.methods if m != "HEAD"}
     assert {name for name in there if name.split()[1] not in PUBLIC} == set(TABLE)
+
+
+def test_the_document_names_the_permission_of_each_route(world: World) -> None:
+    paths = create_app(world.services).openapi()["paths"]
+    told = {f"{m.upper()} {p}": o.get("x-headgate-permission") for p, ms in paths.items() for m, o in ms.items()}
+    assert {name: permission for name, permission in told.items() if permission} == TABLE
 
 
 def of_role(world: World, role: str) -> httpx2.Client:
@@ -107,8 +115,8 @@ def sample(path: str) -> str:
 
 def test_roles_have_the_permissions_of_the_table() -> None:
     for role in ROLES:
-        principal = tokens.Token("", b"", "", (role,), "", 0.0).principal
-        assert {p for p in ALLOWED if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
+        principal = Token("", b"", "", (role,), "", 0.0).principal
+        assert {p for p in PERMISSIONS if may(principal, p)} == {p for p, roles in ALLOWED.items() if role in roles}
 
 
 @pytest.mark.parametrize(

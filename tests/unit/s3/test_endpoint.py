@@ -20,6 +20,7 @@ from obstore.store import S3Store
 from controlplane.api.services import Services
 from controlplane.client import Headgate
 from controlplane.core.model.projections import Table
+from controlplane.core.rights import Narrowing
 from controlplane.lake.publisher import DeltaPublisher
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -203,3 +204,30 @@ def test_what_is_not_signed_is_the_apis(served: Served) -> None:
         assert http.get(f"/default/{FOLDER}").json()["type"] == "urn:headgate:not-found"
         older = http.get(f"/default/{FOLDER}", headers={"Authorization": "AWS key:signature"})
         assert "<Code>AuthorizationHeaderMalformed</Code>" in older.text
+
+
+def test_a_key_of_a_narrowed_token_sees_its_datasets_alone_and_its_reads_are_in_the_audit(served: Served) -> None:
+    served.world.commit("shop.a", {"x": ROWS})
+    served.world.commit("shop.b", {"x": MORE})
+    served.world.commit("payroll.a", {"x": MORE})
+    within = Narrowing(datasets=("shop.a",), branches=("main",))
+    text, token = tokens.create(Context(served.world.store), "analyst", ("data",), within=within)
+    with Headgate(served.url, text) as client:
+        made = client.create_s3_key("mine", ["*"])
+    mine = Served(served.world, served.services, served.url, {k: str(v) for k, v in made.items()})
+    (name,) = mine.names("")
+    assert name.startswith("main/shop/a/")
+    assert obstore.list_with_delimiter(mine.store(), prefix="main/")["common_prefixes"] == ["main/shop"]
+    (hidden,) = served.names("main/shop/b/")
+    for path in (hidden, "main/payroll/a/x!1.parquet", "main/nosuch/a/x!1.parquet"):
+        with pytest.raises(BaseError, match=r"403|PermissionDenied"):
+            obstore.get(mine.store(), path)
+    size = len(bytes(obstore.get(mine.store(), name).bytes()))
+    obstore.head(mine.store(), name)  # once it is answered, the request before it is over
+    served.services.reads.flush()
+    with served.world.store.read() as tx:
+        (read,) = tx.reads(None, 9)
+    assert (read.actor, read.how, read.dataset, read.times, read.bytes) == ("mine", "s3", "shop.a", 1, size)
+    tokens.revoke(Context(served.world.store), token.id)
+    with pytest.raises(BaseError, match=r"403|PermissionDenied"):
+        obstore.get(mine.store(), name)

@@ -21,6 +21,8 @@ from controlplane.core.model.answers.controls import (
     EventRecord,
     PauseAllAnswer,
     PauseAnswer,
+    ReadEntry,
+    ReadsAnswer,
     RefreshAnswer,
     RetryAnswer,
 )
@@ -111,6 +113,7 @@ from controlplane.core.model.answers.upkeep import (
     S3KeysAnswer,
     TokenEntry,
     TokensAnswer,
+    WithinAnswer,
 )
 from controlplane.core.model.answers.work import (
     AttemptEntry,
@@ -196,6 +199,8 @@ __all__ = [
     "PlanItem",
     "ProblemDetail",
     "ProblemDocument",
+    "ReadEntry",
+    "ReadsAnswer",
     "RefreshAnswer",
     "Repairs",
     "RetryAnswer",
@@ -233,5 +238,6 @@ __all__ = [
     "WhyHeldUp",
     "WhyNode",
     "WhyStop",
+    "WithinAnswer",
     "WorkSummary",
 ]

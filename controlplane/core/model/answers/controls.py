@@ -7,7 +7,8 @@ from typing import NotRequired
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 from controlplane.core.model.answers.plans import SourceChange
-from controlplane.core.model.json_values import JsonValue
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.model.reads import How
 
 
 class RefreshAnswer(TypedDict):
@@ -70,6 +71,28 @@ class AuditAnswer(TypedDict):
     """Changes of what is wanted, the last ones first."""
 
     items: list[AuditEntry]
+    next: None
+
+
+class ReadEntry(TypedDict):
+    """A read of rows. `times`: requests that are told together, since `at`; `bytes`: None where they were not counted.
+    `what`: which generation, in which format, and the like."""
+
+    at: str
+    actor: str
+    request_id: str
+    branch: str
+    how: How
+    dataset: str
+    times: int
+    bytes: int | None
+    what: JsonObject
+
+
+class ReadsAnswer(TypedDict):
+    """Reads of data, the last ones first."""
+
+    items: list[ReadEntry]
     next: None
 
 

@@ -7,8 +7,16 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 
+class WithinAnswer(TypedDict):
+    """Patterns of the names that a token is narrowed to. None of a kind: to nothing."""
+
+    dataflows: list[str]
+    datasets: list[str]
+    branches: list[str]
+
+
 class TokenEntry(TypedDict):
-    """A token, without its text."""
+    """A token, without its text. `used`: when it was last used, to the minute; None: never."""
 
     id: str
     name: str
@@ -17,6 +25,8 @@ class TokenEntry(TypedDict):
     expires: float | None
     expired: bool
     revoked: bool
+    within: WithinAnswer
+    used: float | None
 
 
 class TokensAnswer(TypedDict):
@@ -35,10 +45,12 @@ class NewTokenAnswer(TypedDict):
     scopes: list[str]
     at: float
     expires: float | None
+    within: WithinAnswer
 
 
 class S3KeyEntry(TypedDict):
-    """An S3 key, without its secret. `read`: scopes (docs/s3.md)."""
+    """An S3 key, without its secret. `read`: scopes (docs/s3.md). `parent`: the id of the token that made it, with
+    which it ends; empty where it stands alone."""
 
     access_key: str
     name: str
@@ -47,6 +59,8 @@ class S3KeyEntry(TypedDict):
     expires: float | None
     expired: bool
     revoked: bool
+    parent: str
+    used: float | None
 
 
 class S3KeysAnswer(TypedDict):
@@ -80,6 +94,7 @@ class CollectAnswer(TypedDict):
     answers: int
     drivers: int
     attempts: int
+    reads: int
     nodes: int
     nodes_in_use: int
     superseded: int

@@ -1,0 +1,115 @@
+"""Tokens that are narrowed to some names, and tokens that end while they are at it.
+
+Which routes are open to them, what their answers show, and how long these go on. Does not belong here: names in
+requests (`calls`), and what is hidden (`core.veil`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias, cast
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from controlplane.api import problems
+from controlplane.api.access import CHALLENGE
+from controlplane.api.problems import RequestRefused
+from controlplane.api.services import Services
+from controlplane.core.errors import NotFound
+from controlplane.core.model.access import Token
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.rights import Narrowing
+from controlplane.core.veil import Veil, problem_over
+from controlplane.operations.desired import tokens
+from controlplane.operations.inspect import hidden
+
+OpenTo: TypeAlias = Literal["whole", "branches", "all"]
+EVENTS = "text/event-stream"
+LONG_S = 0.5  # after which a token is looked up again: it may have ended while the request waited
+
+
+def require_open(within: Narrowing, open_to: OpenTo) -> None:
+    """Refused for a token that is narrowed more than a route can be."""
+    is_open = open_to == "all" or (open_to == "branches" and not within.dataflows and not within.datasets)
+    if within and not is_open:
+        raise RequestRefused(
+            "forbidden", "this token is narrowed to some names, and this is about the whole installation"
+        )
+
+
+async def answered(
+    found: Services,
+    request: Request,
+    token: Token,
+    inner: Callable[[Request], Awaitable[Response]],
+    limiter: CapacityLimiter,
+) -> Response:
+    """The answer of a route, as the token may see it."""
+    began = time.monotonic()
+    veil: Veil | None = None
+    if token.principal.within:
+        veil = await to_thread.run_sync(_veil, found, request, token, limiter=limiter)
+        request.scope["headgate.veil"] = veil
+    try:
+        response = await inner(request)
+    finally:
+        if veil is not None:
+            request.scope["headgate.body"] = getattr(request, "_body", b"")  # as far as somebody has read it
+    if request.method == "GET" and time.monotonic() - began > LONG_S:
+        await _require_live(found, token, limiter)
+    if isinstance(response, StreamingResponse):
+        has_no_end = response.media_type == EVENTS
+        response.body_iterator = found.living.while_live(token.id, response.body_iterator, has_no_end=has_no_end)
+    elif veil is not None and isinstance(response, JSONResponse) and response.body:
+        return _veiled(response, request, veil)
+    return response
+
+
+def _veil(found: Services, request: Request, token: Token) -> Veil:
+    """Over main and the branches that the address names."""
+    named = (request.path_params.get("branch"), request.path_params.get("other"), request.query_params.get("branch"))
+    return hidden.veil_of(found.context(token, problems.request_id(request)), [name for name in named if name])
+
+
+def _veiled(response: JSONResponse, request: Request, veil: Veil) -> Response:
+    value = cast("JsonValue", json.loads(bytes(response.body)))
+    if response.media_type == problems.MEDIA_TYPE:  # what a request with an Idempotency-Key was answered
+        return _with(response, problem_over(veil, cast("JsonObject", value), _sent(request)))
+    shown = veil.over(value)
+    if shown is None and value is not None:
+        raise NotFound("there is nothing of this name")
+    return _with(response, shown)
+
+
+def _with(response: JSONResponse, value: JsonValue) -> Response:
+    """The same answer with another body."""
+    kept = {name: text for name, text in response.headers.items() if name not in ("content-length", "content-type")}
+    return JSONResponse(value, response.status_code, kept, response.media_type, response.background)
+
+
+def problem(response: JSONResponse, request: Request) -> Response:
+    """A problem in words that its reader may see."""
+    veil = request.scope.get("headgate.veil")
+    if not isinstance(veil, Veil):
+        return response
+    document = cast("JsonObject", json.loads(bytes(response.body)))
+    return _with(response, problem_over(veil, document, _sent(request)))
+
+
+def _sent(request: Request) -> str:
+    """All that the request says."""
+    body = request.scope.get("headgate.body", b"")
+    return f"{request.url.path} {request.url.query} {bytes(body).decode(errors='replace')}"
+
+
+# --- tokens that end ------------------------------------------------------------------------------
+
+
+async def _require_live(found: Services, token: Token, limiter: CapacityLimiter) -> None:
+    """Refused if it has ended since the request came."""
+    if not await to_thread.run_sync(tokens.is_live, found.store, token.id, limiter=limiter):
+        raise RequestRefused("unauthenticated", "this token has ended", CHALLENGE)

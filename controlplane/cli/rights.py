@@ -1,0 +1,185 @@
+"""Commands about who may do what, and who did: tokens and the audit."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.cli import options, views
+from controlplane.cli.output import Lines, Table, View, show
+from controlplane.core.blueprint.kinds import seconds
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import AuditEntry, NewTokenAnswer, ReadEntry, TokenEntry, WithinAnswer
+
+
+class Role(StrEnum):
+    """What a token may do (docs/rights.md)."""
+
+    view = "view"
+    data = "data"
+    operate = "operate"
+    edit = "edit"
+    admin = "admin"
+    driver = "driver"
+
+
+class AuditForm(StrEnum):
+    """How an audit is written."""
+
+    table = "table"
+    json = "json"
+    ndjson = "ndjson"
+    yaml = "yaml"
+    md = "md"
+
+
+MOST = 10_000
+Dataflows = Annotated[list[str], typer.Option("--dataflow", help="Only these dataflows; * and ? stand for others.")]
+Datasets = Annotated[list[str], typer.Option("--dataset", help="Only these datasets, as DATAFLOW.DATASET.")]
+Branches = Annotated[list[str], typer.Option("--branch", help="Only these branches.")]
+
+
+def add(app: typer.Typer) -> None:
+    token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
+    for command in (create, listing, revoke):
+        token.command("list" if command is listing else None)(command)
+    app.add_typer(token, name="token")
+    app.command()(audit)
+
+
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="Who or what it is for.", show_default=False)],
+    role: Annotated[list[Role], typer.Option("--role", "--scope", help="What it may do.")] = [Role.admin],  # noqa: B006  # read only
+    dataflow: Dataflows = [],  # noqa: B006  # read only
+    dataset: Datasets = [],  # noqa: B006  # read only
+    branch: Branches = [],  # noqa: B006  # read only
+    expires: Annotated[str | None, typer.Option(help="When it ends: 12h, 30d; never by default.")] = None,
+    ttl_s: Annotated[float | None, typer.Option(help="The same in seconds.")] = None,
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """Make a token. Its text is shown once."""
+    session = options.session(ctx, output)
+    ttl_s = _ttl_s(expires, ttl_s)
+    roles = [one.value for one in role]
+    with session.connect(home) as client:
+        value = client.create_token(name, roles, ttl_s=ttl_s, dataflows=dataflow, datasets=dataset, branches=branch)
+    show(value, _made(value), session.output)
+
+
+def _ttl_s(expires: str | None, ttl_s: float | None) -> float | None:
+    """Either of the two."""
+    if ttl_s is not None and not 0 < ttl_s < math.inf:
+        raise typer.BadParameter("must be seconds, more than none", param_hint="--ttl-s")
+    if expires is None:
+        return ttl_s
+    found = seconds(expires)
+    if found is None or ttl_s is not None:
+        raise typer.BadParameter("write 90s, 30m, 12h or 30d, and not beside --ttl-s", param_hint="--expires")
+    return found
+
+
+def listing(ctx: typer.Context, home: options.Home = None, output: options.As = options.Form.table) -> None:
+    """List tokens, without their texts."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.tokens()
+    show(value, _tokens(value), session.output)
+
+
+def revoke(
+    ctx: typer.Context,
+    token: Annotated[str, typer.Argument(metavar="ID or NAME", show_default=False)],
+    home: options.Home = None,
+    output: options.As = options.Form.table,
+) -> None:
+    """End a token now: by its id, or by its name if no other live token has it."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        client.revoke_token(token)
+    value = {"revoked": token}
+    show(value, views.fields(value), session.output)
+
+
+def audit(
+    ctx: typer.Context,
+    reads: Annotated[bool, typer.Option("--reads", help="Who read data, instead of who changed what.")] = False,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="With its zone: from then on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="With its zone: what was before.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="At most so many.")] = 100,
+    branch: Annotated[str | None, typer.Option("--branch", "-b", help="Branch; all by default.")] = None,
+    home: options.Home = None,
+    output: Annotated[AuditForm, typer.Option("--output", "-o", help="Form on standard output.")] = AuditForm.table,
+) -> None:
+    """Show who changed what is wanted, or who read data; the last ones first."""
+    is_ndjson = output is AuditForm.ndjson
+    session = options.session(ctx, options.Form.json if is_ndjson else options.Form(output.value))
+    items: Sequence[AuditEntry] | Sequence[ReadEntry]
+    with session.connect(home) as client:
+        if reads:
+            items = read = client.audit_reads(limit, branch=branch, since=since, until=until)["items"]
+            view = _reads(read)
+        else:
+            items = changed = client.audit(limit, branch=branch, since=since, until=until)["items"]
+            view = _changes(changed)
+    if is_ndjson:
+        sys.stdout.writelines(json.dumps(item) + "\n" for item in items)
+    else:
+        show(items, view, session.output)
+    if len(items) == limit:
+        sys.stderr.write(f"there may be more: --until {items[-1]['at']}, or a larger --limit\n")
+
+
+def _made(value: NewTokenAnswer) -> View:
+    """A new token, with its text in a line of its own."""
+    expires = f", ends {views.time_of(value['expires'])}" if value["expires"] else ""
+    what = "; ".join(part for part in (", ".join(value["scopes"]), _within(value["within"])) if part)
+    words = f"{value['id']} {value['name']} ({what}){expires}; the token is shown only now"
+    return [Lines((value["token"], words))]
+
+
+def _tokens(items: Sequence[TokenEntry]) -> View:
+    columns = ("id", "name", "roles", "within", "made", "used", "expires", "state")
+    rows = tuple(
+        (
+            i["id"],
+            i["name"],
+            ", ".join(i["scopes"]),
+            _within(i["within"]),
+            views.time_of(i["at"]),
+            views.time_of(i["used"]),
+            views.time_of(i["expires"]),
+            views.token_state(i),
+        )
+        for i in items
+    )
+    return [Table("", columns, rows)]
+
+
+def _within(within: WithinAnswer) -> str:
+    kinds: Mapping[str, Sequence[str]] = {
+        "dataflow": within["dataflows"],
+        "dataset": within["datasets"],
+        "branch": within["branches"],
+    }
+    return "; ".join(f"{kind} {', '.join(patterns)}" for kind, patterns in kinds.items() if patterns)
+
+
+def _changes(items: Sequence[AuditEntry]) -> View:
+    columns = ("at", "who", "action", "target", "branch")
+    rows = tuple((i["at"], i["actor"], i["action"], i["target"], i["branch"]) for i in items)
+    return [Table("", columns, rows)] if rows else [Lines(("nothing was changed",))]
+
+
+def _reads(items: Sequence[ReadEntry]) -> View:
+    columns = ("at", "who", "how", "dataset", "branch", "requests", "bytes")
+    rows = tuple((i["at"], i["actor"], i["how"], i["dataset"], i["branch"], i["times"], i["bytes"]) for i in items)
+    return [Table("", columns, rows)] if rows else [Lines(("nothing was read",))]

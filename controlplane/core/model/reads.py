@@ -1,0 +1,27 @@
+"""Reads of data, as the audit has them. Does not belong here: changes (`revisions`), and how reads are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from controlplane.core.model.json_values import JsonValue
+
+How: TypeAlias = Literal["records", "changes", "rows-diff", "s3"]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Somebody read rows of a dataset. `times` and `bytes` add up the requests of a minute where they are told
+    together; `at` is then its beginning. `what` tells the request: generation, format, and the like."""
+
+    actor: str
+    request_id: str
+    how: How
+    branch: str
+    dataset: str
+    at: float
+    times: int = 1
+    bytes: int | None = None  # None: not counted
+    what: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -1,0 +1,148 @@
+"""Answers without the names that somebody must not see. Pure.
+
+Every answer to a narrowed token passes here, whatever route made it, so that a new field shows no more than the old
+ones. What is about something hidden goes; what mentions it in words has `(hidden)` there. Does not belong here: which
+names there are (`operations.inspect.hidden`), and rows and texts that belong to what is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from controlplane.core.model.json_values import JsonObject, JsonValue
+from controlplane.core.rights import Principal, may, may_see_part
+
+HIDDEN = "(hidden)"
+OWN: Final = frozenset({"text", "files", "schema", "columns", "row_changes", "diff", "text_diff", "examples"})
+"""Fields with content of the thing that they stand in: rows, columns, texts."""
+
+KEYS: Final = frozenset({"objects", "partitions"})
+"""Fields whose texts are content, too; what else is in them tells what it is about."""
+
+_ABOUT = ("dataset", "of_dataset", "dataflow", "target", "component", "by", "name", "id", "deleted")
+_FLOW, _DATASET = re.compile(r"[a-z][a-z0-9_]*"), re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+_GONE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Veil:
+    """Of one who asks. `datasets`: all that there are in dataflows that it sees in part. `dataflows`, `branches`: those
+    that it does not see at all; main is no secret, since branches are made of it."""
+
+    principal: Principal
+    dataflows: frozenset[str] = frozenset()
+    datasets: frozenset[str] = frozenset()
+    branches: frozenset[str] = frozenset()
+
+    def over(self, value: JsonValue) -> JsonValue:
+        """The same without what is hidden; None where all of it is about something hidden."""
+        found = self._over(value)
+        return None if found is _GONE else found  # type: ignore[return-value]  # else it is a value
+
+    def words(self, text: str, sent: str = "") -> str:
+        """With `(hidden)` in place of hidden names; but of those that were sent, since a gap would tell that they are
+        there."""
+        pattern = _pattern(self._names())
+        if pattern is None:
+            return text
+        return pattern.sub(lambda found: found[0] if found[0] in sent else HIDDEN, text)
+
+    def _over(self, value: JsonValue) -> JsonValue | object:
+        match value:
+            case dict():
+                return _GONE if self._is_hidden(value) else self._fields(value)
+            case list():
+                return [one for one in map(self._over, value) if one is not _GONE]
+            case str():
+                return _GONE if self._is_hidden_name(value) else self.words(value)
+            case _:
+                return value
+
+    def _fields(self, value: JsonObject) -> JsonObject | object:
+        """A run of which nothing is left goes, too."""
+        found: JsonObject = {}
+        for key, one in value.items():
+            if self._is_hidden_name(key) or key in self._short_names():
+                continue
+            kept = one if key in OWN else self._keys(one) if key in KEYS else self._over(one)
+            found[key] = None if kept is _GONE else kept  # type: ignore[assignment]  # else it is a value
+        is_run = "id" in found and bool(value.get("datasets"))
+        return _GONE if is_run and not found["datasets"] else found
+
+    def _keys(self, value: JsonValue) -> JsonValue | object:
+        if not isinstance(value, list):
+            return self._over(value)
+        found = (one if isinstance(one, str) else self._over(one) for one in value)
+        return [one for one in found if one is not _GONE]
+
+    def _is_hidden(self, value: JsonObject) -> bool:
+        """Whether it is about something hidden, by the fields that say what it is about."""
+        branch = value.get("branch")
+        if isinstance(branch, str) and branch in self.branches:
+            return True
+        flow, component = value.get("dataflow"), value.get("component")
+        if isinstance(flow, str) and isinstance(component, str) and self._is_hidden_name(f"{flow}.{component}"):
+            return True
+        if "diff" in value and isinstance(flow, str) and not may(self.principal, "view", dataflow=flow):
+            return True  # text of a dataflow
+        return any(self._is_hidden_in(key, value) for key in _ABOUT)
+
+    def _is_hidden_in(self, key: str, value: JsonObject) -> bool:
+        name = value.get(key)
+        if not isinstance(name, str):
+            return False
+        if key in ("dataset", "of_dataset", "dataflow", "target") and _FLOW.fullmatch(name):
+            return not may_see_part(self.principal, name)
+        if key in ("dataset", "of_dataset") and _DATASET.fullmatch(name):
+            return not may(self.principal, "view", dataset=name)
+        if key == "id" and _DATASET.fullmatch(name):  # of a run: the dataflow, and its revision
+            return not may_see_part(self.principal, name.partition(".")[0])
+        return self._is_hidden_name(name)
+
+    def _is_hidden_name(self, name: str) -> bool:
+        """Of what there is."""
+        if name in self.dataflows or name in self.branches:
+            return True
+        if not _DATASET.fullmatch(name):
+            return False
+        is_known = name in self.datasets or name.partition(".")[0] in self.dataflows
+        return is_known and not may(self.principal, "view", dataset=name)
+
+    def _names(self) -> frozenset[str]:
+        hidden = {name for name in self.datasets if not may(self.principal, "view", dataset=name)}
+        return frozenset({*self.dataflows, *self.branches, *hidden, *self._short_names()})
+
+    def _short_names(self) -> frozenset[str]:
+        """Of components that are hidden in dataflows of which others are seen."""
+        hidden = (name for name in self.datasets if not may(self.principal, "view", dataset=name))
+        return frozenset(name.partition(".")[2] for name in hidden)
+
+
+@lru_cache(maxsize=64)
+def _pattern(names: frozenset[str]) -> re.Pattern[str] | None:
+    """Each as a whole word, a dataflow with the component behind it. None where there are none."""
+    if not names:
+        return None
+    words = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?:\.[a-z][a-z0-9_]*)?(?![A-Za-z0-9_])")
+
+
+def problem_over(veil: Veil, document: Mapping[str, JsonValue], sent: str) -> JsonObject:
+    """A problem document: no part of it goes, since clients read all. `sent`: the text of the request."""
+    return {key: _said(veil, value, sent) for key, value in document.items()}
+
+
+def _said(veil: Veil, value: JsonValue, sent: str) -> JsonValue:
+    match value:
+        case str():
+            return veil.words(value, sent)
+        case list():
+            return [_said(veil, one, sent) for one in value]
+        case dict():
+            return {key: _said(veil, one, sent) for key, one in value.items()}
+        case _:
+            return value

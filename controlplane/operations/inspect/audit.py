@@ -1,0 +1,69 @@
+"""The audit: who changed what is wanted, and who read data. Reads are noted before the first row is sent.
+
+Does not belong here: reads through the S3 view, which are counted (`operations.s3.reads`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from controlplane.core.model.answers import AuditAnswer, AuditEntry, ReadEntry, ReadsAnswer
+from controlplane.core.model.json_values import JsonValue
+from controlplane.core.model.reads import How, Read
+from controlplane.core.model.revisions import Change
+from controlplane.operations.context import Context
+from controlplane.operations.inspect import views
+
+
+def changes(
+    ctx: Context, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
+) -> AuditAnswer:
+    """Changes of what is wanted in a branch or installation-wide (all with None), the last ones first: who, when,
+    before and after."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = tx.changes(branch, limit, since=since, until=until)
+    return {"items": [_change(change) for change in found], "next": None}
+
+
+def reads(
+    ctx: Context, branch: str | None, limit: int, *, since: float = 0.0, until: float | None = None
+) -> ReadsAnswer:
+    """Reads of data in a branch, or in all with None, the last ones first."""
+    with ctx.store.read(ctx.namespace) as tx:
+        found = tx.reads(branch, limit, since=since, until=until)
+    return {"items": [_read(read) for read in found], "next": None}
+
+
+def note_read(ctx: Context, how: How, branch: str, dataset: str, what: Mapping[str, JsonValue]) -> None:
+    """The actor reads rows. Raises OSError where it cannot be noted: then nothing is to be read."""
+    with ctx.store.begin(ctx.namespace) as tx:
+        read = Read(ctx.actor, ctx.request_id, how, branch=branch, dataset=dataset, at=tx.now(), what=what)
+        tx.put_reads([read])
+
+
+def _change(change: Change) -> AuditEntry:
+    return {
+        "at": views.instant(change.at),
+        "actor": change.actor,
+        "request_id": change.request_id,
+        "branch": change.branch,
+        "action": change.action,
+        "target": change.target,
+        "before": cast("JsonValue", change.before),
+        "after": cast("JsonValue", change.after),
+    }
+
+
+def _read(read: Read) -> ReadEntry:
+    return {
+        "at": views.instant(read.at),
+        "actor": read.actor,
+        "request_id": read.request_id,
+        "branch": read.branch,
+        "how": read.how,
+        "dataset": read.dataset,
+        "times": read.times,
+        "bytes": read.bytes,
+        "what": dict(read.what),
+    }

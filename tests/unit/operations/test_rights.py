@@ -1,0 +1,105 @@
+"""Who may do what, and what is left of an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.core.errors import BadScope
+from controlplane.core.rights import ROLES, Narrowing, Principal, check, may, may_see_part
+from controlplane.core.veil import Veil, problem_over
+
+
+def within(*dataflows: str, datasets: tuple[str, ...] = (), branches: tuple[str, ...] = ()) -> Principal:
+    return Principal(ROLES["data"], Narrowing(dataflows, datasets, branches))
+
+
+@pytest.mark.parametrize(
+    ("who", "seen", "hidden"),
+    [
+        (within(), ["shop", "shop.orders", "x.y"], []),
+        (within("shop"), ["shop", "shop.orders"], ["shopping", "payroll", "payroll.shop", "shopping.orders"]),
+        (within("sales_*", "shop"), ["sales_", "sales_eu", "sales_eu.a", "shop.a"], ["sales", "sales.a", "eu_sales_a"]),
+        (within("s?op"), ["shop", "stop.a"], ["shoop", "sop"]),
+        (within(datasets=("shop.o*",)), ["shop.orders", "shop.o"], ["shop", "shop.dear", "other.orders"]),
+        (within(datasets=("shop.*",)), ["shop", "shop.orders"], ["shop2", "shop2.orders"]),
+        (within(datasets=("*",)), ["shop", "shop.orders"], []),
+        (within(datasets=("*.orders",)), ["shop.orders", "b.orders"], ["shop", "shop.dear"]),
+        (within("shop", datasets=("shop.*", "payroll.*")), ["shop", "shop.a"], ["payroll", "payroll.a"]),
+        (within("shop", datasets=("payroll.a",)), [], ["shop", "shop.a", "payroll.a"]),
+    ],
+)
+def test_all_kinds_of_patterns_have_to_fit(who: Principal, seen: list[str], hidden: list[str]) -> None:
+    def has(name: str) -> bool:
+        return may(who, "data", dataset=name) if "." in name else may(who, "data", dataflow=name)
+
+    assert [name for name in seen if not has(name)] == []
+    assert [name for name in hidden if has(name)] == []
+
+
+def test_a_permission_and_a_branch_have_to_be_there() -> None:
+    who = within(branches=("main", "pr-*"))
+    assert [may(who, "data", branch=b) for b in ("main", "pr-1", "dev", "pr")] == [True, True, False, False]
+    assert may(who, "view", dataset="a.b", branch="pr-1")
+    assert not may(who, "edit", branch="main")
+    assert not may(who, "operate")
+
+
+def test_a_dataflow_is_seen_in_part_where_one_of_its_datasets_may_be() -> None:
+    who = within(datasets=("shop.orders", "b*.x"))
+    assert [may_see_part(who, name) for name in ("shop", "bank", "payroll")] == [True, True, False]
+    assert not may_see_part(Principal(frozenset()), "shop")
+
+
+@pytest.mark.parametrize(
+    ("roles", "narrowing"),
+    [
+        (["admin"], Narrowing(("shop",))),
+        (["view", "admin"], Narrowing(branches=("main",))),
+        (["driver"], Narrowing(("shop",))),
+        (["view"], Narrowing(("shop.orders",))),
+        (["view"], Narrowing(datasets=("shop",))),
+        (["view"], Narrowing(("[a-z]*",))),
+        (["view"], Narrowing(("",))),
+        (["view"], Narrowing(branches=("a/b",))),
+    ],
+)
+def test_what_cannot_be_narrowed_so_is_refused(roles: list[str], narrowing: Narrowing) -> None:
+    with pytest.raises(BadScope):
+        check(roles, narrowing)
+
+
+def test_what_can_be() -> None:
+    check(["view", "operate"], Narrowing(("sales_*", "s?op"), ("*", "sales.*"), ("pr-*", "release.1")))
+    check(["admin", "driver"], Narrowing())
+
+
+VEIL = Veil(within("shop"), frozenset({"payroll", "hr"}), frozenset({"shop.orders"}), frozenset({"secret"}))
+
+
+def test_what_is_about_something_hidden_goes_and_words_have_gaps() -> None:
+    answer = {
+        "items": [{"dataset": "payroll.a", "x": 1}, {"dataset": "shop.orders", "because": {"dataset": "hr.b"}}],
+        "names": ["payroll", "shop", "hr.salaries", "hrx", "payroll.csv"],
+        "revisions": {"payroll": 1, "shop": 2},
+        "reason": "waits for hr.salaries, and payroll; hrx and secret_x are others, secret is one",
+        "branches": [{"branch": "secret"}, {"branch": "main"}],
+        "text": "reads hr.salaries",
+        "columns": ["hr"],
+        "partitions": ["payroll.a", "hr"],
+    }
+    assert VEIL.over(answer) == {  # type: ignore[arg-type]  # mypy takes lists of dicts for another type
+        "items": [{"dataset": "shop.orders", "because": None}],
+        "names": ["shop", "hrx"],
+        "revisions": {"shop": 2},
+        "reason": "waits for (hidden), and (hidden); hrx and secret_x are others, (hidden) is one",
+        "branches": [{"branch": "main"}],
+        "text": "reads hr.salaries",
+        "columns": ["hr"],
+        "partitions": ["payroll.a", "hr"],
+    }
+    assert VEIL.over({"dataset": "payroll.a"}) is None
+
+
+def test_a_problem_has_gaps_but_for_what_was_sent() -> None:
+    found = problem_over(VEIL, {"detail": "hr.a reads payroll", "errors": [{"hint": "hr"}]}, "GET /x?q=payroll")
+    assert found == {"detail": "(hidden) reads payroll", "errors": [{"hint": "(hidden)"}]}
