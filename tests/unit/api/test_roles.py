@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from controlplane.api.app import create_app
-from controlplane.api.auth import PUBLIC
+from controlplane.api.auth import LINK, PUBLIC
 from controlplane.core.model.access import Token
 from controlplane.core.rights import PERMISSIONS, ROLES, may
 from controlplane.operations.context import Context
@@ -45,6 +45,8 @@ TABLE = {
     "GET /v1/branches/{branch}/datasets/{dataset}/lineage": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/diff": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/records": DATA,
+    "GET /v1/branches/{branch}/datasets/{dataset}/records.{format}": DATA,
+    "GET /v1/branches/{branch}/datasets/{dataset}/changes.{format}": DATA,
     "GET /v1/branches/{branch}/datasets/{dataset}/log": DATA,
     "GET /v1/attempts/{attempt}/log": DATA,
     "POST /v1/branches/{branch}/refresh": OPERATE,
@@ -74,6 +76,9 @@ TABLE = {
     "GET /v1/s3/keys": DATA,
     "POST /v1/s3/keys": DATA,
     "DELETE /v1/s3/keys/{key}": DATA,
+    "GET /v1/links": DATA,
+    "POST /v1/links": DATA,
+    "DELETE /v1/links/{link}": DATA,
     "POST /v1/gc": ADMIN,
     "POST /v1/fsck": ADMIN,
 }
@@ -81,7 +86,7 @@ TABLE = {
 
 def test_every_route_stands_in_the_table(world: World) -> None:
     there = {f"{m} {r.path}" for r in flat(create_app(world.services).routes) for m in r.methods if m != "HEAD"}
-    assert {name for name in there if name.split()[1] not in PUBLIC} == set(TABLE)
+    assert {name for name in there if name.split()[1] not in {*PUBLIC, LINK}} == set(TABLE)
 
 
 def test_the_document_names_the_permission_of_each_route(world: World) -> None:
