@@ -66,6 +66,7 @@ from controlplane.core.model.answers import (
     ValidateAnswer,
     WhyAnswer,
 )
+from controlplane.core.model.answers.explore import Collapse, GraphAnswer
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
@@ -384,6 +385,23 @@ class Headgate:
     def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
         """One run, with its steps and its attempts."""
         return cast("PastRunAnswer", self._get(f"/v1/branches/{_segment(branch)}/runs/{_segment(id)}"))
+
+    # looking through
+    def graph(
+        self,
+        dataflow: str | None = None,
+        *,
+        around: str | None = None,
+        up: int | None = None,
+        down: int | None = None,
+        collapse: Collapse | None = None,
+        branch: str = "main",
+        limit: int | None = None,
+    ) -> GraphAnswer:
+        """Datasets, how they read each other, and how each stands: of a dataflow, of what is near `around`, or of all.
+        `collapse`: those of one dataflow or tag as one."""
+        query = _given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
+        return cast("GraphAnswer", self._get(f"/v1/branches/{_segment(branch)}/graph", query))
 
     @contextmanager
     def records(

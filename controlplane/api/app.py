@@ -18,6 +18,7 @@ from controlplane.api.routes import (
     datasets,
     differences,
     events,
+    explore,
     lineage,
     operate,
     past_runs,
@@ -47,6 +48,7 @@ ROUTERS = (
     events,
     alerts,
     lineage,
+    explore,
 )
 
 

@@ -49,9 +49,7 @@ class GraphNode(TypedDict):
     outside: bool
 
 
-GraphEdge = TypedDict(
-    "GraphEdge", {"from": str, "to": str, "slot": str, "mode": EdgeMode, "reason": str}
-)
+GraphEdge = TypedDict("GraphEdge", {"from": str, "to": str, "slot": str, "mode": EdgeMode, "reason": str})
 GraphEdge.__doc__ = "`to` reads `from` under the name `slot`, partition by partition (`each`) or otherwise, and why so."
 
 

@@ -1,0 +1,71 @@
+"""How much of each dataset is as it shall be, is to do, or failed. Does not belong here: how that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.core import tree
+from controlplane.core.compile.nodes import Sink
+from controlplane.core.model.answers.explore import Share
+from controlplane.core.model.tasks import TaskState
+from controlplane.core.plan import Decision
+from controlplane.core.tree import Summary
+from controlplane.operations.planning.snapshot import StoreSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of a dataset's newest state, or of what a copy elsewhere has."""
+
+    generation: int
+    partitions: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What was read of the datasets in question: at most a statement for their tasks, and one for their trees."""
+
+    facts: StoreSnapshot
+    tasks: Mapping[str, Mapping[TaskState, int]]
+    trees: Mapping[bytes, Summary]
+
+    @classmethod
+    def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> Shares:
+        names = [decision.dataset for decision in decisions]
+        halves = [half.root for name in names if (half := facts.building(name)) is not None]
+        copies = [copy.root for name in names if (copy := facts.target(name)) is not None]
+        counts = facts.tx.demand_counts(facts.branch)
+        return cls(facts, counts, tree.summaries(facts.nodes, [*halves, *copies]))
+
+    def totals(self, name: str) -> Totals:
+        if isinstance(self.facts.desired.nodes[name], Sink):
+            copy = self.facts.target(name)
+            if copy is None:
+                return Totals(0, 0, 0)
+            there = self.trees[copy.root].totals
+            return Totals(copy.generation, there.partitions, there.content.rows)
+        state = self.facts.state(name)
+        return Totals(0, 0, 0) if state is None else Totals(state.generation, state.partitions, state.rows)
+
+    def share(self, decision: Decision) -> Share:
+        """`done` are partitions of what is half-built, or else those of the newest state that nothing is to be done
+        about."""
+        name = decision.dataset
+        wanted = sum(item.count for item in decision.items if item.action not in ("remove", "check"))
+        failed = self.tasks.get(name, {}).get("failed", 0)
+        to_do = max(0, wanted - failed)
+        half = self.facts.building(name)
+        if half is not None:
+            return {"done": self.trees[half.root].totals.partitions, "to_do": to_do, "failed": failed}
+        return {"done": max(0, self.totals(name).partitions - to_do - failed), "to_do": to_do, "failed": failed}
+
+
+def added(shares: Iterable[Share]) -> Share:
+    every = list(shares)
+    return {
+        "done": sum(one["done"] for one in every),
+        "to_do": sum(one["to_do"] for one in every),
+        "failed": sum(one["failed"] for one in every),
+    }
