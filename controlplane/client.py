@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from controlplane.core.model.addresses import Generation, Moment, named, time_of
+from controlplane.core.model.addresses import Generation, Moment, moment_of, named, time_of
 from controlplane.core.model.answers import (
     ApplyAnswer,
     AuditAnswer,
@@ -66,7 +66,8 @@ from controlplane.core.model.answers import (
     ValidateAnswer,
     WhyAnswer,
 )
-from controlplane.core.model.answers.explore import Collapse, GraphAnswer
+from controlplane.core.model.answers.datasets import PartitionWork
+from controlplane.core.model.answers.explore import Collapse, GraphAnswer, PartitionAnswer, RangesAnswer
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
@@ -305,9 +306,15 @@ class Headgate:
         limit: int = 100,
         generation: int | None = None,
         at: Time | None = None,
+        prefix: str | None = None,
+        state: PartitionWork | None = None,
+        changed_in: int | None = None,
     ) -> PartitionsAnswer:
+        """`prefix`: keys that begin so. `state`: those with work to do, or with a failed task. `changed_in`: what a
+        generation added, changed or removed."""
         path, query = _at(branch, name, generation, at)
-        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **_given(after=after, limit=limit)}))
+        asked = _given(after=after, limit=limit, prefix=prefix, state=state, changed_in=changed_in)
+        return cast("PartitionsAnswer", self._get(f"{path}/partitions", {**query, **asked}))
 
     def history(
         self,
@@ -402,6 +409,33 @@ class Headgate:
         `collapse`: those of one dataflow or tag as one."""
         query = _given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
         return cast("GraphAnswer", self._get(f"/v1/branches/{_segment(branch)}/graph", query))
+
+    def ranges(
+        self,
+        name: str,
+        *,
+        generation: int | None = None,
+        at: Time | None = None,
+        against: int | Time | None = None,
+        after: str | None = None,
+        last: str | None = None,
+        cells: int | None = None,
+        branch: str = "main",
+    ) -> RangesAnswer:
+        """Partitions as ranges of their keys. `against`: a generation or time to compare with. `after` and `last`: of a
+        range, to look into it."""
+        path, query = _at(branch, name, generation, at)
+        other = str(moment_of(against)) if isinstance(against, datetime) else against
+        bounds = {"from": after, "to": last}  # `from` is a word of Python's
+        asked = _given(against=other, cells=cells, **bounds)
+        return cast("RangesAnswer", self._get(f"{path}/ranges", {**query, **asked}))
+
+    def partition(
+        self, name: str, key: str, *, branch: str = "main", generation: int | None = None, at: Time | None = None
+    ) -> PartitionAnswer:
+        """One partition: files, attempt, what it is made of, and what is made of it."""
+        path, query = _at(branch, name, generation, at)
+        return cast("PartitionAnswer", self._get(f"{path}/partition", {**query, "key": key}))
 
     @contextmanager
     def records(

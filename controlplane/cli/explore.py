@@ -1,4 +1,4 @@
-"""Commands to look through what is there: the graph. They change nothing."""
+"""Commands to look through what is there: the graph, ranges of partitions, one partition. They change nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Collapse(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    app.command()(graph)
+    for command in (graph, ranges, partition):
+        app.command()(command)
 
 
 def graph(
@@ -69,3 +70,39 @@ def graph(
         sys.stdout.write(graph_texts.mermaid(value))
     else:
         show(value, explore_views.graph(value), session.output)
+
+
+def ranges(
+    ctx: typer.Context,
+    dataset: options.DatasetAt,
+    against: Annotated[
+        str | None, typer.Option(metavar="AT", help="Which differ from this generation or time.")
+    ] = None,
+    after: Annotated[str | None, typer.Option("--from", help="`after` of a range, to look into it.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="`last` of a range, to look into it.")] = None,
+    cells: Annotated[int, typer.Option(min=1, max=2_000, help="How many ranges at most.")] = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show the partitions of a dataset as ranges of their keys, however many there are; and which of them differ."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        number = int(against) if against is not None and against.isdecimal() else against
+        value = client.ranges(dataset, against=number, after=after, last=last, cells=cells, branch=branch)
+    show(value, explore_views.ranges(value), session.output)
+
+
+def partition(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@AT]/PARTITION", show_default=False)],
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show one partition: its files, the attempt that wrote it, what it is made of, and what is made of it."""
+    session = options.session(ctx, output)
+    dataset, _, key = target.partition("/")
+    with session.connect(home) as client:
+        value = client.partition(dataset, key, branch=branch)
+    show(value, explore_views.partition(value), session.output)

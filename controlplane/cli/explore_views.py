@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
-    from controlplane.core.model.answers.explore import GraphAnswer, Share
+    from controlplane.core.model.answers.explore import GraphAnswer, PartitionAnswer, RangesAnswer, Share
+    from controlplane.core.model.answers.lineage import LineagePartitions
+
+
+SHOWN = 4  # partitions or objects of a line
 
 
 def graph(value: GraphAnswer) -> View:
@@ -48,3 +52,57 @@ def _more(value: GraphAnswer) -> View:
     if not value["more"]:
         return []
     return [Lines((f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",))]
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def ranges(value: RangesAnswer) -> View:
+    compared = value["against"] is not None
+    columns = ("behind", "to", "partitions", "rows", *(("differs",) if compared else ()))
+    rows = tuple(
+        (
+            "" if one["after"] is None else one["after"] or "(whole)",
+            one["last"] or "(whole)",
+            one["partitions"],
+            one["rows"],
+            *(("yes" if one["differs"] else "",) if compared else ()),
+        )
+        for one in value["items"]
+    )
+    title = f"generation {value['generation']}" + (f" against {value['against']}" if compared else "")
+    total = f"{value['partitions']} partitions, {value['rows']} rows; {value['reads']} tree nodes were read"
+    return [Table(title, columns, rows), Lines((total,))]
+
+
+def partition(value: PartitionAnswer) -> View:
+    since, attempt = value["since"], value["attempt"]
+    size = "" if value["bytes"] is None else f", {value['bytes']} bytes in {len(value['files'])} files"
+    came = "since" if since["is_exact"] else "since, at the latest,"
+    lines = [
+        f"{value['dataset']}@{value['generation']}/{value['partition']}: {value['rows']} rows{size}",
+        f"as it is {came} generation {since['generation']} of {since['at'][:19]}Z ({since['cause']})",
+    ]
+    if attempt is not None:
+        took = "" if value["task_seconds"] is None else f", {value['task_seconds']:g} s a task"
+        lines.append(f"written by attempt {attempt['attempt']} of {attempt['driver']}{took}")
+    lines += [f"made of {_slot(one['slot'], one['dataset'])}{one['mode']}: {_parts(one)}" for one in value["inputs"]]
+    lines += [f"object {uri}" for one in value["objects"] for uri in one["objects"][:SHOWN]]
+    lines += [f"read by {one['dataset']} ({one['mode']}): {_parts(one)}" for one in value["readers"]]
+    lines += [f"file {file['path']}" for file in value["files"]]
+    return [Lines((*lines, *value["notes"]))]
+
+
+def _slot(slot: str, dataset: str) -> str:
+    name = dataset if slot in (dataset, dataset.partition(".")[2]) else f"{dataset} as {slot}"
+    return f"{name}, "
+
+
+def _parts(one: LineagePartitions) -> str:
+    if one["generation"] is None and not one["partitions"]:
+        return "not kept any more"
+    if one["whole"]:
+        return f"all {one['count']}"
+    shown = [key or "(whole)" for key in one["partitions"][:SHOWN]]
+    rest = one["count"] - len(shown)
+    return (", ".join(shown) or "none") + (f", ... and {rest} more" if rest > 0 else "")

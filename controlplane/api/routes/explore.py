@@ -7,9 +7,13 @@ from typing import Annotated
 from fastapi import Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, answer
-from controlplane.core.model.answers.explore import Collapse, GraphAnswer
+from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
+from controlplane.api.points import Point
+from controlplane.core.model.addresses import point_of
+from controlplane.core.model.answers.explore import Collapse, GraphAnswer, PartitionAnswer, RangesAnswer
 from controlplane.operations.explore import graph as graphs
+from controlplane.operations.explore import partition as partitions
+from controlplane.operations.explore import ranges as ranges_of
 
 Name = Annotated[str | None, Query(max_length=1000)]
 Steps = Annotated[int, Query(ge=0, le=1000)]
@@ -33,3 +37,38 @@ def graph(
     the worst; `more` counts the others. `structure` is equal for equal names, edges and modes."""
     found = graphs.graph(call.context, branch, dataflow, around=around, up=up, down=down, collapse=collapse, most=limit)
     return answer(found)
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/ranges")
+def ranges(
+    call: Called,
+    branch: Branch,
+    dataset: Dataset,
+    point: Point,
+    against: Annotated[str | None, Query(max_length=100, description="A generation, or a time with its zone.")] = None,
+    after: Annotated[str | None, Query(alias="from", max_length=20_000)] = None,
+    last: Annotated[str | None, Query(alias="to", max_length=20_000)] = None,
+    cells: Annotated[int, Query(ge=1, le=2_000)] = ranges_of.CELLS,
+) -> Answer[RangesAnswer]:
+    """The partitions of one generation as about `cells` ranges of their keys, however many there are. `against`: which
+    of them differ from another generation. `from` and `to`: the `after` and `last` of a range, to look into it."""
+    found = ranges_of.ranges(
+        call.context,
+        branch,
+        dataset,
+        point,
+        against=None if against is None else point_of(against),
+        after=after,
+        last=last,
+        cells=cells,
+    )
+    return answer(found)
+
+
+@router.get("/v1/branches/{branch}/datasets/{dataset}/partition")
+def partition(
+    call: Called, branch: Branch, dataset: Dataset, point: Point, key: Annotated[str, Query(max_length=20_000)]
+) -> Answer[PartitionAnswer]:
+    """One partition of a generation: its files, the attempt that wrote it, the generation that it came with, the
+    partitions that it is made of by input, and those that are made of it."""
+    return answer(partitions.partition(call.context, branch, dataset, key, point))

@@ -61,14 +61,17 @@ class _Bounds:
 
 @dataclass(slots=True)
 class _Side:
-    """What one tree has between two keys, all of it at one level. `level`: of the nodes."""
+    """What one tree has between two keys, all of it at one level. `level`: of the nodes; `root`, until it is left."""
 
     level: int
     items: list[_Item]
+    root: Node | None = None
 
     def lower(self, nodes: NodeStore, bounds: _Bounds) -> None:
         """In place of the nodes, what is below them."""
-        loaded = load(nodes, [item.ref for item in self.items if item.ref is not None])
+        refs = [item.ref for item in self.items if item.ref is not None]
+        loaded = load(nodes, refs) if self.root is None else [self.root] * len(refs)
+        self.root = None
         below = chain.from_iterable(map(_below, self.items, loaded))
         self.level, self.items = self.level - 1, [item for item in below if bounds.touch(item)]
 
@@ -112,7 +115,7 @@ def _top(nodes: NodeStore, root: bytes | None, bounds: _Bounds) -> _Side:
     [node] = load(nodes, [ref])
     totals = node.verify().totals
     item = _Item(None, node.keys[-1], root, totals.partitions, totals.content.rows, of_root(ref, node))
-    return _Side(node.level, [item] if bounds.touch(item) else [])
+    return _Side(node.level, [item] if bounds.touch(item) else [], node)
 
 
 def _below(item: _Item, node: Node) -> Iterator[_Item]:

@@ -99,13 +99,21 @@ def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> It
 
 
 def partitions(
-    ctx: Context, branch: str, name: str, *, after: str | None, limit: int, point: Point | None = None
+    ctx: Context,
+    branch: str,
+    name: str,
+    *,
+    after: str | None,
+    limit: int,
+    point: Point | None = None,
+    prefix: str = "",
 ) -> PartitionsAnswer:
-    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after."""
+    """A page of the committed partitions of one generation, in key order; `next` is the key to go on after. `prefix`:
+    those whose keys begin so."""
     with ctx.store.read(ctx.namespace) as tx:
         state = state_of(tx, branch, name, point)
         entries = []
-        for entry in tree.scan(tx, state.root, start=after or ""):
+        for entry in tree.scan(tx, state.root, start=after or "", prefix=prefix):
             if entry.key != after:
                 entries.append(entry)
             if len(entries) > limit:

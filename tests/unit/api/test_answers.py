@@ -165,6 +165,14 @@ def test_answers_are_as_described(place: Place) -> None:
     assert called("GET", DATASET + "/lineage", dataset="shop.counts")["components"]
     called("GET", DATASET + "/lineage", dataset="shop.copied", direction="downstream")
 
+    assert called("GET", BRANCH + "/graph", dataflow="shop")["edges"]
+    assert called("GET", BRANCH + "/graph", collapse="tag")["groups"]
+    assert called("GET", DATASET + "/ranges", against="1")["items"]
+    assert called("GET", DATASET + "/partition", key="a.csv")["readers"]
+    assert called("GET", DATASET + "/partition", dataset="shop.counts", key="")["inputs"]
+    assert called("GET", DATASET + "/partitions", changed_in="1", prefix="a")["items"][0]["change"] == "added"
+    assert called("GET", DATASET + "/partitions", dataset="shop.wrong", state="failed")["items"][0]["work"]
+
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
     assert called("GET", BRANCH + "/runs/{run}")["attempts"]

@@ -132,7 +132,8 @@ def test_what_is_not_declared_is_not_found(world: World) -> None:
 
 def test_a_graph_takes_as_many_statements_at_any_size(tmp_path: Path) -> None:
     """Write components, which are compiled in no time; the first look also plans."""
-    first, second = [], []
+    first: list[int] = []
+    second: list[int] = []
     for count in (10, 1_000):
         home = tmp_path / str(count)
         home.mkdir()

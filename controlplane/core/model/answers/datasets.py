@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
@@ -14,14 +14,20 @@ from controlplane.core.model.states import Cause
 from controlplane.core.model.tasks import Size, TaskState
 from dataplane.contract.kinds import Kind
 
+PartitionWork: TypeAlias = Literal["to_do", "failed"]
+ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
+
 
 class PartitionEntry(TypedDict):
-    """One committed partition. `bytes`: None where its files are not known any more."""
+    """One partition. `fragment`: None where it is not committed yet. `bytes`: None where its files are not known any
+    more. `work` and `change`: what was asked for by `state` or `changed_in`."""
 
     partition: str
     rows: int
-    fragment: str
+    fragment: str | None
     bytes: int | None
+    work: NotRequired[PartitionWork]
+    change: NotRequired[ChangeKind]
 
 
 class PartitionsAnswer(TypedDict):

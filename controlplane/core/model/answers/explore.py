@@ -17,8 +17,6 @@ from controlplane.core.model.states import Cause
 NodeKind: TypeAlias = Literal["read", "sql", "python", "write", "quarantine"]
 Collapse: TypeAlias = Literal["flow", "tag"]
 EdgeMode: TypeAlias = Literal["each", "by", "all", "previous", "copy", "quarantine"]
-PartitionWork: TypeAlias = Literal["to_do", "failed"]
-ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 MatchField: TypeAlias = Literal["name", "column", "description", "tag", "owner", "state", "partition"]
 
 
@@ -190,9 +188,16 @@ class PartitionSince(TypedDict):
     is_exact: bool
 
 
+class PartitionInput(LineagePartitions):
+    """`slot`: the name that the component reads it by."""
+
+    slot: str
+
+
 class PartitionAnswer(TypedDict):
-    """One partition of one generation. `attempt`: what wrote it, None where that is not known any more. `inputs` and
-    `readers`: partitions of other datasets that it is made of, and that are made of it; `objects`: source objects."""
+    """One partition of one generation. `attempt`: what wrote it, None where that is not known any more; `task_seconds`:
+    its share for one task. `inputs`: partitions that it is made of; `objects`: its source objects; `readers`:
+    partitions of newest generations that are made of it."""
 
     dataset: str
     partition: str
@@ -204,9 +209,10 @@ class PartitionAnswer(TypedDict):
     since: PartitionSince
     attempt: AttemptEntry | None
     task_seconds: float | None
-    inputs: list[LineagePartitions]
+    inputs: list[PartitionInput]
     objects: list[LineageObjects]
     readers: list[LineagePartitions]
+    notes: list[str]
 
 
 class SearchMatch(TypedDict):
