@@ -67,7 +67,14 @@ from controlplane.core.model.answers import (
     WhyAnswer,
 )
 from controlplane.core.model.answers.datasets import PartitionWork
-from controlplane.core.model.answers.explore import Collapse, GraphAnswer, PartitionAnswer, RangesAnswer
+from controlplane.core.model.answers.explore import (
+    Collapse,
+    GraphAnswer,
+    PartitionAnswer,
+    RangesAnswer,
+    WaveAnswer,
+    WavesAnswer,
+)
 from controlplane.core.model.answers.lineage import Direction, LineageAnswer
 from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 from controlplane.core.model.json_values import JsonObject, JsonValue
@@ -409,6 +416,22 @@ class Headgate:
         `collapse`: those of one dataflow or tag as one."""
         query = _given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
         return cast("GraphAnswer", self._get(f"/v1/branches/{_segment(branch)}/graph", query))
+
+    def waves(
+        self,
+        dataflow: str | None = None,
+        *,
+        branch: str = "main",
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> WavesAnswer:
+        """Commits that one thing led to, the last ones first. `before`: the `next` of the page before."""
+        query = _given(dataflow=dataflow, before=before, limit=limit)
+        return cast("WavesAnswer", self._get(f"/v1/branches/{_segment(branch)}/waves", query))
+
+    def wave(self, id: str, *, branch: str = "main") -> WaveAnswer:
+        """One wave, with its commits and what it left alone."""
+        return cast("WaveAnswer", self._get(f"/v1/branches/{_segment(branch)}/waves/{_segment(id)}"))
 
     def ranges(
         self,

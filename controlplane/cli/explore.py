@@ -1,4 +1,7 @@
-"""Commands to look through what is there: the graph, ranges of partitions, one partition. They change nothing."""
+"""Commands to look through what is there: the graph, waves, ranges of partitions, one partition.
+
+They change nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Collapse(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    for command in (graph, ranges, partition):
+    for command in (graph, waves, ranges, partition):
         app.command()(command)
 
 
@@ -70,6 +73,29 @@ def graph(
         sys.stdout.write(graph_texts.mermaid(value))
     else:
         show(value, explore_views.graph(value), session.output)
+
+
+def waves(
+    ctx: typer.Context,
+    which: Annotated[
+        str | None,
+        typer.Argument(metavar="DATAFLOW | WAVE", help="A dataflow, or the id of one wave.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 20,
+    before: Annotated[str | None, typer.Option(help="Those before this wave.")] = None,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Show what each late file, edit or wish led to, the last ones first; or the commits of one, and what it left."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        if which is not None and "." in which:
+            one = client.wave(which, branch=branch)
+            show(one, explore_views.wave(one), session.output)
+        else:
+            value = client.waves(which, before=before, limit=limit, branch=branch)
+            show(value, explore_views.waves(value), session.output)
 
 
 def ranges(

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from controlplane.cli.output import Lines, Table, View
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
-    from controlplane.core.model.answers.explore import GraphAnswer, PartitionAnswer, RangesAnswer, Share
+    from controlplane.core.model.answers.datasets import Changes
+    from controlplane.core.model.answers.explore import (
+        GraphAnswer,
+        PartitionAnswer,
+        RangesAnswer,
+        Share,
+        WaveAnswer,
+        WavesAnswer,
+    )
     from controlplane.core.model.answers.lineage import LineagePartitions
 
 
@@ -52,6 +60,46 @@ def _more(value: GraphAnswer) -> View:
     if not value["more"]:
         return []
     return [Lines((f"... and {value['more']} more: --limit shows more, --around what is near, --collapse all as one",))]
+
+
+# --- waves ----------------------------------------------------------------------------------------
+
+
+def waves(value: WavesAnswer) -> View:
+    rows = tuple(
+        (
+            one["id"],
+            f"{one['at'][:19].replace('T', ' ')}Z",
+            one["reason"] + (f", by {one['actor']}" if one["actor"] else ""),
+            one["reached"],
+            one["stopped"],
+            one["left_alone"],
+        )
+        for one in value["items"]
+    )
+    more = [] if value["next"] is None else [Lines((f"more: --before {value['next']}",))]
+    return [Table("", ("wave", "at", "started by", "reached", "stopped", "left alone"), rows), *more]
+
+
+def wave(value: WaveAnswer) -> View:
+    by = f", by {value['actor']}" if value["actor"] else ""
+    rows = tuple(
+        (step["dataset"], step["generation"], step["cause"], step["rows"], told_changes(step["changes"]))
+        for step in value["steps"]
+    )
+    left = [f"left alone: {', '.join(value['untouched'])}"] if value["untouched"] else []
+    return [
+        Table(f"{value['id']}: {value['reason']}{by}", ("dataset", "generation", "cause", "rows", "partitions"), rows),
+        *([Lines(tuple(left))] if left else []),
+    ]
+
+
+def told_changes(changes: Changes | None) -> str:
+    """How many partitions; nothing where that is not known."""
+    if changes is None:
+        return ""
+    told = [f"{changes[word]} {word}" for word in ("added", "changed", "removed") if changes[word]]
+    return ("" if changes["is_all"] else "at least ") + (", ".join(told) or "as they were")
 
 
 # --- partitions -----------------------------------------------------------------------------------

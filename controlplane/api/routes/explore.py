@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Path, Query
 
 from controlplane.api import auth
 from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
 from controlplane.api.points import Point
 from controlplane.core.model.addresses import point_of
-from controlplane.core.model.answers.explore import Collapse, GraphAnswer, PartitionAnswer, RangesAnswer
+from controlplane.core.model.answers.explore import (
+    Collapse,
+    GraphAnswer,
+    PartitionAnswer,
+    RangesAnswer,
+    WaveAnswer,
+    WavesAnswer,
+)
 from controlplane.operations.explore import graph as graphs
 from controlplane.operations.explore import partition as partitions
 from controlplane.operations.explore import ranges as ranges_of
+from controlplane.operations.explore import waves as waves_of
 
 Name = Annotated[str | None, Query(max_length=1000)]
 Steps = Annotated[int, Query(ge=0, le=1000)]
@@ -72,3 +80,22 @@ def partition(
     """One partition of a generation: its files, the attempt that wrote it, the generation that it came with, the
     partitions that it is made of by input, and those that are made of it."""
     return answer(partitions.partition(call.context, branch, dataset, key, point))
+
+
+@router.get("/v1/branches/{branch}/waves")
+def waves(
+    call: Called,
+    branch: Branch,
+    dataflow: Name = None,
+    before: Name = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = waves_of.SHOWN,
+) -> Answer[WavesAnswer]:
+    """Commits that one late file, edit or wish led to, put together; those that reached a dataflow, or any, the last
+    ones first. `next` is the `before` of the next page."""
+    return answer(waves_of.waves(call.context, branch, dataflow, before=before, limit=limit))
+
+
+@router.get("/v1/branches/{branch}/waves/{wave}")
+def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
+    """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
+    return answer(waves_of.wave(call.context, branch, wave))

@@ -13,10 +13,11 @@ from itertools import groupby, islice, takewhile
 from controlplane.core import tree
 from controlplane.core.errors import GenerationGone
 from controlplane.core.model.addresses import Generation
-from controlplane.core.model.answers.datasets import ChangeKind, PartitionEntry, PartitionsAnswer, PartitionWork
+from controlplane.core.model.answers.datasets import PartitionEntry, PartitionsAnswer, PartitionWork
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.context import Context
+from controlplane.operations.explore.changes import kind_of
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -97,12 +98,6 @@ def before_generation(tx: Tx, branch: str, state: State) -> bytes:
         f"the generation before {state.generation} of dataset {state.dataset} is not kept any more: what changed in it"
         " is not known"
     )
-
-
-def kind_of(change: tree.EntryChange) -> ChangeKind:
-    if change.before is None:
-        return "added"
-    return "removed" if change.after is None else "changed"
 
 
 def _beginning(changes: Iterable[tree.EntryChange], prefix: str) -> Iterator[tree.EntryChange]:

@@ -5,34 +5,15 @@ Does not belong here: how ranges are read off a tree (`core.tree.ranges`), singl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from controlplane.core.model.addresses import Point
 from controlplane.core.model.answers.explore import PartitionRange, RangesAnswer
-from controlplane.core.tree import NodeStore
 from controlplane.core.tree.ranges import Range
 from controlplane.core.tree.ranges import ranges as ranges_of
 from controlplane.operations.context import Context
+from controlplane.operations.explore.counted import Counted
 from controlplane.operations.inspect.time_travel import state_of
 
 CELLS = 400
-
-
-@dataclass(slots=True)
-class Counted:
-    """Nodes that are only read, and how many were."""
-
-    nodes: NodeStore
-    reads: int = 0
-
-    def get_nodes(self, digests: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        found = self.nodes.get_nodes(digests)
-        self.reads += len(found)
-        return found
-
-    def put_nodes(self, nodes: Mapping[bytes, bytes]) -> None:
-        self.nodes.put_nodes(nodes)
 
 
 def ranges(

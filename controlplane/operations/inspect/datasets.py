@@ -28,7 +28,7 @@ from controlplane.core.model.memos import results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import freshness, views, work
+from controlplane.operations.inspect import freshness, generations, views, work
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
@@ -149,6 +149,8 @@ def history(
             del firsts[states[-1].generation]  # it may go on
         shown = list(firsts.values())[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
+        of_past = generations.Earlier.of(facts.tx, branch, name, states, is_all=is_all)
+        told = {s.seq: of_past.told(s) for s in shown}
     items: list[GenerationEntry] = [
         {
             "generation": s.generation,
@@ -158,6 +160,9 @@ def history(
             "partitions": s.partitions,
             "rows": s.rows,
             "root": s.root.hex(),
+            "same_as": told[s.seq].same_as,
+            "changes": told[s.seq].changes,
+            "actor": told[s.seq].actor,
             "work": took[s.seq],
         }
         for s in shown

@@ -97,7 +97,14 @@ class Place:
 
 def _filled(path: str, query: dict[str, str]) -> str:
     """The path, with its names taken out of the query."""
-    names = {"branch": "main", "dataset": "shop.orders", "dataflow": "shop", "run": "shop.rev1", "other": "dev"}
+    names = {
+        "branch": "main",
+        "dataset": "shop.orders",
+        "dataflow": "shop",
+        "run": "shop.rev1",
+        "wave": "shop.rev1",
+        "other": "dev",
+    }
     for name, value in names.items():
         if "{" + name + "}" in path:
             path = path.replace("{" + name + "}", query.pop(name, value))
@@ -167,6 +174,8 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("GET", BRANCH + "/graph", dataflow="shop")["edges"]
     assert called("GET", BRANCH + "/graph", collapse="tag")["groups"]
+    assert called("GET", BRANCH + "/waves")["items"][0]["datasets"]
+    assert called("GET", BRANCH + "/waves/{wave}")["steps"][0]["changes"]
     assert called("GET", DATASET + "/ranges", against="1")["items"]
     assert called("GET", DATASET + "/partition", key="a.csv")["readers"]
     assert called("GET", DATASET + "/partition", dataset="shop.counts", key="")["inputs"]

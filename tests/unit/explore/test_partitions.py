@@ -122,3 +122,20 @@ def test_ranges_of_a_small_dataset_are_its_partitions(world: World) -> None:
     assert [(one["after"], one["last"], one["partitions"], one["differs"]) for one in alone["items"]] == [
         (None, "b.csv", 2, None)
     ]
+
+
+def test_history_says_what_changed_who_wanted_it_and_which_generation_is_the_same(world: World) -> None:
+    world.apply(REST.replace("2 * v", "3 * v"))
+    world.settle()
+    world.apply(REST)
+    world.settle()
+    found = datasets.history(world.ctx, "main", "shop.doubled", before=None, limit=3)
+    items = {one["generation"]: one for one in found["items"]}
+    assert [items[n]["same_as"] for n in (4, 3, 2)] == [2, None, None]
+    assert items[3]["changes"] == {"added": 0, "changed": 3, "removed": 0, "is_all": True}
+    assert items[2]["changes"] == {"added": 1, "changed": 1, "removed": 0, "is_all": True}
+    assert [items[n]["actor"] for n in (4, 3, 2)] == ["local", "local", None]
+    [last] = datasets.history(world.ctx, "main", "shop.doubled", before=None, limit=1)["items"]
+    assert last["same_as"] == 2
+    [first] = datasets.history(world.ctx, "main", "shop.doubled", before=2, limit=1)["items"]
+    assert (first["actor"], first["changes"]) == ("local", {"added": 2, "changed": 0, "removed": 0, "is_all": True})

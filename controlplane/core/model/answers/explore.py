@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
+from controlplane.core.model.answers.datasets import Changes
 from controlplane.core.model.answers.lineage import LineageObjects, LineagePartitions
 from controlplane.core.model.answers.states import State
 from controlplane.core.model.answers.work import AttemptEntry
@@ -85,17 +86,9 @@ class GraphAnswer(TypedDict):
     more: int
 
 
-class Changes(TypedDict):
-    """How many partitions differ from the generation before. `is_all`: False where there are at least so many."""
-
-    added: int
-    changed: int
-    removed: int
-    is_all: bool
-
-
 class WaveCommit(TypedDict):
-    """A dataset in a wave. `stopped`: its rows came out as they were, so that nothing follows from it."""
+    """A dataset in a wave. `before`: the root that it had. `stopped`: its rows came out as they were, so that nothing
+    follows from it. `changes`: None where there is too much to count."""
 
     dataset: str
     generation: int
@@ -111,9 +104,10 @@ class WaveCommit(TypedDict):
 
 
 class Wave(TypedDict):
-    """Commits that one thing led to. `dataset` and `cause` are those of the first one; `reason`: what started it, in
-    words; `actor`: whose edit or wish it was, where it was one. `of`: in the dataflow that was asked for, how many
-    datasets were reached (`reached`), came out equal (`stopped`), and were left alone."""
+    """Commits that one thing led to, at `at` and until `until`. `dataset` and `cause` are those of the first one;
+    `reason`: what started it, in words; `actor`: whose edit or wish it was, where it was one and that is still known;
+    `revision`: `dataflow@number` of an edit. Of its `datasets`, `reached` have another generation since, and `stopped`
+    came out as they were; `left_alone`: how many others of these dataflows were there."""
 
     id: str
     at: str
@@ -124,7 +118,6 @@ class Wave(TypedDict):
     actor: str | None
     revision: str | None
     datasets: list[str]
-    commits: int
     reached: int
     stopped: int
     left_alone: int
@@ -139,8 +132,7 @@ class WavesAnswer(TypedDict):
 
 
 class WaveAnswer(Wave):
-    """One wave: its commits in order, and the datasets of the same dataflows that were there and stayed as they were.
-    `changes` of a commit are those of its partitions."""
+    """One wave: its commits in order, and the datasets of the same dataflows that it left as they were."""
 
     steps: list[WaveCommit]
     untouched: list[str]
