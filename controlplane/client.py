@@ -72,6 +72,7 @@ from controlplane.core.model.answers.explore import (
     GraphAnswer,
     PartitionAnswer,
     RangesAnswer,
+    SearchAnswer,
     WaveAnswer,
     WavesAnswer,
 )
@@ -416,6 +417,10 @@ class Headgate:
         `collapse`: those of one dataflow or tag as one."""
         query = _given(dataflow=dataflow, around=around, up=up, down=down, collapse=collapse, limit=limit)
         return cast("GraphAnswer", self._get(f"/v1/branches/{_segment(branch)}/graph", query))
+
+    def search(self, query: str, *, branch: str = "main", limit: int | None = None) -> SearchAnswer:
+        """Datasets with all of these words, the best first. `col:`, `tag:`, `owner:`, `state:` say where one is."""
+        return cast("SearchAnswer", self._get("/v1/search", _given(q=query, branch=branch, limit=limit)))
 
     def waves(
         self,

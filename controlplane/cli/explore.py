@@ -1,4 +1,4 @@
-"""Commands to look through what is there: the graph, waves, ranges of partitions, one partition.
+"""Commands to look through what is there: search, the graph, waves, ranges of partitions, one partition.
 
 They change nothing.
 """
@@ -36,8 +36,30 @@ class Collapse(StrEnum):
 
 
 def add(app: typer.Typer) -> None:
-    for command in (graph, waves, ranges, partition):
+    for command in (search, graph, waves, ranges, partition):
         app.command()(command)
+
+
+def search(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="All have to be found. col:, tag:, owner: and state: before a word say where.", show_default=False
+        ),
+    ],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,
+    home: options.Home = None,
+    branch: options.Branch = "main",
+    output: options.As = options.Form.table,
+) -> None:
+    """Find datasets by words in names, columns, descriptions, tags and owners, or by the beginning of a partition."""
+    session = options.session(ctx, output)
+    with session.connect(home) as client:
+        value = client.search(
+            " ".join(f'"{word}"' if " " in word else word for word in words), branch=branch, limit=limit
+        )
+    show(value, explore_views.search(value), session.output)
 
 
 def graph(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, Table, View
@@ -12,6 +13,8 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
         GraphAnswer,
         PartitionAnswer,
         RangesAnswer,
+        SearchAnswer,
+        SearchMatch,
         Share,
         WaveAnswer,
         WavesAnswer,
@@ -20,6 +23,24 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 
 
 SHOWN = 4  # partitions or objects of a line
+
+
+def search(value: SearchAnswer) -> View:
+    rows = tuple(
+        (hit["dataset"], hit["kind"], hit["state"], _matches(hit["matches"], hit["more"])) for hit in value["items"]
+    )
+    left = value["total"] - len(value["items"])
+    lines = [f"... and {left} more: --limit shows more"] if left else []
+    lines += value["notes"]
+    if not rows:
+        lines.append("nothing was found in names, columns, descriptions, tags, owners and partitions")
+        return [Lines(tuple(lines))]
+    return [Table("", ("dataset", "kind", "state", "found"), rows), *([Lines(tuple(lines))] if lines else [])]
+
+
+def _matches(matches: Sequence[SearchMatch], more: int) -> str:
+    told = [one["text"] if one["field"] == "description" else f"{one['field']} {one['text']}" for one in matches]
+    return ", ".join(told) + (f", ... and {more} more" if more else "")
 
 
 def graph(value: GraphAnswer) -> View:

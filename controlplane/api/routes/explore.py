@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataset, answer
+from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, branch_of
 from controlplane.api.points import Point
 from controlplane.core.model.addresses import point_of
 from controlplane.core.model.answers.explore import (
@@ -15,12 +15,15 @@ from controlplane.core.model.answers.explore import (
     GraphAnswer,
     PartitionAnswer,
     RangesAnswer,
+    SearchAnswer,
     WaveAnswer,
     WavesAnswer,
 )
+from controlplane.core.model.branches import MAIN
 from controlplane.operations.explore import graph as graphs
 from controlplane.operations.explore import partition as partitions
 from controlplane.operations.explore import ranges as ranges_of
+from controlplane.operations.explore import search as searching
 from controlplane.operations.explore import waves as waves_of
 
 Name = Annotated[str | None, Query(max_length=1000)]
@@ -99,3 +102,15 @@ def waves(
 def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
     return answer(waves_of.wave(call.context, branch, wave))
+
+
+@router.get("/v1/search")
+def search(
+    call: Called,
+    q: Annotated[str, Query(max_length=1000)],
+    branch: Annotated[str, Query(max_length=1000)] = MAIN,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = searching.HITS,
+) -> Answer[SearchAnswer]:
+    """Datasets and copies with all of these words, the best first: in names, columns, descriptions, tags and owners, or
+    as the beginning of a partition's key. `col:`, `tag:`, `owner:` and `state:` before a word say where."""
+    return answer(searching.search(call.context, branch_of(call, branch), q, limit))

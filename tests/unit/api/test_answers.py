@@ -174,6 +174,7 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("GET", BRANCH + "/graph", dataflow="shop")["edges"]
     assert called("GET", BRANCH + "/graph", collapse="tag")["groups"]
+    assert called("GET", "/v1/search", q="orders state:up_to_date")["items"]
     assert called("GET", BRANCH + "/waves")["items"][0]["datasets"]
     assert called("GET", BRANCH + "/waves/{wave}")["steps"][0]["changes"]
     assert called("GET", DATASET + "/ranges", against="1")["items"]
