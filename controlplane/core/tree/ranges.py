@@ -126,10 +126,11 @@ def _below(item: _Item, node: Node) -> Iterator[_Item]:
             totals = node.row_totals(i)
             below = child(item.ref, node, i)
             rows = totals.content.rows
-            yield _Item(after, last, below.digest, totals.partitions, rows, below, item.is_shared)
+            yield _Item(after, last, below.digest, totals.partitions, rows, ref=below, is_shared=item.is_shared)
         else:
             entry = node.columns.entry(i)
-            yield _Item(after, last, entry.fragment, 1, entry.content.rows, None, item.is_shared)
+            rows = entry.content.rows
+            yield _Item(after, last, entry.fragment, 1, rows, ref=None, is_shared=item.is_shared)
         after = last
 
 

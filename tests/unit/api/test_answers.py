@@ -14,6 +14,7 @@ import httpx2
 import jsonschema_rs  # which schemathesis brings
 import pytest
 
+from controlplane.api.examples import OF_GET
 from controlplane.api.services import Services
 from controlplane.core.model.leases import LOOP
 from controlplane.operations.desired import tokens
@@ -174,7 +175,7 @@ def test_answers_are_as_described(place: Place) -> None:
 
     assert called("GET", BRANCH + "/graph", dataflow="shop")["edges"]
     assert called("GET", BRANCH + "/graph", collapse="tag")["groups"]
-    assert called("GET", "/v1/search", q="orders state:up_to_date")["items"]
+    assert called("GET", "/v1/search", q="orders")["items"]
     assert called("GET", BRANCH + "/waves")["items"][0]["datasets"]
     assert called("GET", BRANCH + "/waves/{wave}")["steps"][0]["changes"]
     assert called("GET", DATASET + "/ranges", against="1")["items"]
@@ -251,3 +252,15 @@ def test_an_answer_with_another_field_or_one_less_is_not_as_described(place: Pla
     more["dataflows"][0]["datasets"][0]["colour"] = "red"
     del less["dataflows"][0]["datasets"][0]["generation"]
     assert (schema.is_valid(status), schema.is_valid(more), schema.is_valid(less)) == (True, False, False)
+
+
+def test_examples_are_answers_of_their_routes(place: Place) -> None:
+    """Of all that one looks through, and of no route that is not there any more."""
+    with_example = set()
+    for path, found in place.document["paths"].items():
+        content = found.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        example = content.get("application/json", {}).get("example")
+        if example is not None:
+            place.schema("get", path).validate(example)
+            with_example.add(path)
+    assert with_example == OF_GET.keys()
