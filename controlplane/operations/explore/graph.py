@@ -49,7 +49,6 @@ def graph(
         every = list(_every_edge(facts.desired))
         distances = _distances(facts, every, dataflow, around, up=up, down=down)
         decisions = _decisions(ctx, plan, facts, distances)
-        shares = Shares.of(facts, decisions.values())
         answer: GraphAnswer = {
             "branch": branch,
             "dataflow": dataflow,
@@ -64,12 +63,14 @@ def graph(
             "more": 0,
         }
         if collapse is not None:
+            shares = Shares.of(facts, decisions.values())
             found = groups.of(facts, decisions, every, shares=shares, by=collapse)
             answer["groups"] = found.shown(most)
             answer["group_edges"] = found.edges_among(answer["groups"])
             answer["more"] = len(found.groups) - len(answer["groups"])
         else:
             drawn = _drawn(decisions, distances, most)
+            shares = Shares.of(facts, [decisions[name] for name in drawn])
             answer["nodes"] = [
                 _node(facts, decisions[name], shares, is_outside=_is_outside(name, dataflow)) for name in drawn
             ]

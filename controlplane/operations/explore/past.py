@@ -12,24 +12,24 @@ from controlplane.ports.store import Tx
 FIRST_STATES: Final = 4_000  # of all datasets together, at the first look
 FEWEST, MOST = 2, 40  # of each, then
 MOST_STATES: Final = 20_000  # of all together, for one answer
-DEEPER: Final = 64  # more states of a dataset
-TOGETHER: Final = 16  # datasets that are looked at further at a time
+DEEPER: Final = 4  # times as many states of a dataset, and of as many more datasets, at each look further back
+TOGETHER: Final = 16  # datasets, at the first look further back
 
 
 @dataclass(slots=True)
 class PastStates:
-    """All that is kept behind `horizon`, of these datasets. `states`: newest first, without gaps."""
+    """All that is kept behind `horizon`, of these datasets. `states`: newest first."""
 
     tx: Tx
     branch: str
-    states: dict[str, list[State]]
+    states: dict[str, tuple[State, ...]]
     whole: set[str] = field(default_factory=set)  # of which no earlier state is kept
+    together: int = TOGETHER
 
     @classmethod
     def of(cls, tx: Tx, branch: str, datasets: Collection[str]) -> PastStates:
         each = max(FEWEST, min(MOST, FIRST_STATES // max(1, len(datasets))))
-        found = tx.recent_states(branch, sorted(datasets), each)
-        return cls(tx, branch, {name: list(states) for name, states in found.items()})
+        return cls(tx, branch, tx.recent_states(branch, sorted(datasets), each))
 
     @property
     def horizon(self) -> float:
@@ -37,22 +37,27 @@ class PastStates:
         return max((states[-1].at for states in self._cut_off.values()), default=0.0)
 
     @property
-    def _cut_off(self) -> Mapping[str, list[State]]:
+    def _cut_off(self) -> Mapping[str, tuple[State, ...]]:
         return {name: states for name, states in self.states.items() if states[-1].seq > 1}
 
     def deepen(self) -> bool:
         """Know more of the datasets that the horizon is there for; False where nothing more is kept, or is to be read.
         Of what retention took nobody knows what followed from it: the horizon stays there."""
-        open_ends = {name: states for name, states in self._cut_off.items() if name not in self.whole}
-        latest = sorted(open_ends, key=lambda name: (-open_ends[name][-1].at, name))
-        is_final = any(self.states[name][-1].at >= self.horizon for name in self.whole & self._cut_off.keys())
-        if not latest or is_final or sum(map(len, self.states.values())) >= MOST_STATES:
+        horizon, open_ends = self.horizon, self._cut_off.keys() - self.whole
+        if any(self.states[name][-1].at == horizon for name in self.whole & self._cut_off.keys()):
             return False
-        for name in latest[:TOGETHER]:
-            more = self.tx.history(self.branch, name, DEEPER, self.states[name][-1].seq)
-            self.states[name] += more
-            if len(more) < DEEPER:
+        latest = sorted(open_ends, key=lambda name: (-self.states[name][-1].at, name))[: self.together]
+        room = MOST_STATES - sum(map(len, self.states.values()))
+        deepest = max((len(self.states[name]) for name in latest), default=0) * DEEPER
+        latest = latest[: room // max(1, deepest)]
+        if not latest:
+            return False
+        found = self.tx.recent_states(self.branch, latest, deepest)
+        for name in latest:
+            self.states[name] = found[name]
+            if len(found[name]) < deepest:
                 self.whole.add(name)
+        self.together *= DEEPER
         return True
 
     def before(self, dataset: str, seq: int) -> State | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink
 from controlplane.core.model.answers.explore import Share
+from controlplane.core.model.states import State
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision
 from controlplane.core.tree import Summary
@@ -25,29 +26,38 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What was read of the datasets in question: at most a statement for their tasks, and one for their trees."""
+    """What was read of the datasets in question: a statement for all tasks, and one for each 512 trees of those that
+    are half-built, or whose copies have fallen behind."""
 
     facts: StoreSnapshot
+    settled: frozenset[str]
     tasks: Mapping[str, Mapping[TaskState, int]]
     trees: Mapping[bytes, Summary]
 
     @classmethod
     def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> Shares:
-        names = [decision.dataset for decision in decisions]
+        chosen = list(decisions)
+        names = [decision.dataset for decision in chosen]
+        settled = frozenset(decision.dataset for decision in chosen if decision.status == "up_to_date")
         halves = [half.root for name in names if (half := facts.building(name)) is not None]
-        copies = [copy.root for name in names if (copy := facts.target(name)) is not None]
+        behind = [copy.root for name in names if name not in settled and (copy := facts.target(name)) is not None]
         counts = facts.tx.demand_counts(facts.branch)
-        return cls(facts, counts, tree.summaries(facts.nodes, [*halves, *copies]))
+        return cls(facts, settled, counts, tree.summaries(facts.nodes, [*halves, *behind]))
 
     def totals(self, name: str) -> Totals:
-        if isinstance(self.facts.desired.nodes[name], Sink):
-            copy = self.facts.target(name)
-            if copy is None:
-                return Totals(0, 0, 0)
-            there = self.trees[copy.root].totals
-            return Totals(copy.generation, there.partitions, there.content.rows)
-        state = self.facts.state(name)
-        return Totals(0, 0, 0) if state is None else Totals(state.generation, state.partitions, state.rows)
+        node = self.facts.desired.nodes[name]
+        if isinstance(node, Sink):
+            return self._of_copy(node)
+        return _of_state(self.facts.state(name))
+
+    def _of_copy(self, node: Sink) -> Totals:
+        copy = self.facts.target(node.dataset)
+        if copy is None:
+            return Totals(0, 0, 0)
+        if node.dataset in self.settled:
+            return _of_state(self.facts.state(node.source))
+        there = self.trees[copy.root].totals
+        return Totals(copy.generation, there.partitions, there.content.rows)
 
     def share(self, decision: Decision) -> Share:
         """`done` are partitions of what is half-built, or else those of the newest state that nothing is to be done
@@ -60,6 +70,10 @@ class Shares:
         if half is not None:
             return {"done": self.trees[half.root].totals.partitions, "to_do": to_do, "failed": failed}
         return {"done": max(0, self.totals(name).partitions - to_do - failed), "to_do": to_do, "failed": failed}
+
+
+def _of_state(state: State | None) -> Totals:
+    return Totals(0, 0, 0) if state is None else Totals(state.generation, state.partitions, state.rows)
 
 
 def added(shares: Iterable[Share]) -> Share:

@@ -76,6 +76,8 @@ def test_shares_are_of_partitions(world: World) -> None:
     assert share["shop.orders"] == {"done": 2, "to_do": 0, "failed": 0}
     assert share["shop.wrong"] == {"done": 0, "to_do": 0, "failed": 1}
     assert share["shop.copied"] == {"done": 1, "to_do": 0, "failed": 0}
+    copied = next(node for node in graph(world.ctx, "main", "shop")["nodes"] if node["name"] == "shop.copied")
+    assert (copied["state"], copied["generation"], copied["partitions"], copied["rows"]) == ("up_to_date", 1, 1, 1)
     world.put("c.csv", (4, 40))
     world.refresh()
     while world.work():  # lists only: nothing is planned in between

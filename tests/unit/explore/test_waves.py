@@ -125,7 +125,7 @@ def test_a_wave_is_told_whole_or_not_at_all(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(past, "FIRST_STATES", 0)
     assert told(world, limit=1) == whole[:1]
     assert told(world) == whole
-    monkeypatch.setattr(past, "MOST_STATES", 0)
+    monkeypatch.setattr(past, "MOST_STATES", 16)
     few = told(world)
     assert 0 < len(few) < 4
     assert few == whole[: len(few)]
@@ -133,7 +133,7 @@ def test_a_wave_is_told_whole_or_not_at_all(world: World, monkeypatch: pytest.Mo
 
 def test_a_page_takes_a_few_statements(tmp_path: Path) -> None:
     world = begun(tmp_path, "sqlite")
-    for number in range(6):
+    for number in range(3):
         world.put("late.csv", (1, number))
         world.settle()
     before = world.store.statements
@@ -160,3 +160,19 @@ def test_a_wave_goes_on_in_other_dataflows(world: World) -> None:
     late = wave(world.ctx, "main", "shop.orders:2")
     assert "other.mine" in late["datasets"]
     assert waves(world.ctx, "main", "other", before=None, limit=1)["items"][0]["dataset"].endswith(".orders")
+
+
+def test_of_many_commits_a_page_needs_a_few_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    (tmp_path / "places").mkdir()
+    world.put("a.csv", (1, 10))
+    world.apply("  doubled: {transform: {sql: 'SELECT k, 2 * v AS v FROM orders'}}\n")
+    world.settle()
+    for number in range(50):
+        world.put("late.csv", (1, number))
+        world.settle()
+    monkeypatch.setattr(past, "FIRST_STATES", 0)
+    found = told(world, limit=51)
+    assert [one["id"] for one in found] == [*(f"shop.orders:{n}" for n in range(51, 1, -1)), "shop.rev1"]
+    assert told(world, limit=5, before="shop.orders:10")[0]["id"] == "shop.orders:9"
+    world.store.close()
