@@ -7,6 +7,7 @@ belong here: how words are found (`core.search`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -14,6 +15,7 @@ from typing import Final
 from controlplane.core import search as words_in
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Source
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.explore import SearchAnswer, SearchHit
 from controlplane.core.plan import Decision
 from controlplane.core.search import Facts, Match, Word
@@ -101,15 +103,23 @@ def _with_partitions(candidates: Sequence[_Hit], facts: StoreSnapshot, notes: li
             f"partitions were looked for in {len(looked)} of {len(there)} datasets: add a word that says which"
         )
     roots = {hit.facts.name: state.root for hit in looked if (state := facts.state(hit.facts.name)) is not None}
-    tree.warm(facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked))
+    with suppress(CorruptNode):  # one tree that is damaged; the others are read one by one
+        tree.warm(facts.nodes, ((roots[hit.facts.name], (hit.missing[0].written,)) for hit in looked))
     found = []
     for hit in looked:
-        prefix = hit.missing[0].written
-        entries = islice(tree.scan(facts.nodes, roots[hit.facts.name], prefix=prefix), SHOWN_KEYS)
-        keys = [words_in.of_partition(entry.key) for entry in entries]
+        keys = _beginning_so(facts, roots[hit.facts.name], hit.missing[0].written)
         if keys:
             found.append(_Hit(hit.decision, hit.facts, [*hit.matches, *keys], []))
     return found
+
+
+def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]:
+    """No keys where the tree is damaged, which is for `fsck` to tell."""
+    try:
+        entries = list(islice(tree.scan(facts.nodes, root, prefix=prefix), SHOWN_KEYS))
+    except CorruptNode:
+        return []
+    return [words_in.of_partition(entry.key) for entry in entries]
 
 
 def _told(hit: _Hit, facts: StoreSnapshot) -> SearchHit:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Sink
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers.explore import Share
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import TaskState
 from controlplane.core.plan import Decision
-from controlplane.core.tree import Summary
+from controlplane.core.tree.values import EMPTY_SUMMARY
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 
@@ -32,7 +33,7 @@ class Shares:
     facts: StoreSnapshot
     settled: frozenset[str]
     tasks: Mapping[str, Mapping[TaskState, int]]
-    trees: Mapping[bytes, Summary]
+    trees: Mapping[bytes, tree.Totals]
 
     @classmethod
     def of(cls, facts: StoreSnapshot, decisions: Iterable[Decision]) -> Shares:
@@ -42,7 +43,7 @@ class Shares:
         halves = [half.root for name in names if (half := facts.building(name)) is not None]
         behind = [copy.root for name in names if name not in settled and (copy := facts.target(name)) is not None]
         counts = facts.tx.demand_counts(facts.branch)
-        return cls(facts, settled, counts, tree.summaries(facts.nodes, [*halves, *behind]))
+        return cls(facts, settled, counts, _totals(facts, [*halves, *behind]))
 
     def totals(self, name: str) -> Totals:
         node = self.facts.desired.nodes[name]
@@ -56,7 +57,7 @@ class Shares:
             return Totals(0, 0, 0)
         if node.dataset in self.settled:
             return _of_state(self.facts.state(node.source))
-        there = self.trees[copy.root].totals
+        there = self.trees[copy.root]
         return Totals(copy.generation, there.partitions, there.content.rows)
 
     def share(self, decision: Decision) -> Share:
@@ -68,8 +69,23 @@ class Shares:
         to_do = max(0, wanted - failed)
         half = self.facts.building(name)
         if half is not None:
-            return {"done": self.trees[half.root].totals.partitions, "to_do": to_do, "failed": failed}
+            return {"done": self.trees[half.root].partitions, "to_do": to_do, "failed": failed}
         return {"done": max(0, self.totals(name).partitions - to_do - failed), "to_do": to_do, "failed": failed}
+
+
+def _totals(facts: StoreSnapshot, roots: Sequence[bytes]) -> dict[bytes, tree.Totals]:
+    """A tree that is damaged counts as empty, and keeps no other from being told."""
+    try:
+        return {root: found.totals for root, found in tree.summaries(facts.nodes, roots).items()}
+    except CorruptNode:
+        return {root: _totals_of_one(facts, root) for root in roots}
+
+
+def _totals_of_one(facts: StoreSnapshot, root: bytes) -> tree.Totals:
+    try:
+        return tree.totals(facts.nodes, root)
+    except CorruptNode:
+        return EMPTY_SUMMARY.totals
 
 
 def _of_state(state: State | None) -> Totals:

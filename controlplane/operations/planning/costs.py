@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
+from controlplane.core.errors import CorruptNode
 from controlplane.core.model.answers import PlanCost, Spread
 from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.states import State
@@ -31,7 +32,10 @@ def known(facts: StoreSnapshot, items: Iterable[Item]) -> Mapping[str, Cost]:
 def _times_as_many_rows(facts: StoreSnapshot, datasets: Iterable[str]) -> dict[str, float]:
     """Of transforms; where nothing was read, nothing is said. Reads the roots of their inputs, at once."""
     read = {name: reads for name in datasets if (reads := _reads(facts, name))}
-    then = tree.summaries(facts.nodes, [one.root for reads in read.values() for one in reads])
+    try:
+        then = tree.summaries(facts.nodes, [one.root for reads in read.values() for one in reads])
+    except CorruptNode:  # a damaged tree is for `fsck` to tell
+        return {}
     found = {}
     for name, reads in read.items():
         before = sum(one.rows(then[one.root].totals.partitions, then[one.root].totals.content.rows) for one in reads)

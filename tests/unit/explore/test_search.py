@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.search import Facts, Word, matches, words_of
+from controlplane.operations.context import Context
 from controlplane.operations.explore import search as searching
 from controlplane.operations.explore.search import search
 from tests.unit.expectations.world import World, world_on
@@ -100,6 +101,13 @@ def test_a_search_takes_a_few_statements(tmp_path: Path) -> None:
     assert len(found(world, "2013")) == 2
     assert world.store.statements - before <= 4
     world.store.close()
+
+
+def test_a_damaged_tree_hides_no_other_dataset(world: World) -> None:
+    with world.store.begin() as tx:
+        tx.drop_nodes([tx.states("main", ["shop.orders"])["shop.orders"].root], 2e9)
+    answer = search(Context(world.store), "main", "2013-02")
+    assert [hit["dataset"] for hit in answer["items"]] == ["shop.late_orders"]
 
 
 def test_words_and_where_they_are_to_be() -> None:
