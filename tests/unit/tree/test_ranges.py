@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import count, pairwise
+from random import Random
 
 import pytest
 
@@ -106,6 +107,20 @@ def test_exactly_the_ranges_with_a_change_differ(seed: int) -> None:
         keys = range(int(one.after or "-1") + 1, int(one.last) + 1)
         assert one.differs == any((n in before) != (n in after) for n in keys)
     assert sum(one.partitions for one in found) == len(after)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("cells", [1, 50, 400])
+def test_no_change_is_in_a_range_that_is_said_to_be_equal(seed: int, cells: int) -> None:
+    """Of upper nodes, whatever nodes begin and end anew with the change."""
+    nodes, chance = MemoryNodes(), Random(seed)
+    root = built(nodes, range(0, 60_000, 3))
+    touched = chance.sample(range(70_000), 1 + 3 * seed)
+    edits = [(entry(n).key, None if chance.random() < 0.4 else entry(n, 1)) for n in sorted(touched)]
+    found = ranges(nodes, tree.edit(nodes, root, edits), root, cells=cells)
+    changed = [change.key for change in tree.diff(nodes, root, tree.edit(nodes, root, edits))]
+    assert all(any((one.after or "") < key <= one.last for one in lit(found)) for key in changed)
+    assert len(lit(found)) <= 3 * len(changed)
 
 
 # --- 100 million ----------------------------------------------------------------------------------
