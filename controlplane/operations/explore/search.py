@@ -49,13 +49,16 @@ def search(ctx: Context, branch: str, query: str, limit: int = HITS) -> SearchAn
     words = words_in.words_of(query)
     notes: list[str] = []
     with ctx.looking(branch) as (plan, facts):
-        decisions = as_known(ctx, facts.tx, facts, plan.decisions)
+        decisions: Sequence[Decision] = plan.decisions
+        if any(word.field == "state" for word in words):
+            decisions = as_known(ctx, facts.tx, facts, decisions)  # what pages show, not what the plan knows alone
         found = [_looked_through(words, decision, facts) for decision in decisions]
         hits = [hit for hit in found if not hit.missing]
         candidates = [hit for hit in found if _may_be_partition(hit)]
         hits += _with_partitions(candidates, facts, notes)
         hits.sort(key=lambda hit: hit.rank)
-        items = [_told(hit, facts) for hit in hits[:limit]]
+        shown = as_known(ctx, facts.tx, facts, [hit.decision for hit in hits[:limit]])
+        items = [_told(hit, decision, facts) for hit, decision in zip(hits, shown, strict=False)]
     return {"query": query, "items": items, "total": len(hits), "notes": notes}
 
 
@@ -122,13 +125,13 @@ def _beginning_so(facts: StoreSnapshot, root: bytes, prefix: str) -> list[Match]
     return [words_in.of_partition(entry.key) for entry in entries]
 
 
-def _told(hit: _Hit, facts: StoreSnapshot) -> SearchHit:
+def _told(hit: _Hit, decision: Decision, facts: StoreSnapshot) -> SearchHit:
     node = facts.desired.nodes[hit.facts.name]
     shown = hit.matches[:SHOWN_MATCHES]
     return {
         "dataset": hit.facts.name,
         "kind": kind_of(node),
-        "state": hit.decision.status,
+        "state": decision.status,
         "description": hit.facts.description,
         "matches": [{"field": match.field, "text": match.text} for match in shown],
         "more": len(hit.matches) - len(shown),
