@@ -81,7 +81,7 @@ def partitions(
     point: Point,
     after: Partition = None,
     limit: Limit = 100,
-    prefix: Annotated[str, Query(max_length=20_000)] = "",
+    prefix: Annotated[str, Query(max_length=1_000)] = "",
     state: PartitionWork | None = None,
     changed_in: Number = None,
 ) -> Answer[PartitionsAnswer]:

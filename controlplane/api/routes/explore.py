@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from controlplane.api import auth
-from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, branch_of
+from controlplane.api.calls import Answer, Branch, Called, Dataset, answer, branch_of, flows_of
 from controlplane.api.points import Point
 from controlplane.core.model.addresses import point_of
 from controlplane.core.model.answers.explore import (
@@ -28,8 +28,16 @@ from controlplane.operations.explore import waves as waves_of
 
 Name = Annotated[str | None, Query(max_length=1000)]
 Steps = Annotated[int, Query(ge=0, le=1000)]
+# Characters: of up to 12 bytes each in a URL, which a server takes up to 64 KiB.
+LONGEST_KEY, LONGEST_END = 4_000, 2_000
 
 router = auth.router()
+
+
+def _flow(name: str | None) -> str | None:
+    """Raises NotFound for what is no name of a dataflow: databases do not take every text."""
+    names = None if name is None else flows_of([name])
+    return names[0] if names else None
 
 
 @router.get("/v1/branches/{branch}/graph")
@@ -46,7 +54,9 @@ def graph(
     """Datasets, how they read each other, and how each stands: of a dataflow, of what is `up` and `down` steps `around`
     a dataset, or of all. `collapse` draws those of one dataflow or tag as one. At most `limit` nodes: the nearest, then
     the worst; `more` counts the others. `structure` is equal for equal names, edges and modes."""
-    found = graphs.graph(call.context, branch, dataflow, around=around, up=up, down=down, collapse=collapse, most=limit)
+    found = graphs.graph(
+        call.context, branch, _flow(dataflow), around=around, up=up, down=down, collapse=collapse, most=limit
+    )
     return answer(found)
 
 
@@ -57,8 +67,8 @@ def ranges(
     dataset: Dataset,
     point: Point,
     against: Annotated[str | None, Query(max_length=100, description="A generation, or a time with its zone.")] = None,
-    after: Annotated[str | None, Query(alias="from", max_length=20_000)] = None,
-    last: Annotated[str | None, Query(alias="to", max_length=20_000)] = None,
+    after: Annotated[str | None, Query(alias="from", max_length=LONGEST_END)] = None,
+    last: Annotated[str | None, Query(alias="to", max_length=LONGEST_END)] = None,
     cells: Annotated[int, Query(ge=1, le=2_000)] = ranges_of.CELLS,
 ) -> Answer[RangesAnswer]:
     """The partitions of one generation as about `cells` ranges of their keys, however many there are. `against`: which
@@ -78,7 +88,7 @@ def ranges(
 
 @router.get("/v1/branches/{branch}/datasets/{dataset}/partition")
 def partition(
-    call: Called, branch: Branch, dataset: Dataset, point: Point, key: Annotated[str, Query(max_length=20_000)]
+    call: Called, branch: Branch, dataset: Dataset, point: Point, key: Annotated[str, Query(max_length=LONGEST_KEY)]
 ) -> Answer[PartitionAnswer]:
     """One partition of a generation: its files, the attempt that wrote it, the generation that it came with, the
     partitions that it is made of by input, and those that are made of it."""
@@ -95,12 +105,13 @@ def waves(
 ) -> Answer[WavesAnswer]:
     """Commits that one late file, edit or wish led to, put together; those that reached a dataflow, or any, the last
     ones first. `next` is the `before` of the next page."""
-    return answer(waves_of.waves(call.context, branch, dataflow, before=before, limit=limit))
+    return answer(waves_of.waves(call.context, branch, _flow(dataflow), before=before, limit=limit))
 
 
 @router.get("/v1/branches/{branch}/waves/{wave}")
 def wave(call: Called, branch: Branch, wave: Annotated[str, Path(max_length=1000)]) -> Answer[WaveAnswer]:
     """One wave: its commits in order with how many partitions each changed, and the datasets that it left alone."""
+    _flow(wave.partition(".")[0])
     return answer(waves_of.wave(call.context, branch, wave))
 
 

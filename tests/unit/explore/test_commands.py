@@ -84,7 +84,8 @@ def test_what_excludes_each_other_is_refused(place: Place) -> None:
             assert answer.status_code == 422, (query, answer.text)
         assert http.get(f"{DATASETS}/shop.orders/ranges?against=soon").json()["type"] == "urn:headgate:bad-address"
         assert http.get(f"{DATASETS}/shop.orders/partition").status_code == 422
-        assert http.get("/v1/search?q=a&branch=none").status_code == 404
+        for query in ("search?q=a&branch=none", "branches/main/graph?dataflow=%00", "branches/main/waves/%00.rev1"):
+            assert http.get(f"/v1/{query}").status_code == 404, query
 
 
 def test_a_key_that_is_an_address_of_nothing(place: Place) -> None:
